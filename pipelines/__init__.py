@@ -1,0 +1,1 @@
+"""Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark."""

@@ -1,0 +1,62 @@
+"""Errors that Roundtable raises: one base class, one subclass a cause.
+
+Every message says what was given, what is allowed, and what to do next. Each
+class is also a builtin error, so that callers who do not know Roundtable can
+still catch it by kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RoundtableError(Exception):
+    """Base of all errors that are the user's to mend."""
+
+
+class ScenarioError(RoundtableError, ValueError):
+    """A scenario file, or a value set from outside, is wrong.
+
+    Attributes:
+        problems: One line a problem, each ``place: what is wrong; what is allowed``.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        """Keeps every problem; the message is one line for each."""
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class OverlayError(RoundtableError, ValueError):
+    """An overlay cannot be built, or is none that a protocol can run on."""
+
+
+class WorkloadError(RoundtableError, ValueError):
+    """A workload names what the overlay lacks, or cannot be read."""
+
+
+class DataFileError(RoundtableError, OSError):
+    """An input file is missing or cannot be read."""
+
+
+class EngineError(RoundtableError, RuntimeError):
+    """An engine cannot be started or lacks what is needed."""
+
+
+class StoreError(RoundtableError, OSError):
+    """A store is not there, not empty, or not one of this program."""
+
+
+class QueryError(RoundtableError, ValueError):
+    """A SQL statement over a store cannot be answered."""
+
+
+class InternalError(RoundtableError, RuntimeError):
+    """The program broke a rule of its own: to be reported."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Returns `` did you mean 'x'?`` for the closest allowed name, or an empty text."""
+    found = get_close_matches(str(name), [str(item) for item in allowed], n=1)
+    return f" did you mean {found[0]!r}?" if found else ""

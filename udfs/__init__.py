@@ -1,0 +1,1 @@
+"""Functions that executors run: standard library, numpy, pandas and pyarrow only."""
