@@ -34,6 +34,7 @@ class Scenario(Strict):
     protocol: Any = Field(description="name, and the protocol's own settings")
     overlay: OverlaySpec
     workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
+    faults: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list, description="no fault kind is available yet")
     time: TimeSpec = Field(default_factory=TimeSpec)
     runs: RunsSpec = Field(default_factory=RunsSpec)
     engine: EngineName = "spark"

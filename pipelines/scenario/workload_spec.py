@@ -10,6 +10,7 @@ from pipelines.scenario.base import Count, NodeName, Positive, Round, Strict
 
 Scalar = str | int | float | bool
 Rounds = tuple[Round, Round]
+Zipf = Annotated[float, Field(ge=0.0, le=10.0, description="exponent of the popularity; 0 is uniform")]
 Nodes = list[NodeName] | Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Literal["all", "leaves"]
 
 
@@ -68,79 +69,111 @@ class PublicationFile(Strict):
     limit: Count | None = None
 
 
-class Topics(Strict):
-    """Generator: topics with Zipf popularity; `nodes` publish, others subscribe."""
-
-    kind: Literal["topics"]
-    topics: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 10
-    zipf: Annotated[float, Field(ge=0.0, le=10.0)] = Field(1.0, description="exponent of the popularity; 0 is uniform")
-    publishers: Nodes = 1
-    subscribers: Nodes = "all"
-    subscriptions_per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = 1
-    subscribe_rounds: Rounds = (0, 0)
-    publish_rounds: Rounds = Field((1, 10), description="first and last round of publications")
-    publications_per_round: Positive = Field(1.0, description="of each publisher; below 1 it is a chance per round")
+class _GeneratedSubscriptions(Strict):
+    nodes: Nodes = Field("all", description="who subscribes: names, a number of nodes (drawn), all, or leaves")
+    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(1, description="subscriptions of each of them")
+    rounds: Rounds = Field((0, 0), description="first and last round of subscribe calls, drawn")
     lifetime: Rounds | None = Field(None, description="a subscription ends after so many rounds, drawn; none: it stays")
 
 
+class _GeneratedPublications(Strict):
+    nodes: Nodes = Field(1, description="who publishes: names, a number of nodes (drawn), all, or leaves")
+    rounds: Rounds = Field((1, 10), description="first and last round of publications")
+    rate: Positive = Field(1.0, description="publications of each of them a round; below 1, or the rest above, is a chance")
+
+
+class _Topics(Strict):
+    topics: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(10, description="number of topics")
+    zipf: Zipf = 1.0
+
+
 class AttributeRange(Strict):
-    """One numeric attribute of generated content."""
+    """One numeric attribute of generated content, uniform from low to high."""
 
     low: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     high: Annotated[float, Field(allow_inf_nan=False)] = 1000.0
 
 
-class Content(Strict):
-    """Generator: classes (topics) with numeric attributes; a subscription asks for a range of each attribute."""
+def _two_attributes() -> dict[str, AttributeRange]:
+    return {"a": AttributeRange(), "b": AttributeRange()}
+
+
+class _Content(Strict):
+    classes: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="classes, used as topics")
+    zipf: Zipf = 1.0
+    attributes: dict[str, AttributeRange] = Field(default_factory=_two_attributes)
+
+
+class _Symbols(Strict):
+    symbols: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="stocks, attribute `symbol`")
+    zipf: Zipf = 1.0
+
+
+class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
+    """Subscriptions to topics drawn by Zipf popularity, without repetition at one node."""
+
+    kind: Literal["topics"]
+
+
+class ContentSubscriptions(_Content, _GeneratedSubscriptions):
+    """Subscriptions to a class and to a random interval of each attribute."""
 
     kind: Literal["content"]
-    classes: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 20
-    zipf: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
-    attributes: dict[str, AttributeRange] = Field(default_factory=lambda: {"a": AttributeRange(), "b": AttributeRange()})
-    selectivity: Annotated[float, Field(gt=0.0, le=1.0)] = Field(0.5, description="share of each attribute's range asked for")
-    publishers: Nodes = 1
-    subscribers: Nodes = "all"
-    subscriptions_per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = 1
-    subscribe_rounds: Rounds = (0, 0)
-    publish_rounds: Rounds = (1, 10)
-    publications_per_round: Positive = 1.0
-    lifetime: Rounds | None = None
+    selectivity: Annotated[float, Field(gt=0.0, le=1.0)] = Field(0.5, description="length of an interval ÷ the whole range")
 
 
-class Quotes(Strict):
-    """Generator: stock quotes; symbols by popularity, prices as a random walk, and subscriptions on symbol, price, volume."""
+class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
+    """Subscriptions to stock quotes: symbol, price above, volume above."""
 
     kind: Literal["quotes"]
-    symbols: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 20
-    zipf: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
-    volatility: Annotated[float, Field(gt=0.0, le=1.0)] = Field(0.02, description="of the price from quote to quote")
-    publishers: Nodes = 1
-    subscribers: Nodes = "all"
-    subscriptions_per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = 1
-    subscribe_rounds: Rounds = (0, 0)
-    publish_rounds: Rounds = (1, 10)
-    publications_per_round: Positive = 1.0
-    lifetime: Rounds | None = None
 
 
-class SubscriptionSource(Strict):
+class TopicPublications(_Topics, _GeneratedPublications):
+    """Publications on topics drawn by Zipf popularity."""
+
+    kind: Literal["topics"]
+
+
+class ContentPublications(_Content, _GeneratedPublications):
+    """Publications of a class with uniform attribute values."""
+
+    kind: Literal["content"]
+
+
+class QuotePublications(_Symbols, _GeneratedPublications):
+    """Stock quotes (symbol, price, volume): symbols by popularity, prices as a random walk."""
+
+    kind: Literal["quotes"]
+    volatility: Annotated[float, Field(gt=0.0, le=1.0)] = Field(0.02, description="of the price, from quote to quote")
+
+
+class SubscriptionFileSource(Strict):
     """Subscriptions read from a file."""
 
     file: SubscriptionFile
 
 
-class PublicationSource(Strict):
+class PublicationFileSource(Strict):
     """Publications read from a file."""
 
     file: PublicationFile
 
 
+class SubscriptionGenerator(Strict):
+    """Subscriptions made from the seed."""
+
+    generate: Annotated[TopicSubscriptions | ContentSubscriptions | QuoteSubscriptions, Field(discriminator="kind")]
+
+
+class PublicationGenerator(Strict):
+    """Publications made from the seed."""
+
+    generate: Annotated[TopicPublications | ContentPublications | QuotePublications, Field(discriminator="kind")]
+
+
 class WorkloadSpec(Strict):
     """Who subscribes to what, who publishes what, who joins, and when."""
 
-    subscriptions: list[Subscription] | SubscriptionSource = Field(default_factory=list)
-    publications: list[Publication] | PublicationSource = Field(default_factory=list)
+    subscriptions: list[Subscription] | SubscriptionFileSource | SubscriptionGenerator = Field(default_factory=list)
+    publications: list[Publication] | PublicationFileSource | PublicationGenerator = Field(default_factory=list)
     joins: list[Join] = Field(default_factory=list)
-    generate: Annotated[Topics | Content | Quotes, Field(discriminator="kind")] | None = Field(
-        None, description="a generator; what it makes comes beside the lists and files"
-    )

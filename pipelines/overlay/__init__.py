@@ -1,0 +1,1 @@
+"""Broker overlays: read, generated, checked, and cut down to trees."""

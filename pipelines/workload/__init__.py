@@ -1,0 +1,1 @@
+"""Workloads: subscriptions, publications and joins from lists, files and generators."""

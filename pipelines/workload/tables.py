@@ -1,0 +1,34 @@
+"""The form in which one run's workload reaches the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+SUBSCRIPTION = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("predicate", pa.string())])
+PUBLICATION = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string())])
+ATTRIBUTE = pa.schema(
+    [("publication", pa.int64()), ("attribute", pa.string()), ("number", pa.float64()), ("text", pa.string())]
+)
+JOIN = pa.schema([("node_id", pa.int64()), ("join_point", pa.int64()), ("round", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The application calls of one run; rows in the order in which their source gives them.
+
+    Attributes:
+        subscription: One row a subscription. ``until`` is null where it stays; ``predicate`` is the
+            canonical text of its conjunction (``topic = 'news' and price > 10``).
+        publication: One row a publication; ``content`` is JSON with sorted keys, without the topic.
+        attribute: One row an attribute of a publication, the topic among them (attribute ``topic``,
+            text); ``publication`` is the row number in ``publication``; exactly one of ``number``
+            and ``text`` is set.
+        join: One row a node that joins while the run goes on.
+    """
+
+    subscription: pa.Table
+    publication: pa.Table
+    attribute: pa.Table
+    join: pa.Table
