@@ -8,6 +8,7 @@ still catch it by kind.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 
@@ -28,11 +29,33 @@ class ScenarioError(RoundtableError, ValueError):
         super().__init__("\n".join(self.problems))
 
 
-class OverlayError(RoundtableError, ValueError):
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with an experiment's input.
+
+    Attributes:
+        path: Where in the scenario, e.g. ``("overlay", "links", 3)``.
+        message: ``what is wrong; what is allowed or what to do``.
+    """
+
+    path: tuple[str | int, ...]
+    message: str
+
+
+class InputError(RoundtableError, ValueError):
+    """A part of a scenario is well formed but cannot be used; carries all problems with their places."""
+
+    def __init__(self, *problems: Problem) -> None:
+        """Keeps every problem; the message is one line for each."""
+        self.problems = problems
+        super().__init__("\n".join(f"{'.'.join(map(str, p.path))}: {p.message}" for p in problems))
+
+
+class OverlayError(InputError):
     """An overlay cannot be built, or is none that a protocol can run on."""
 
 
-class WorkloadError(RoundtableError, ValueError):
+class WorkloadError(InputError):
     """A workload names what the overlay lacks, or cannot be read."""
 
 

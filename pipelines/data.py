@@ -1,0 +1,37 @@
+"""Where input files are looked up: beside the scenario, in the working directory, in the installed data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.errors import DataFileError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def installed_data() -> Path:
+    """Returns the folder that holds ``conf`` and ``datasets``: inside a wheel, or the checkout of an editable install."""
+    packed = _PACKAGE / "_data"
+    return packed if packed.is_dir() else _PACKAGE.parent
+
+
+def find_file(path: str, beside: Path | None) -> Path:
+    """Returns the first existing file for a path of a scenario.
+
+    Args:
+        path: Absolute, or relative to one of the three places.
+        beside: The scenario file's folder, if there is one.
+
+    Raises:
+        DataFileError: No such file; the message names the places tried.
+    """
+    given = Path(path).expanduser()
+    if given.is_absolute():
+        places = [given]
+    else:
+        places = [folder / given for folder in (beside, Path.cwd(), installed_data()) if folder is not None]
+    for place in places:
+        if place.is_file():
+            return place
+    tried = ", ".join(dict.fromkeys(str(place) for place in places))
+    raise DataFileError(f"no file {path!r}; tried {tried}")

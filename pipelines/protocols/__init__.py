@@ -1,0 +1,9 @@
+"""The protocols, by name. The engine looks them up here and knows none of them otherwise."""
+
+from __future__ import annotations
+
+from pipelines.protocols.base import ProtocolSpec
+from pipelines.protocols.delta import SPEC as _DELTA
+from pipelines.protocols.forwarding import SPEC as _FORWARDING
+
+PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING)}
