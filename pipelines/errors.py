@@ -59,6 +59,19 @@ class WorkloadError(InputError):
     """A workload names what the overlay lacks, or cannot be read."""
 
 
+class PredicateError(RoundtableError, ValueError):
+    """The text of a subscription is no conjunction of predicates.
+
+    Attributes:
+        column: Where in the text, from 1; None where the text as a whole is wrong.
+    """
+
+    def __init__(self, message: str, column: int | None = None) -> None:
+        """Keeps the column; the message does not repeat it where there is none."""
+        self.column = column
+        super().__init__(message if column is None else f"column {column} of the predicate: {message}")
+
+
 class DataFileError(RoundtableError, OSError):
     """An input file is missing or cannot be read."""
 
