@@ -2,39 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag, model_validator
 
-from pipelines.scenario.base import MAX_ROUND, Positive, Seed, Strict
+from pipelines.errors import InputError
+from pipelines.protocols import PROTOCOLS
+from pipelines.scenario.base import MAX_ROUND, MAX_WHOLE, Positive, Seed, Strict, by_name
+from pipelines.scenario.consistency import call_problems, calls, repetition_problems
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import WorkloadSpec
 
 EngineName = Literal["spark", "sail"]
+GridValue = (
+    str
+    | Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE, strict=True)]
+    | Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
+    | bool
+    | None
+)
+
+if TYPE_CHECKING:
+    ProtocolSettings = Any
+else:
+    _BRANCHES = (Annotated[spec.settings, Tag(f"<{name}>")] for name, spec in PROTOCOLS.items())
+    ProtocolSettings = Annotated[reduce(or_, _BRANCHES), by_name("name")]
 
 
 class TimeSpec(Strict):
     """How long a run may last, and what a round is in wall-clock time."""
 
-    rounds: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(1000, description="the horizon")
-    round_ms: Positive = Field(10.0, description="milliseconds of one round")
+    rounds: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(default=1000, description="the horizon")
+    round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
 
 
 class RunsSpec(Strict):
     """The runs of the experiment: every seed with every combination of the grid."""
 
-    seeds: list[Seed] = Field(default_factory=lambda: [0], min_length=1)
-    grid: dict[str, list[Any]] = Field(default_factory=dict, description="path of a value → the values it takes")
+    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(default_factory=lambda: [0], description="one run each")
+    grid: dict[str, Annotated[list[GridValue], Field(min_length=1)]] = Field(
+        default_factory=dict, description="path of a value, e.g. protocol.delta → the values it takes"
+    )
+
+    @model_validator(mode="after")
+    def _no_repetition(self) -> RunsSpec:
+        problems = [*repetition_problems(("seeds",), self.seeds)]
+        for path, values in self.grid.items():
+            problems += repetition_problems(("grid", path), values)
+        if problems:
+            raise InputError(*problems)
+        return self
 
 
 class Scenario(Strict):
     """One experiment: a protocol on an overlay under a workload."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
-    protocol: Any = Field(description="name, and the protocol's own settings")
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)] = Field(
+        description="letters, digits, _ . and -, the first a letter or a digit; names the store's folder"
+    )
+    protocol: ProtocolSettings = Field(description="name, and the protocol's own settings")
     overlay: OverlaySpec
     workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
-    faults: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list, description="no fault kind is available yet")
+    faults: Annotated[list[Any], Field(max_length=0)] = Field(
+        default_factory=list, description="no kind of fault is available yet"
+    )
     time: TimeSpec = Field(default_factory=TimeSpec)
     runs: RunsSpec = Field(default_factory=RunsSpec)
-    engine: EngineName = "spark"
+    engine: EngineName = Field("spark", description="what runs it, unless --engine says otherwise")
+
+    @model_validator(mode="after")
+    def _calls_fit(self) -> Scenario:
+        problems = list(call_problems(self.overlay, self.time.rounds, calls(self.workload)))
+        if problems:
+            raise InputError(*problems)
+        return self

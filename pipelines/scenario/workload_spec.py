@@ -2,76 +2,155 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag, field_validator, model_validator
 
-from pipelines.scenario.base import Count, NodeName, Positive, Round, Strict
+from pipelines.errors import Problem, WorkloadError
+from pipelines.scenario.base import (
+    MAX_NODES,
+    ORDERED,
+    Count,
+    FilePath,
+    Flag,
+    NodeName,
+    Number,
+    Positive,
+    Round,
+    Scalar,
+    Strict,
+    by_form,
+    by_name,
+)
+from pipelines.workload.predicate import parse_predicates
 
-Scalar = str | int | float | bool
-Rounds = tuple[Round, Round]
-Zipf = Annotated[float, Field(ge=0.0, le=10.0, description="exponent of the popularity; 0 is uniform")]
-Nodes = list[NodeName] | Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | Literal["all", "leaves"]
+
+def _form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    """Returns the tag of the form that a value is meant to have."""
+    if isinstance(value, (list, tuple)):
+        return "<list>"
+    if isinstance(value, Mapping):
+        return next((f"<{name}>" for name in ("file", "generate") if name in value), None)
+    if isinstance(value, Strict):
+        return "<file>" if hasattr(value, "file") else "<generate>"
+    return {str: "<text>", int: "<number>"}.get(type(value))
+
+
+Rounds = Annotated[tuple[Round, Round], ORDERED]
+Topic = Annotated[str, Field(min_length=1, max_length=1000)]
+Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
+Nodes = Annotated[
+    Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
+    | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]
+    | Annotated[Literal["all", "leaves"], Tag("<text>")],
+    by_form(_form),
+]
+ColumnOrRound = Annotated[
+    Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(_form)
+]
 
 
 class Subscription(Strict):
     """One subscription of a node, by topic, by content, or both."""
 
-    at: NodeName
-    round: Round = 0
-    topic: str | None = Field(None, description="short for: topic = '...'")
-    where: str | None = Field(None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains")
-    until: Round | None = Field(None, description="the round of its unsubscribe call; without it the subscription stays")
+    at: NodeName = Field(description="the node that calls")
+    round: Round = Field(0, description="the round of the call")
+    topic: Topic | None = Field(None, description="short for: topic = '...'")
+    where: Annotated[str, Field(max_length=100_000)] | None = Field(
+        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains"
+    )
+    until: Round | None = Field(
+        None, description="the round of its unsubscribe call; without it the subscription stays"
+    )
+
+    @field_validator("where")
+    @classmethod
+    def _where_reads(cls, where: str | None) -> str | None:
+        if where is not None and where.strip():
+            parse_predicates(None, where)
+        return where
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Subscription:
+        parse_predicates(self.topic, self.where)
+        if self.until is not None and self.until <= self.round:
+            raise WorkloadError(
+                Problem(
+                    ("until",),
+                    f"until is {self.until}, not after round {self.round}; allowed: {self.round + 1} or later",
+                )
+            )
+        return self
 
 
 class Publication(Strict):
     """One publication of a node."""
 
-    at: NodeName
-    round: Round = 0
-    topic: str | None = None
-    content: dict[str, Scalar] = Field(default_factory=dict)
+    at: NodeName = Field(description="the node that calls")
+    round: Round = Field(0, description="the round of the call")
+    topic: Topic | None = Field(None, description="attribute topic of the publication")
+    content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
+
+    @model_validator(mode="after")
+    def _one_topic(self) -> Publication:
+        if "topic" in self.content:
+            raise WorkloadError(
+                Problem(
+                    ("content", "topic"),
+                    "the content has an attribute 'topic'; write topic: beside at: and round: instead",
+                )
+            )
+        return self
 
 
 class Join(Strict):
     """A node that joins the overlay while the run goes on; it has no link before."""
 
-    node: NodeName
+    node: NodeName = Field(description="the node that joins")
     to: NodeName = Field(description="the join point; the link between the two is in the overlay")
-    round: Round
+    round: Round = Field(description="the round of the join call")
 
 
 class SubscriptionFile(Strict):
     """Subscriptions from a CSV, TSV or Parquet file, one row each (e.g. Last.fm ``user_artists.dat``)."""
 
-    path: str
+    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     format: Literal["csv", "tsv", "parquet"] | None = Field(None, description="default: by the file's name")
     node: str = Field("node", description="column whose distinct values are spread over `nodes`, or are node names")
     topic: str | None = Field(None, description="column of the topic")
     where: str | None = Field(None, description="column of the predicate text")
-    round: str | Round = Field(0, description="column, or one round for all")
-    nodes: Nodes | None = Field(None, description="spread the column's values over these nodes; without it they are names")
+    round: ColumnOrRound = Field(0, description="column, or one round for all")
+    nodes: Nodes | None = Field(
+        None, description="spread the column's values over these nodes; without it they are names"
+    )
     limit: Count | None = Field(None, description="only the first so many rows")
 
 
 class PublicationFile(Strict):
-    """Publications from a CSV, TSV or Parquet file, or from PADRES quote files (``[class,'STOCK'],[symbol,'A'],...``)."""
+    """Publications from a CSV, TSV or Parquet file, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
 
-    path: str
-    format: Literal["csv", "tsv", "parquet", "padres"] | None = None
-    node: str | None = Field(None, description="column whose distinct values are spread over `nodes`, or are node names")
+    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
+    format: Literal["csv", "tsv", "parquet", "padres"] | None = Field(None, description="default: by the file's name")
+    node: str | None = Field(
+        None, description="column whose distinct values are spread over `nodes`, or are node names"
+    )
     topic: str | None = Field(None, description="column (attribute) of the topic")
     content: list[str] | None = Field(None, description="columns that make the content; default: all the others")
-    round: str | Round = Field(0, description="column, or the first round; then `per_round` rows a round")
+    round: ColumnOrRound = Field(0, description="column, or the first round; then `per_round` rows a round")
     per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 1
-    reverse: bool = Field(False, description="the file is newest first: publish it backwards (PADRES)")
-    nodes: Nodes | None = None
-    limit: Count | None = None
+    reverse: Flag = Field(False, description="the file is newest first: publish it backwards (PADRES)")
+    nodes: Nodes | None = Field(
+        None, description="spread the column's values over these nodes; without it they are names"
+    )
+    limit: Count | None = Field(None, description="only the first so many rows")
 
 
 class _GeneratedSubscriptions(Strict):
     nodes: Nodes = Field("all", description="who subscribes: names, a number of nodes (drawn), all, or leaves")
-    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(1, description="subscriptions of each of them")
+    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(
+        1, description="subscriptions of each of them"
+    )
     rounds: Rounds = Field((0, 0), description="first and last round of subscribe calls, drawn")
     lifetime: Rounds | None = Field(None, description="a subscription ends after so many rounds, drawn; none: it stays")
 
@@ -79,7 +158,9 @@ class _GeneratedSubscriptions(Strict):
 class _GeneratedPublications(Strict):
     nodes: Nodes = Field(1, description="who publishes: names, a number of nodes (drawn), all, or leaves")
     rounds: Rounds = Field((1, 10), description="first and last round of publications")
-    rate: Positive = Field(1.0, description="publications of each of them a round; below 1, or the rest above, is a chance")
+    rate: Positive = Field(
+        1.0, description="publications of each of them a round; below 1, or the rest above, is a chance"
+    )
 
 
 class _Topics(Strict):
@@ -90,8 +171,16 @@ class _Topics(Strict):
 class AttributeRange(Strict):
     """One numeric attribute of generated content, uniform from low to high."""
 
-    low: Annotated[float, Field(allow_inf_nan=False)] = 0.0
-    high: Annotated[float, Field(allow_inf_nan=False)] = 1000.0
+    low: Number = 0.0
+    high: Number = 1000.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> AttributeRange:
+        if self.low > self.high:
+            raise WorkloadError(
+                Problem(("low",), f"low is {self.low:g}, above high, {self.high:g}; allowed: low <= high")
+            )
+        return self
 
 
 def _two_attributes() -> dict[str, AttributeRange]:
@@ -101,7 +190,9 @@ def _two_attributes() -> dict[str, AttributeRange]:
 class _Content(Strict):
     classes: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="classes, used as topics")
     zipf: Zipf = 1.0
-    attributes: dict[str, AttributeRange] = Field(default_factory=_two_attributes)
+    attributes: dict[str, AttributeRange] = Field(
+        default_factory=_two_attributes, min_length=1, description="attribute → the range of its values"
+    )
 
 
 class _Symbols(Strict):
@@ -112,39 +203,52 @@ class _Symbols(Strict):
 class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
     """Subscriptions to topics drawn by Zipf popularity, without repetition at one node."""
 
-    kind: Literal["topics"]
+    kind: Literal["topics"] = Field(description="what is drawn")
+
+    @model_validator(mode="after")
+    def _enough_topics(self) -> TopicSubscriptions:
+        if self.per_node > self.topics:
+            message = (
+                f"{self.per_node} topics a node cannot be drawn from {self.topics}; allowed: at most {self.topics}"
+            )
+            raise WorkloadError(Problem(("per_node",), message))
+        return self
 
 
 class ContentSubscriptions(_Content, _GeneratedSubscriptions):
     """Subscriptions to a class and to a random interval of each attribute."""
 
-    kind: Literal["content"]
-    selectivity: Annotated[float, Field(gt=0.0, le=1.0)] = Field(0.5, description="length of an interval ÷ the whole range")
+    kind: Literal["content"] = Field(description="what is drawn")
+    selectivity: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
+        0.5, description="length of an interval ÷ the whole range"
+    )
 
 
 class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
     """Subscriptions to stock quotes: symbol, price above, volume above."""
 
-    kind: Literal["quotes"]
+    kind: Literal["quotes"] = Field(description="what is drawn")
 
 
 class TopicPublications(_Topics, _GeneratedPublications):
     """Publications on topics drawn by Zipf popularity."""
 
-    kind: Literal["topics"]
+    kind: Literal["topics"] = Field(description="what is drawn")
 
 
 class ContentPublications(_Content, _GeneratedPublications):
     """Publications of a class with uniform attribute values."""
 
-    kind: Literal["content"]
+    kind: Literal["content"] = Field(description="what is drawn")
 
 
 class QuotePublications(_Symbols, _GeneratedPublications):
     """Stock quotes (symbol, price, volume): symbols by popularity, prices as a random walk."""
 
-    kind: Literal["quotes"]
-    volatility: Annotated[float, Field(gt=0.0, le=1.0)] = Field(0.02, description="of the price, from quote to quote")
+    kind: Literal["quotes"] = Field(description="what is drawn")
+    volatility: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
+        0.02, description="of the price, from quote to quote"
+    )
 
 
 class SubscriptionFileSource(Strict):
@@ -162,18 +266,38 @@ class PublicationFileSource(Strict):
 class SubscriptionGenerator(Strict):
     """Subscriptions made from the seed."""
 
-    generate: Annotated[TopicSubscriptions | ContentSubscriptions | QuoteSubscriptions, Field(discriminator="kind")]
+    generate: Annotated[
+        Annotated[TopicSubscriptions, Tag("<topics>")]
+        | Annotated[ContentSubscriptions, Tag("<content>")]
+        | Annotated[QuoteSubscriptions, Tag("<quotes>")],
+        by_name("kind"),
+    ]
 
 
 class PublicationGenerator(Strict):
     """Publications made from the seed."""
 
-    generate: Annotated[TopicPublications | ContentPublications | QuotePublications, Field(discriminator="kind")]
+    generate: Annotated[
+        Annotated[TopicPublications, Tag("<topics>")]
+        | Annotated[ContentPublications, Tag("<content>")]
+        | Annotated[QuotePublications, Tag("<quotes>")],
+        by_name("kind"),
+    ]
 
 
 class WorkloadSpec(Strict):
     """Who subscribes to what, who publishes what, who joins, and when."""
 
-    subscriptions: list[Subscription] | SubscriptionFileSource | SubscriptionGenerator = Field(default_factory=list)
-    publications: list[Publication] | PublicationFileSource | PublicationGenerator = Field(default_factory=list)
-    joins: list[Join] = Field(default_factory=list)
+    subscriptions: Annotated[
+        Annotated[list[Subscription], Tag("<list>")]
+        | Annotated[SubscriptionFileSource, Tag("<file>")]
+        | Annotated[SubscriptionGenerator, Tag("<generate>")],
+        by_form(_form),
+    ] = Field(default_factory=list, description="a list, a file, or a generator")
+    publications: Annotated[
+        Annotated[list[Publication], Tag("<list>")]
+        | Annotated[PublicationFileSource, Tag("<file>")]
+        | Annotated[PublicationGenerator, Tag("<generate>")],
+        by_form(_form),
+    ] = Field(default_factory=list, description="a list, a file, or a generator")
+    joins: list[Join] = Field(default_factory=list, description="nodes that join the overlay while a run goes on")

@@ -162,7 +162,7 @@ def _attribute(token: _Token) -> str:
     if token.kind == "word" and not token.is_and and not _NUMBER.fullmatch(token.text):
         return token.text
     raise PredicateError(
-        f"found {token.shown} where the name of an attribute belongs; allowed: a word as in price > 10, or a text in quotes",
+        f"found {token.shown} where an attribute's name belongs; allowed: a word as in price > 10, or a text in quotes",
         token.column,
     )
 

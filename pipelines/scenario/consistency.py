@@ -1,0 +1,130 @@
+"""What must fit between the parts of a scenario: calls come from nodes of the overlay, and before the horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from pipelines.errors import Problem, nearest
+from pipelines.scenario.base import Strict
+from pipelines.scenario.overlay_spec import OverlaySpec
+from pipelines.scenario.workload_spec import (
+    Join,
+    Publication,
+    PublicationFileSource,
+    PublicationGenerator,
+    Subscription,
+    SubscriptionFileSource,
+    SubscriptionGenerator,
+    WorkloadSpec,
+)
+
+Path: TypeAlias = "tuple[str | int, ...]"
+Call: TypeAlias = "tuple[Path, Strict]"
+_MAX_SEARCHED = 2000
+_MAX_LISTED = 10
+
+
+def repetition_problems(path: Path, values: Sequence[object]) -> Iterator[Problem]:
+    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not."""
+    first: dict[tuple[bool, object], int] = {}
+    for index, value in enumerate(values):
+        before = first.setdefault((isinstance(value, bool), value), index)
+        if before != index:
+            yield Problem(
+                (*path, index),
+                f"{value!r} is there already, as number {before + 1} of the list; allowed: each value once",
+            )
+
+
+def calls(workload: WorkloadSpec) -> Iterator[Call]:
+    """Yields the parts of a workload that name nodes or rounds, with their paths in the scenario."""
+    for name in ("subscriptions", "publications", "joins"):
+        part = getattr(workload, name)
+        path: Path = ("workload", name)
+        if isinstance(part, list):
+            yield from (((*path, index), item) for index, item in enumerate(part))
+        else:
+            yield path, part
+
+
+def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
+    """Yields what does not fit between the workload's parts and the others.
+
+    Args:
+        overlay: Names are checked where it lists its links; None checks none.
+        horizon: The last round in which a call may come; None checks none.
+        parts: As `calls` gives them.
+    """
+    links = overlay.links if overlay is not None else None
+    pairs = {frozenset(link[:2]) for link in links or ()}
+    names = sorted({name for link in links or () for name in link[:2]})
+    known, joined = set(names), dict[str, Path]()
+    for path, part in parts:
+        if horizon is not None:
+            yield from _late(path, part, horizon)
+        unknown = [(place, name) for place, name in _nodes(path, part) if links and name not in known]
+        for place, name in unknown:
+            yield Problem(
+                place, f"no link names the node {name!r};{_nearest_name(name, names)} allowed: {_listed(names)}"
+            )
+        if isinstance(part, Join):
+            yield from _join_problems(path, part, joined, pairs if links and not unknown else None)
+
+
+def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
+    if isinstance(part, (Subscription, Publication)):
+        yield (*path, "at"), part.at
+    elif isinstance(part, Join):
+        yield (*path, "node"), part.node
+        yield (*path, "to"), part.to
+    elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
+        yield from (((*path, "file", "nodes", index), name) for index, name in enumerate(part.file.nodes))
+    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)) and isinstance(part.generate.nodes, list):
+        yield from (((*path, "generate", "nodes", index), name) for index, name in enumerate(part.generate.nodes))
+
+
+def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
+    if isinstance(part, (Subscription, Publication, Join)):
+        yield (*path, "round"), part.round
+        if isinstance(part, Subscription) and part.until is not None:
+            yield (*path, "until"), part.until
+    elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
+        yield (*path, "file", "round"), part.file.round
+    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)):
+        yield (*path, "generate", "rounds", 1), part.generate.rounds[1]
+
+
+def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
+    for place, round_ in _rounds(path, part):
+        if round_ > horizon:
+            name = next(step for step in reversed(place) if isinstance(step, str))
+            yield Problem(
+                place,
+                f"{name}: round {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds",
+            )
+
+
+def _join_problems(
+    path: Path, join: Join, joined: dict[str, Path], pairs: set[frozenset[str]] | None
+) -> Iterator[Problem]:
+    if join.node == join.to:
+        yield Problem((*path, "to"), f"{join.node!r} cannot join at itself; allowed: a neighbour of {join.node!r}")
+    elif pairs is not None and frozenset((join.node, join.to)) not in pairs:
+        around = sorted(name for pair in pairs if join.node in pair for name in pair if name != join.node)
+        yield Problem(
+            (*path, "to"),
+            f"there is no link between {join.node!r} and its join point {join.to!r};"
+            f" allowed: {_listed(around)}, or add the link to overlay.links",
+        )
+    if joined.setdefault(join.node, path) != path:
+        yield Problem((*path, "node"), f"{join.node!r} joins twice; allowed: one join for each node")
+
+
+def _nearest_name(name: str, names: Sequence[str]) -> str:
+    return nearest(name, names[:_MAX_SEARCHED])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more
