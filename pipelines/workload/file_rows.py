@@ -17,8 +17,8 @@ _SHOWN = 5
 
 
 def texts_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column as text, null where it is null or empty."""
-    text = pc.cast(column.combine_chunks(), pa.string())
+    """Returns a column as text without the spaces around it, null where it is null or empty."""
+    text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
@@ -165,7 +165,7 @@ class FileRows:
         column = self.texts("round", given)
         if column is None:
             return np.empty(0, dtype=np.int64)
-        texts = pc.utf8_trim_whitespace(pc.fill_null(column, ""))
+        texts = pc.fill_null(column, "")
         is_round = pc.match_substring_regex(texts, r"^[0-9]{1,15}(\.0*)?$").to_numpy(zero_copy_only=False)
         self._refuse_rows(
             "round", ~is_round, lambda row: f"{texts[row].as_py()!r} is no round; give a whole number from 0"

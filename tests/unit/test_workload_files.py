@@ -1,0 +1,309 @@
+"""Workload files: formats, columns, rows that cannot be used, and the real files that users bring."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import tarfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import WorkloadError
+from pipelines.overlay.graph import Overlay
+from pipelines.scenario.workload_spec import WorkloadSpec
+from pipelines.workload.build import build_workload
+from pipelines.workload.tables import Workload
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "data" / "workloads"
+
+
+def line(count: int) -> Overlay:
+    ends = np.arange(count - 1, dtype=np.int64)
+    return Overlay(tuple(f"N{i + 1}" for i in range(count)), ends, ends + 1, np.ones(count - 1, dtype=np.int64))
+
+
+def build(beside: Path | None, horizon: int = 100, nodes: int = 4, **parts: dict[str, Any]) -> Workload:
+    spec = WorkloadSpec.model_validate({part: {"file": file} for part, file in parts.items()})
+    return build_workload(spec, overlay=line(nodes), seed=1, horizon=horizon, beside=beside)
+
+
+def problems(beside: Path, **parts: dict[str, Any]) -> dict[tuple[str | int, ...], str]:
+    with pytest.raises(WorkloadError) as caught:
+        build(beside, **parts)
+    return {problem.path[3:]: problem.message for problem in caught.value.problems}
+
+
+def quotes_archive(path: Path, members: dict[str, str]) -> None:
+    with tarfile.open(path, "w:xz") as archive:
+        for name, text in members.items():
+            info = tarfile.TarInfo(f"quotes/{name}")
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+
+
+def quote(symbol: str, close: str, date: str) -> str:
+    return f"[class,'STOCK'],[symbol,'{symbol}'],[close,{close}],[volume,100],[date,'{date}']\n"
+
+
+def real(*parts: str) -> str:
+    path = SHARED.joinpath(*parts)
+    if not path.is_file():
+        pytest.skip(f"the shared data set {parts[0]} is not beside the project")
+    return str(path)
+
+
+def test_subscriptions_of_a_csv_with_names_rounds_topics_and_predicates(tmp_path: Path) -> None:
+    text = 'node,topic,where,at\nN2,007,"price > 10 and name = ""A, B""",3\nN1,,price<5,4.0\nN2,news,,0\n'
+    (tmp_path / "s.csv").write_text(text)
+    built = build(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "where": "where", "round": "at"})
+    assert [tuple(row.values()) for row in built.subscription.to_pylist()] == [
+        (1, 3, None, "topic = '007' and price > 10 and name = 'A, B'"),
+        (0, 4, None, "price < 5"),
+        (1, 0, None, "topic = 'news'"),
+    ]
+
+
+def test_publications_take_the_types_of_their_columns_and_leave_out_empty_cells(tmp_path: Path) -> None:
+    text = "node,round,topic,price,count,up,name\nN1,1,a,12.5,3,true,x\nN2,2,,,4,FALSE,\n"
+    (tmp_path / "p.csv").write_text(text)
+    built = build(tmp_path, publications={"path": "p.csv", "node": "node", "round": "round", "topic": "topic"})
+    assert [tuple(row.values()) for row in built.publication.to_pylist()] == [
+        (0, 1, "a", '{"count":3,"name":"x","price":12.5,"up":true}'),
+        (1, 2, None, '{"count":4,"up":false}'),
+    ]
+    assert [tuple(row.values()) for row in built.attribute.to_pylist()] == [
+        (0, "topic", None, "a"),
+        (0, "count", 3.0, None),
+        (0, "name", None, "x"),
+        (0, "price", 12.5, None),
+        (0, "up", None, "true"),
+        (1, "count", 4.0, None),
+        (1, "up", None, "false"),
+    ]
+
+
+def test_the_same_rows_come_from_every_format_and_compression(tmp_path: Path) -> None:
+    rows = {"node": ["N3", "N1", "N3"], "topic": ["a", "b", "a"], "price": [1.5, 2.0, 3.25]}
+    text = "node,topic,price\n" + "".join(f"{n},{t},{p}\n" for n, t, p in zip(*rows.values(), strict=True))
+    (tmp_path / "p.csv").write_text(text)
+    (tmp_path / "p.tsv").write_text(text.replace(",", "\t"))
+    (tmp_path / "p.txt").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "p.tsv.xz").write_bytes(lzma.compress(text.replace(",", "\t").encode()))
+    pq.write_table(pa.table(rows), tmp_path / "p.parquet")
+    names = ("p.csv", "p.tsv", "p.txt", "p.csv.gz", "p.tsv.xz", "p.parquet")
+    built = [build(tmp_path, publications={"path": n, "node": "node", "topic": "topic"}) for n in names]
+    assert built[0].publication.num_rows == 3
+    for other in built[1:]:
+        assert other.publication.equals(built[0].publication)
+        assert other.attribute.equals(built[0].attribute)
+
+
+def test_values_of_the_node_column_go_round_the_chosen_nodes_in_order_of_appearance(tmp_path: Path) -> None:
+    (tmp_path / "u.tsv").write_text("user\tartist\n9\t1\n7\t1\n9\t2\n8\t1\n7\t3\n")
+    file = {"path": "u.tsv", "node": "user", "topic": "artist", "nodes": ["N3", "N1"]}
+    built = build(tmp_path, subscriptions=file)
+    assert built.subscription["node_id"].to_pylist() == [2, 0, 2, 2, 0]
+
+
+def test_spaces_around_topics_and_nodes_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "u.tsv").write_text("user\tartist\n61\t65  \n 61\t65\n")
+    file = {"path": "u.tsv", "node": "user", "topic": "artist", "nodes": "all"}
+    built = build(tmp_path, subscriptions=file)
+    assert built.subscription["predicate"].to_pylist() == ["topic = '65'"] * 2
+    assert built.subscription["node_id"].to_pylist() == [0, 0]
+
+
+def test_a_first_line_of_numbers_is_a_row_and_its_columns_have_numbers(tmp_path: Path) -> None:
+    (tmp_path / "u.tsv").write_text("9\t51\t3\n7\t52\t4\n")
+    built = build(tmp_path, subscriptions={"path": "u.tsv", "node": "1", "topic": "2", "nodes": "leaves"})
+    assert built.subscription["predicate"].to_pylist() == ["topic = '51'", "topic = '52'"]
+    assert built.subscription["node_id"].to_pylist() == [0, 3]
+
+
+def test_rows_share_a_round_reverse_turns_them_and_limit_cuts_what_is_published(tmp_path: Path) -> None:
+    file = {"path": "p.csv", "format": "csv", "nodes": "all", "round": 5, "per_round": 3, "reverse": True, "limit": 5}
+    (tmp_path / "p.csv").write_text("price,x\n" + "".join(f"{i},a\n" for i in range(1, 8)))
+    built = build(tmp_path, publications=file | {"content": ["price"]})
+    assert built.publication["round"].to_pylist() == [5, 5, 5, 6, 6]
+    assert built.publication["content"].to_pylist() == [f'{{"price":{i}}}' for i in (7, 6, 5, 4, 3)]
+    assert built.publication["node_id"].to_pylist() == [0, 1, 2, 3, 0]
+    assert build(tmp_path, publications=file | {"limit": 0}).publication.num_rows == 0
+
+
+def test_padres_members_are_merged_by_date_then_symbol(tmp_path: Path) -> None:
+    quotes_archive(
+        tmp_path / "q.tar.xz",
+        {
+            "B": quote("B", "2.50", "3-Jan-05") + quote("B", "2.00", "31-Dec-04").rstrip("\n"),
+            "A": quote("A", "1.50", "3-Jan-05") + "\r\n" + quote("A", "1", "2-Feb-99"),
+        },
+    )
+    file = {"path": "q.tar.xz", "node": "symbol", "topic": "class", "nodes": 2}
+    oldest = build(tmp_path, publications=file | {"reverse": True})
+    contents = [json.loads(text) for text in oldest.publication["content"].to_pylist()]
+    assert [(c["date"], c["symbol"], c["close"]) for c in contents] == [
+        ("2-Feb-99", "A", 1.0),
+        ("31-Dec-04", "B", 2.0),
+        ("3-Jan-05", "A", 1.5),
+        ("3-Jan-05", "B", 2.5),
+    ]
+    assert set(oldest.publication["topic"].to_pylist()) == {"STOCK"}
+    newest = build(tmp_path, publications=file)
+    assert [json.loads(text)["close"] for text in newest.publication["content"].to_pylist()] == [1.5, 2.5, 2.0, 1.0]
+
+
+def test_padres_quotes_of_one_file_keep_their_order(tmp_path: Path) -> None:
+    (tmp_path / "AAPL").write_text(quote("AAPL", "2", "3-Jan-05") + quote("AAPL", "1", "2-Jan-05"))
+    file = {"path": "AAPL", "nodes": ["N1"], "content": ["close"]}
+    assert build(tmp_path, publications=file).publication["content"].to_pylist() == ['{"close":2}', '{"close":1}']
+    turned = build(tmp_path, publications=file | {"reverse": True})
+    assert turned.publication["content"].to_pylist() == ['{"close":1}', '{"close":2}']
+
+
+def test_the_sample_of_quotes_is_read_from_the_installed_data() -> None:
+    file = {"path": "datasets/workloads/quotes.padres", "node": "symbol", "nodes": "all", "reverse": True}
+    built = build(None, publications=file)
+    assert Counter(built.attribute["attribute"].to_pylist()) == dict.fromkeys(
+        ("class", "symbol", "open", "high", "low", "close", "volume", "date"), built.publication.num_rows
+    )
+    assert built.publication.num_rows == 12
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    for rows in (2, 3):
+        (tmp_path / "s.csv").write_text("node,topic\n" + "N1,a\n" * rows)
+        assert build(tmp_path, subscriptions={"path": "s.csv", "topic": "topic"}).subscription.num_rows == rows
+
+
+def test_missing_columns_are_told_with_the_nearest_name_and_the_list(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("node,topic,round\nN1,a,1\n")
+    found = problems(tmp_path, subscriptions={"path": "s.csv", "node": "nod", "topic": "topics", "round": "rund"})
+    assert found["node",] == "no column 'nod'; did you mean 'node'? columns: node, topic, round"
+    assert "did you mean 'topic'?" in found["topic",]
+    assert "did you mean 'round'?" in found["round",]
+
+
+def test_rounds_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("node,topic,round\n" + "".join(f"N1,a,{r}\n" for r in ("1", "x", "-2", "", "1.5")))
+    message = problems(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "round": "round"})["round",]
+    assert message == "row 2: 'x' is no round; give a whole number from 0 (so are rows 3, 4, 5)"
+    (tmp_path / "s.csv").write_text("node,topic,round\nN1,a,100\nN1,a,101\n")
+    message = problems(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "round": "round"})["round",]
+    assert message.startswith("row 2: round 101 is after the horizon of 100 rounds")
+    (tmp_path / "p.csv").write_text("node\n" + "N1\n" * 103)
+    message = problems(tmp_path, publications={"path": "p.csv", "format": "csv", "node": "node"})["round",]
+    assert message.startswith("row 102: round 101 is after the horizon")
+
+
+def test_nodes_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("node,topic\nN1,a\nN2x,a\n,a\nN2x,a\n")
+    with pytest.raises(WorkloadError) as caught:
+        build(tmp_path, subscriptions={"path": "s.csv", "topic": "topic"})
+    messages = [problem.message for problem in caught.value.problems]
+    assert any(m.startswith("row 3: the cell is empty") for m in messages)
+    assert any(m.startswith("row 2: no node 'N2x'") and "did you mean 'N2'?" in m for m in messages)
+    found = problems(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "nodes": 5})
+    assert found["nodes",] == "5 nodes wanted, the overlay has 4; give at most 4, or all"
+    assert "no node; name a column" in problems(tmp_path, publications={"path": "s.csv"})["node",]
+
+
+def test_predicates_that_cannot_be_read_are_told_with_their_rows(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("node,where\nN1,price > 1\nN1,price >\nN1,\n")
+    with pytest.raises(WorkloadError) as caught:
+        build(tmp_path, subscriptions={"path": "s.csv", "where": "where"})
+    assert [p.message.split(":")[0] for p in caught.value.problems] == ["row 2", "row 3"]
+    assert "name the column of the topic" in problems(tmp_path, subscriptions={"path": "s.csv"})["topic",]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-Infinity"])
+def test_numbers_that_are_not_finite_are_refused_with_their_rows(tmp_path: Path, value: str) -> None:
+    (tmp_path / "p.csv").write_text(f"node,price\nN1,1.5\nN1,{value}\n")
+    message = problems(tmp_path, publications={"path": "p.csv", "node": "node"})["content",]
+    assert message.startswith("row 2: price is ")
+    assert "no finite number" in message
+
+
+def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"node": ["N1"], "many": [[1, 2]], "topic": ["a"]}), tmp_path / "p.parquet")
+    with pytest.raises(WorkloadError) as caught:
+        build(tmp_path, publications={"path": "p.parquet", "node": "node"})
+    assert [p.path[-1] for p in caught.value.problems] == ["content", "content"]
+    assert {p.message.split(" ")[1] for p in caught.value.problems} == {"'many'", "attribute"}
+    assert "which is no text" in problems(tmp_path, publications={"path": "p.parquet", "node": "many"})["node",]
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "told"),
+    [
+        ("empty.csv", b"", "has no rows"),
+        ("titles.csv", b"node,topic\n", "has no rows"),
+        ("ragged.csv", b"node,topic\nN1,a\nN1\nN1,a,b\n", "row 2, 3: not 2 cells"),
+        ("twice.csv", b"node,node\nN1,a\n", "two columns called 'node'"),
+        ("untitled.csv", b"node,\nN1,a\n", "column 2 has no title"),
+        ("latin.csv", "node,topic\nN1,é\n".encode("latin-1"), "is not UTF-8"),
+        ("broken.csv.gz", b"not compressed", "cannot be read as csv"),
+        ("broken.csv.xz", lzma.compress(b"node,topic\nN1,a\n")[:-20], "cannot be read as csv"),
+        ("broken.parquet", b"not parquet", "cannot be read as parquet"),
+        ("broken.tar.xz", b"no archive", "cannot be read as padres"),
+        ("unknown.dat", b"hello\n", "give format: csv, tsv or parquet"),
+        ("line.padres", b"[class,'A']\n[class,\n", "line.padres, line 2: '[class,' is no list"),
+        ("twice.padres", b"[class,'A'],[class,'B']\n", "line 1: attribute 'class' is given twice"),
+        ("number.padres", b"[class,'A'],[open,1]\n[class,'A'],[open,x]\n", "line 2: the value of 'open' is neither"),
+    ],
+)
+def test_files_that_cannot_be_read_are_told_at_their_path(tmp_path: Path, name: str, raw: bytes, told: str) -> None:
+    (tmp_path / name).write_bytes(raw)
+    found = problems(tmp_path, publications={"path": name, "node": "node"})
+    assert set(found) == {("path",)}
+    assert told in found["path",]
+
+
+def test_a_date_that_cannot_be_read_is_told_with_its_member(tmp_path: Path) -> None:
+    quotes_archive(tmp_path / "q.tar.xz", {"A": quote("A", "1", "3-Jan-05"), "B": quote("B", "1", "3-Foo-05")})
+    message = problems(tmp_path, publications={"path": "q.tar.xz", "nodes": "all"})["path",]
+    assert "quotes/B, line 1: '3-Foo-05' is no date" in message
+
+
+def test_a_missing_file_is_told_with_the_places_tried(tmp_path: Path) -> None:
+    assert str(tmp_path) in problems(tmp_path, subscriptions={"path": "none.csv", "topic": "topic"})["path",]
+
+
+def test_an_archive_holds_quotes_only(tmp_path: Path) -> None:
+    quotes_archive(tmp_path / "q.tar.xz", {"A": quote("A", "1", "3-Jan-05")})
+    found = problems(tmp_path, subscriptions={"path": "q.tar.xz", "format": "csv", "topic": "topic"})
+    assert "read as padres only" in found["path",]
+
+
+def test_lastfm_listeners_subscribe_to_their_artists() -> None:
+    path = real("lastfm2k", "user_artists.dat.xz")
+    file = {"path": path, "node": "userID", "topic": "artistID", "nodes": "all"}
+    subscription = build(None, nodes=2000, subscriptions=file).subscription
+    assert subscription.num_rows == 92_834
+    assert len(set(subscription["predicate"].to_pylist())) == 17_632
+    assert set(subscription["node_id"].to_pylist()) == set(range(1892))
+    assert subscription["predicate"][0].as_py() == "topic = '51'"
+
+
+def test_padres_stock_quotes_are_published_day_by_day() -> None:
+    path = real("padres_stockquotes", "stockquotes_newest500.tar.xz")
+    file = {"path": path, "node": "symbol", "topic": "class", "nodes": 100, "per_round": 100, "reverse": True}
+    built = build(None, nodes=120, horizon=500, publications=file)
+    assert built.publication.num_rows == 49_754
+    assert built.attribute.num_rows == 49_754 * 8
+    assert Counter(built.publication["node_id"].to_pylist()).most_common()[-1][1] == 254
+    contents = [json.loads(text) for text in built.publication["content"].to_pylist()]
+    symbols = {content["symbol"] for content in contents}
+    assert len(symbols) == 100
+    last_day = [content["symbol"] for content in contents if content["date"] == contents[-1]["date"]]
+    assert last_day == sorted(last_day)
+    assert contents[-len(last_day) :] == [c for c in contents if c["date"] == contents[-1]["date"]]

@@ -1,0 +1,58 @@
+"""Subscriptions as rows of comparisons."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.workload.predicate import OPERATORS, Predicate, canonical
+from pipelines.workload.predicate_table import PREDICATE, predicate_rows
+
+TEXT_ONLY = ("prefix", "suffix", "contains")
+NAMES = st.one_of(st.sampled_from(["price", "a.b", "and", "topic", "it's"]), st.text(min_size=1, max_size=5))
+TEXTS = st.one_of(st.sampled_from(["A' and b = 'c", "a and b = 3", "\\", "''", "5"]), st.text(max_size=6))
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def predicates(draw: st.DrawFn) -> Predicate:
+    name, op = draw(NAMES), draw(st.sampled_from(OPERATORS))
+    return Predicate(name, op, draw(TEXTS if op in TEXT_ONLY or name == "topic" else TEXTS | NUMBERS))
+
+
+def rows(texts: list[str]) -> list[tuple[int, str, str, float | None, str | None]]:
+    table = predicate_rows(pa.table({"predicate": pa.array(texts, pa.string())}))
+    assert table.schema == PREDICATE
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_each_comparison_is_a_row_in_its_place() -> None:
+    texts = ["topic = 'news' and price > 10.5", "topic = 'x'", "topic = 'news' and price > 10.5"]
+    pair = [("topic", "=", None, "news"), ("price", ">", 10.5, None)]
+    assert rows(texts) == [(0, *pair[0]), (0, *pair[1]), (1, "topic", "=", None, "x"), (2, *pair[0]), (2, *pair[1])]
+
+
+def test_texts_with_quotes_and_words_of_the_language_stay_whole() -> None:
+    texts = ["topic = 'it''s' and a contains ' and b = '", "'my attribute' <= -1e-07"]
+    assert rows(texts) == [
+        (0, "topic", "=", None, "it's"),
+        (0, "a", "contains", None, " and b = "),
+        (1, "my attribute", "<=", -1e-07, None),
+    ]
+
+
+@given(st.lists(st.lists(predicates(), min_size=1, max_size=3), max_size=4))
+def test_every_canonical_text_reads_back(subscriptions: list[list[Predicate]]) -> None:
+    wanted = [
+        (
+            i,
+            p.attribute,
+            p.op,
+            None if isinstance(p.value, str) else p.value,
+            p.value if isinstance(p.value, str) else None,
+        )
+        for i, conjunction in enumerate(subscriptions)
+        for p in conjunction
+    ]
+    assert rows([canonical(conjunction) for conjunction in subscriptions]) == wanted
