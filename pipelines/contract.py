@@ -1,0 +1,144 @@
+"""The contract between the round engine and a protocol: what a round may read, and what it gives back.
+
+A protocol declares its state relations, message kinds and payload, and one function that makes a round. The
+function is lazy: it gets DataFrames and gives DataFrames. What several of its steps read it hands to
+`Round.keep`, so that the engine materialises it once; nothing else in a protocol causes work.
+
+Columns that frames share:
+
+- *inbox*: one row a message that is due at a node that is up: ``run_id, message_id, kind, src, dst, sent_round,
+  due_round, source, source_seq`` and the protocol's payload columns. ``message_id`` ascends in the order in which
+  a node handles its messages.
+- *call*: one row an application call that is due: ``run_id, node_id, source_seq, round, kind`` (join, subscribe,
+  unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``matches`` (publish:
+  ids of the subscriptions whose predicate the publication satisfies).
+- *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq`` and
+  payload columns. A node's messages of a round leave in the order (trigger, rank, dst); ``trigger`` is the id of the
+  message that caused it, or `call_trigger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol as Structural
+
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.tables import Table
+
+CALL_TRIGGER = "4611686018427387904 + source_seq"
+"""SQL for the trigger of what an application call causes: after every message of the round, in the node's order."""
+
+OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
+DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
+CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
+NODE_STATUS = ("run_id", "node_id", "round", "status")
+DUPLICATE = ("run_id", "message_id")
+
+
+@dataclass(frozen=True)
+class State:
+    """A state relation of a protocol; in the store it is table ``state_<name>``.
+
+    Attributes:
+        table: Its schema; the name is without the prefix.
+        facts: Counters that the next rounds may ask for, name to SQL aggregate over the relation.
+        compact: For a relation that grows by increments: takes the union of the increments (schema of the
+            table) and gives the relation. None where every round that changes the relation gives all of it.
+    """
+
+    table: Table
+    facts: Mapping[str, str] = field(default_factory=dict)
+    compact: Callable[[DataFrame], DataFrame] | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round may read.
+
+    Attributes:
+        inbox: The due messages.
+        calls: The due application calls; None when there are none.
+        kinds: Kinds of the due messages, and of the due calls in lower case: what is absent needs no step.
+        state: The protocol's relations; for those with increments the union of the increments.
+        facts: The counters that the states declare, as of the end of the last round.
+        fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (run_id and one
+            column a setting of the protocol).
+        may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
+            Without it no duplicate exists, and no step needs to look for one.
+        keep: Materialises a frame that several steps read; takes a name and the frame.
+    """
+
+    inbox: DataFrame
+    calls: DataFrame | None
+    kinds: frozenset[str]
+    state: Mapping[str, DataFrame]
+    facts: Mapping[str, int]
+    fixed: Mapping[str, DataFrame]
+    may_duplicate: bool
+    keep: Callable[[str, DataFrame], DataFrame]
+
+
+@dataclass
+class RoundResult:
+    """What a round gives back; None and missing names mean: nothing new.
+
+    Attributes:
+        state: Changed relations, whole, or the new increment where the relation has increments.
+        outbox: Messages to send.
+        delivery: Deliveries, columns of table ``delivery``.
+        call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
+        node_status: Changes of nodes' states, columns of table ``node_status``.
+        duplicate: Messages that were recognised as duplicates and dropped.
+    """
+
+    state: dict[str, DataFrame] = field(default_factory=dict)
+    outbox: DataFrame | None = None
+    delivery: DataFrame | None = None
+    call_event: DataFrame | None = None
+    node_status: DataFrame | None = None
+    duplicate: DataFrame | None = None
+
+
+class ProtocolModule(Structural):
+    """What a protocol's module gives as ``PROTOCOL``.
+
+    Attributes:
+        kinds: Message kinds, named as in the paper.
+        payload: What a message carries beside its head.
+        body: SQL over the payload for column ``body`` of table ``message``.
+        states: Its state relations.
+        confirms: Whether calls are confirmed; otherwise they are final when they are issued.
+    """
+
+    kinds: Sequence[str]
+    payload: T.StructType
+    body: str
+    states: Sequence[State]
+    confirms: bool
+
+    def start(self, start: Start) -> dict[str, DataFrame]:
+        """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""
+        ...
+
+    def round(self, due: Round) -> RoundResult:
+        """Makes one round."""
+        ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a protocol may read to make its first state.
+
+    Attributes:
+        fixed: As in `Round`.
+        calls: All application calls of the runs (without ``matches``).
+        paths: Gives δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
+        settings: The distinct settings objects of the runs.
+    """
+
+    fixed: Mapping[str, DataFrame]
+    calls: DataFrame
+    paths: Callable[[int], DataFrame]
+    settings: Sequence[Any]

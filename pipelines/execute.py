@@ -1,0 +1,147 @@
+"""Runs an experiment from its expanded runs to a store with verdicts."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.calls import Calls
+from pipelines.contract import ProtocolModule, Start
+from pipelines.history import CALL_LOG, History
+from pipelines.inputs import Inputs, parameters_json
+from pipelines.materialise import Materialiser, materialiser_for
+from pipelines.network import in_flight_schema
+from pipelines.paths import delta_paths
+from pipelines.protocols import PROTOCOLS
+from pipelines.rounds import Progress, RoundEngine
+from pipelines.scenario.expand import RunConfig
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.tables import HISTORY, LINK, NODE, RUN, Table
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be run.
+
+    Attributes:
+        runs: The expanded runs; one protocol.
+        inputs: Their overlays and workloads.
+        commit_every: Rounds between commits.
+    """
+
+    runs: Sequence[RunConfig]
+    inputs: Inputs
+    commit_every: int
+
+    @property
+    def protocol_name(self) -> str:
+        """The protocol of the runs."""
+        return self.runs[0].scenario.protocol.name
+
+    @property
+    def horizon(self) -> int:
+        """The last round that may happen."""
+        return self.runs[0].scenario.time.rounds
+
+
+def protocol_module(name: str) -> ProtocolModule:
+    """Loads a protocol's implementation."""
+    module: ProtocolModule = importlib.import_module(PROTOCOLS[name].module).PROTOCOL
+    return module
+
+
+def state_tables(protocol: ProtocolModule) -> list[Table]:
+    """Gives the state tables of a store: the protocol's, and the engine's own."""
+    own = [
+        Table("state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload)),
+        CALL_LOG,
+    ]
+    named = [
+        Table(f"state_{state.table.name}", state.table.grain, state.table.key, state.table.schema)
+        for state in protocol.states
+    ]
+    return named + own
+
+
+def execute(experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None]) -> None:
+    """Runs all rounds of all runs and leaves their history in the store; verdicts are the audits' business.
+
+    Args:
+        experiment: What is to be run.
+        session: The engine.
+        store: A new store.
+        observe: Is told of each round.
+    """
+    protocol = protocol_module(experiment.protocol_name)
+    store.create(HISTORY)
+    store.create(state_tables(protocol), is_state=True)
+    materialiser = materialiser_for(session)
+    inputs = experiment.inputs
+    fixed = _fixed_frames(inputs, materialiser)
+    _write_fixed(experiment, session, store, fixed)
+    calls = Calls(inputs, materialiser)
+    all_calls = calls.all()
+    subscription = _load(materialiser, "subscription", inputs.subscription)
+    publication = _load(materialiser, "publication", inputs.publication)
+    history = History(store, materialiser, all_calls, protocol.body, subscription, publication, protocol.confirms)
+    engine = RoundEngine(protocol, materialiser, calls, history, fixed, inputs.latency)
+    engine.begin(protocol.start(_start(experiment, session, fixed, all_calls)))
+    engine.run(experiment.horizon, experiment.commit_every, observe)
+
+
+def _start(experiment: Experiment, session: Session, fixed: Mapping[str, DataFrame], calls: DataFrame) -> Start:
+    """δ-paths at the start run over the links between nodes that do not have to join first."""
+    joining = calls.where("kind = 'join'").select("run_id", "node_id")
+
+    def paths(max_hops: int) -> DataFrame:
+        link = fixed["link"].select("run_id", "src", "dst")
+        for end in ("src", "dst"):
+            link = link.join(joining.withColumnRenamed("node_id", end), ["run_id", end], "left_anti")
+        node = fixed["node"].join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
+        found = delta_paths(session, link, max_hops).where("distance > 0")
+        own = node.selectExpr(
+            "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+        )
+        return own.unionByName(found)
+
+    settings = {run.scenario.protocol for run in experiment.runs}
+    return Start(fixed, calls, paths, sorted(settings, key=repr))
+
+
+def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:
+    schema = from_arrow_schema(rows.schema)
+    for field in schema:
+        field.nullable = field.name not in {"run_id", "node_id", "src", "dst", "source", "source_seq"}
+    return materialiser.load(name, rows, schema).frame
+
+
+def _fixed_frames(inputs: Inputs, materialiser: Materialiser) -> dict[str, DataFrame]:
+    return {name: _load(materialiser, name, getattr(inputs, name)) for name in ("node", "link", "setting")}
+
+
+def _write_fixed(experiment: Experiment, session: Session, store: Store, fixed: Mapping[str, DataFrame]) -> None:
+    store.append("node", fixed["node"].select(NODE.columns))
+    store.append("link", fixed["link"].select(LINK.columns))
+    versions = json.dumps({name: version(name) for name in ("roundtable-pubsub", "pyspark")}, sort_keys=True)
+    runs = pa.table({
+        "run_id": [run.run_id for run in experiment.runs],
+        "scenario": [run.scenario.name for run in experiment.runs],
+        "protocol": [experiment.protocol_name] * len(experiment.runs),
+        "seed": [run.seed for run in experiment.runs],
+        "parameters": [parameters_json(run) for run in experiment.runs],
+        "engine": [session.engine] * len(experiment.runs),
+        "versions": [versions] * len(experiment.runs),
+        "verdict": pa.nulls(len(experiment.runs), pa.string()),
+        "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
+        "rounds": pa.nulls(len(experiment.runs), pa.int64()),
+    })  # fmt: skip
+    store.append("run", session.spark.createDataFrame(runs, RUN.schema))

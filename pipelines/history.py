@@ -1,0 +1,211 @@
+"""What the rounds leave behind: buffered between commits, then appended to the history tables.
+
+The call log (``state_call_log``) holds the calls that are issued and not yet final: a publication's row is written once,
+when it is confirmed, and a subscription's when it has ended; what is still open is written with the last commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.contract import CALL_EVENT, DELIVERY, NODE_STATUS
+from pipelines.materialise import Materialiser, Relation
+from pipelines.store import Store
+from pipelines.tables import BIGINT, MESSAGE, PUBLICATION, ROUND_COMMIT, ROUND_METRIC, STRING, SUBSCRIPTION, table
+
+CALL_LOG = table(
+    "state_call_log", "a call that was issued and is not final", "source,source_seq",
+    ("source", BIGINT, "node that made the call"),
+    ("source_seq", BIGINT, "number of the call at its node"),
+    ("kind", STRING, "subscribe, unsubscribe, publish or join"),
+    ("subscription_id", BIGINT, "subscribe, unsubscribe: the subscription"),
+    ("issued_round", BIGINT, "round in which it was issued"),
+    ("confirmed_round", BIGINT, "round in which it was confirmed"),
+)  # fmt: skip
+_CALL = ["run_id", "source", "source_seq"]
+
+
+@dataclass
+class RoundRows:
+    """What one round leaves behind.
+
+    Attributes:
+        inbox: The messages that were due.
+        duplicate: Those that were dropped as duplicates (``run_id, message_id``), if any.
+        events: Relations ``delivery``, ``call_event``, ``node_status`` as far as the round has any.
+        held: What must be released after the commit.
+    """
+
+    inbox: DataFrame | None
+    duplicate: DataFrame | None
+    events: Mapping[str, DataFrame]
+    held: list[Relation] = field(default_factory=list)
+
+
+class History:
+    """Buffers rounds and commits them."""
+
+    def __init__(
+        self, store: Store, materialiser: Materialiser, call: DataFrame, body: str,
+        subscription: DataFrame, publication: DataFrame, confirms: bool,
+    ) -> None:  # fmt: skip
+        """Starts with nothing committed.
+
+        Args:
+            store: Where the tables are.
+            materialiser: Keeps the call log between commits.
+            call: All calls of the runs.
+            body: The protocol's SQL for column ``body`` of table ``message``.
+            subscription: ``run_id, subscription_id, subscriber, predicate``.
+            publication: ``run_id, source, source_seq, topic, content``.
+            confirms: Whether the protocol confirms calls; if not, a call is final when it is issued.
+        """
+        self._store = store
+        self._materialiser = materialiser
+        self._call = call.selectExpr("run_id", "node_id as source", "source_seq", "kind", "subscription_id")
+        self._body = body
+        self._subscription = subscription
+        self._publication = publication
+        self._final = "confirmed_round is not null" if confirms else "true"
+        self._ended = "confirmed_round" if confirms else "issued_round"
+        self._rounds: list[RoundRows] = []
+        self._versions: dict[str, int] = {}
+        self._log = Relation(materialiser.empty(CALL_LOG.schema))
+        self.first_round: int | None = None
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that are buffered."""
+        return len(self._rounds)
+
+    def add(self, round_: int, rows: RoundRows) -> None:
+        """Buffers a round."""
+        if self.first_round is None:
+            self.first_round = round_
+        self._rounds.append(rows)
+
+    def commit(self, last_round: int, state: Mapping[str, DataFrame], rest: DataFrame | None) -> None:
+        """Writes what is buffered, then the state, then the ledger.
+
+        Args:
+            last_round: The last round that is complete.
+            state: State tables that changed since the last commit, by table name.
+            rest: With the last commit of all: the messages that are still in flight.
+        """
+        appended = self._appended(rest is not None)
+        messages = self._messages(rest)
+        if messages is not None:
+            appended |= {"message": messages, "round_metric": round_metrics(messages)}
+        overwritten = dict(state) | {CALL_LOG.name: self._log.frame}
+        jobs: list[Callable[[], None]] = [
+            *(lambda n=name, r=rows: self._store.append(n, r) for name, rows in appended.items()),
+            *(lambda n=name, r=rows: self._store.overwrite(n, r) for name, rows in overwritten.items()),
+        ]  # fmt: skip
+        with ThreadPoolExecutor(6) as pool:
+            for job in [pool.submit(job) for job in jobs]:
+                job.result()
+        self._ledger(last_round, [*appended, *overwritten], rest is not None)
+        for rows in self._rounds:
+            for relation in rows.held:
+                relation.release()
+        self._rounds.clear()
+        self.first_round = None
+
+    def _ledger(self, last_round: int, written: list[str], is_final: bool) -> None:
+        self._versions |= {name: self._store.version(name) for name in written}
+        row = (
+            self.first_round if self.first_round is not None else last_round, last_round, is_final,
+            json.dumps(self._versions, sort_keys=True),
+        )  # fmt: skip
+        self._store.append(ROUND_COMMIT.name, self._store.session.spark.createDataFrame([row], ROUND_COMMIT.schema))
+
+    def _appended(self, is_final: bool) -> dict[str, DataFrame]:
+        events = {
+            name: _union([rows.events[name] for rows in self._rounds if name in rows.events], columns)
+            for name, columns in (("delivery", DELIVERY), ("node_status", NODE_STATUS), ("call_event", CALL_EVENT))
+        }
+        appended = {name: rows for name in ("delivery", "node_status") if (rows := events[name]) is not None}
+        if events["call_event"] is not None or is_final:
+            appended |= self._close_calls(events["call_event"], is_final)
+        return appended
+
+    def _close_calls(self, event: DataFrame | None, is_final: bool) -> dict[str, DataFrame]:
+        """Brings the call log up to date; gives the rows of subscriptions and publications that are final."""
+        log = self._log.frame
+        if event is not None:
+            issued = event.where("event = 'issued'").join(self._call, _CALL).selectExpr(
+                *_CALL, "kind", "subscription_id", "round as issued_round", "cast(null as bigint) as confirmed_round"
+            )  # fmt: skip
+            confirmed = event.where("event = 'confirmed'").selectExpr(*_CALL, "round as now_confirmed")
+            log = log.unionByName(issued).join(confirmed, _CALL, "left").selectExpr(
+                *_CALL, "kind", "subscription_id", "issued_round", "coalesce(confirmed_round, now_confirmed) as confirmed_round"
+            )  # fmt: skip
+            log = log.where("kind <> 'join' or confirmed_round is null")
+        settled, _ = self._materialiser.settle({"call_log": log}, {})
+        whole = settled["call_log"]
+        published = whole.frame.where("kind = 'publish'")
+        published = published if is_final else published.where(self._final)
+        over = whole.frame.where("kind = 'unsubscribe'")
+        over = over if is_final else over.where(self._final)
+        subscribed = whole.frame.where("kind = 'subscribe'")
+        ended = over.selectExpr(
+            "run_id", "subscription_id", "issued_round as unsubscribed_round", f"{self._ended} as ended_round"
+        )
+        subscribed = subscribed.join(ended, ["run_id", "subscription_id"], "left" if is_final else "inner")
+        rows = {
+            "publication": published.withColumnRenamed("issued_round", "round").join(self._publication, _CALL).select(PUBLICATION.columns),
+            "subscription": subscribed.join(self._subscription, ["run_id", "subscription_id"]).select(SUBSCRIPTION.columns),
+        }  # fmt: skip
+        self._keep_open(whole, published, over)
+        return rows
+
+    def _keep_open(self, whole: Relation, published: DataFrame, over: DataFrame) -> None:
+        final = published.select(_CALL).unionByName(over.select(_CALL))
+        ended = over.select("run_id", "subscription_id", F.lit("subscribe").alias("kind"))
+        opened = whole.frame.join(final, _CALL, "left_anti").join(
+            ended, ["run_id", "subscription_id", "kind"], "left_anti"
+        )
+        settled, _ = self._materialiser.settle({"call_log": opened.select(CALL_LOG.columns)}, {})
+        self._log.release()
+        self._log = settled["call_log"]
+        if self._rounds:
+            self._rounds[-1].held.append(whole)
+
+    def _messages(self, rest: DataFrame | None) -> DataFrame | None:
+        """Gives the rows of table ``message``: the handled ones with their fate, at the end also those in flight."""
+        parts = []
+        for rows in self._rounds:
+            if rows.inbox is None:
+                continue
+            if rows.duplicate is None:
+                parts.append(rows.inbox.selectExpr("*", "'delivered' as fate"))
+            else:
+                late = rows.duplicate.selectExpr("run_id", "message_id", "'duplicate' as late")
+                parts.append(
+                    rows.inbox.join(late, ["run_id", "message_id"], "left").selectExpr(
+                        "*", "coalesce(late, 'delivered') as fate"
+                    ).drop("late")
+                )  # fmt: skip
+        if rest is not None:
+            parts.append(rest.selectExpr("*", "'in_flight' as fate"))
+        if not parts:
+            return None
+        whole = reduce(DataFrame.unionByName, parts)
+        return whole.withColumn("body", F.expr(self._body)).select(MESSAGE.columns)
+
+
+def round_metrics(message: DataFrame) -> DataFrame:
+    """Counts messages by the round they were due in, kind and fate: rows of table ``round_metric``."""
+    return message.groupBy("run_id", F.col("due_round").alias("round"), "kind", "fate").agg(
+        F.expr("count(1) as n_messages")
+    ).select(ROUND_METRIC.columns)  # fmt: skip
+
+
+def _union(parts: list[DataFrame], columns: tuple[str, ...]) -> DataFrame | None:
+    return reduce(DataFrame.unionByName, [part.select(*columns) for part in parts]) if parts else None

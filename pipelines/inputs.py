@@ -1,0 +1,200 @@
+"""The runs of an experiment as tables: nodes, links, application calls, predicates and contents.
+
+They are made on the driver from the scenario and hashes of the seed, so they are the same on every engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.overlay.build import build_overlay
+from pipelines.overlay.graph import Overlay
+from pipelines.protocols import PROTOCOLS
+from pipelines.scenario.expand import RunConfig
+from pipelines.workload.build import build_workload
+from pipelines.workload.predicate_table import predicate_rows
+from pipelines.workload.tables import Workload
+
+_CALL_ORDER = {"join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that the runs are given, as Arrow tables with ``run_id``.
+
+    Attributes:
+        node: ``node_id, name, role``; one row a node.
+        link: ``src, dst, latency_rounds``; two rows a link.
+        setting: One row a run, one column a setting of the protocol.
+        call: ``node_id, source_seq, round, kind, subscription_id, join_point, publication``; one row a call.
+        subscription: ``subscription_id, subscriber, predicate``.
+        publication: ``source, source_seq, topic, content``.
+        predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
+        attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
+    """
+
+    node: pa.Table
+    link: pa.Table
+    setting: pa.Table
+    call: pa.Table
+    subscription: pa.Table
+    publication: pa.Table
+    predicate: pa.Table
+    attribute: pa.Table
+
+    @property
+    def latency(self) -> int | None:
+        """The latency of every link, where it is one."""
+        found = pc.unique(self.link["latency_rounds"])
+        return found[0].as_py() if len(found) == 1 else None
+
+
+def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
+    """Builds overlays and workloads of all runs.
+
+    Args:
+        runs: The expanded runs of one protocol.
+        beside: Folder of the scenario file, for relative paths.
+
+    Raises:
+        OverlayError: An overlay cannot be built.
+        WorkloadError: A workload does not fit its overlay.
+    """
+    parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
+    for run in runs:
+        overlay, workload = build_run(run, beside)
+        for name, rows in _run_tables(run, overlay, workload).items():
+            parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
+    tables = {name: pa.concat_tables(rows).combine_chunks() for name, rows in parts.items() if rows}
+    return _number_calls(tables)
+
+
+def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload]:
+    """Builds the overlay and the workload of one run; errors as in `build_inputs`."""
+    scenario = run.scenario
+    overlay = build_overlay(
+        scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
+        needs_tree=PROTOCOLS[scenario.protocol.name].needs_tree, beside=beside,
+    )  # fmt: skip
+    workload = build_workload(
+        scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
+    )
+    return overlay, workload
+
+
+def _run_tables(run: RunConfig, overlay: Overlay, workload: Workload) -> dict[str, pa.Table]:
+    n_nodes = len(overlay.names)
+    settings: dict[str, Any] = run.scenario.protocol.model_dump(exclude={"name"})
+    n_subscriptions = len(workload.subscription)
+    return {
+        "node": pa.table({
+            "node_id": np.arange(n_nodes), "name": pa.array(overlay.names), "role": pa.array(["broker"] * n_nodes),
+        }),
+        "link": pa.table({
+            "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
+            "latency_rounds": np.concatenate([overlay.latency_rounds] * 2),
+        }),
+        "setting": pa.table({name: [value] for name, value in settings.items()} or {"no_setting": [None]}),
+        "call": _calls(run, overlay, workload),
+        "subscription": pa.table({
+            "subscription_id": np.arange(n_subscriptions), "subscriber": workload.subscription["node_id"],
+            "predicate": workload.subscription["predicate"],
+        }),
+        "publication": workload.publication.append_column("publication", _index(workload.publication)),
+        "predicate": predicate_rows(workload.subscription).rename_columns({"subscription": "subscription_id"}),
+        "attribute": workload.attribute,
+    }  # fmt: skip
+
+
+def _index(rows: pa.Table) -> pa.Array:
+    return pa.array(np.arange(len(rows)), pa.int64())
+
+
+def _calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
+    """Gives all calls of a run in the order of their source; those after the horizon never come."""
+    subscribe, publish = workload.subscription, workload.publication
+    ended = subscribe.append_column("subscription_id", _index(subscribe)).filter(
+        pc.less_equal(subscribe["until"], run.scenario.time.rounds)
+    )
+    joins = _starting_joins(overlay, run.scenario.overlay.join_root) if (
+        run.scenario.overlay.start == "joining"
+    ) else workload.join  # fmt: skip
+    pieces = [
+        _call_rows("join", joins["node_id"], joins["round"], join_point=joins["join_point"]),
+        _call_rows("subscribe", subscribe["node_id"], subscribe["round"], subscription_id=_index(subscribe)),
+        _call_rows("unsubscribe", ended["node_id"], ended["until"], subscription_id=ended["subscription_id"]),
+        _call_rows("publish", publish["node_id"], publish["round"], publication=_index(publish)),
+    ]
+    return pa.concat_tables(pieces)
+
+
+def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: Any) -> pa.Table:  # noqa: ANN401
+    rows: dict[str, Any] = {"node_id": node, "round": round_, "kind": pa.array([kind] * len(node), pa.string())}
+    for name in ("subscription_id", "join_point", "publication"):
+        rows[name] = body.get(name, pa.nulls(len(node), pa.int64()))
+    return pa.table(rows)
+
+
+def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
+    """Every node but the root joins at its neighbour towards the root, in round 0: `overlay.start: joining`."""
+    neighbours: list[list[int]] = [[] for _ in overlay.names]
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    order = [overlay.names.index(root) if root is not None else 0]
+    parent = {order[0]: -1}
+    for node in order:
+        for other in neighbours[node]:
+            if other not in parent:
+                parent[other] = node
+                order.append(other)
+    joining = sorted(order[1:])
+    return pa.table({
+        "node_id": pa.array(joining, pa.int64()),
+        "join_point": pa.array([parent[node] for node in joining], pa.int64()),
+        "round": pa.array([0] * len(joining), pa.int64()),
+    })  # fmt: skip
+
+
+def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
+    """Numbers each node's calls from 1 in the order joins, then (round, kind, place in the source)."""
+    call = tables["call"]
+    run, node, round_ = (_ints(call[name]) for name in ("run_id", "node_id", "round"))
+    kind = np.array([_CALL_ORDER[name] for name in call["kind"].to_pylist()], dtype=np.int64)
+    order = np.lexsort((np.arange(len(call)), kind, round_, kind != 0, node, run))
+    same = (run[order][1:] == run[order][:-1]) & (node[order][1:] == node[order][:-1])
+    place = np.arange(len(call))
+    first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same])[: len(call)], place, 0))
+    seq = np.empty(len(call), dtype=np.int64)
+    seq[order] = place - first + 1
+    call = call.append_column("source_seq", pa.array(seq))
+    published = call.filter(pc.equal(call["kind"], "publish"))
+    published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
+    published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
+    key = ["run_id", "publication"]
+    publication = tables["publication"].join(published, key, join_type="inner")
+    attribute = tables["attribute"].join(published, key, join_type="inner")
+    return Inputs(
+        node=tables["node"], link=tables["link"], setting=tables["setting"], call=call.drop_columns(["publication"]),
+        subscription=tables["subscription"], predicate=tables["predicate"],
+        publication=publication.select(["run_id", "source", "source_seq", "topic", "content"]),
+        attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
+    )  # fmt: skip
+
+
+def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def parameters_json(run: RunConfig) -> str:
+    """Gives a run's grid values as JSON with sorted keys."""
+    return json.dumps(run.parameters, sort_keys=True)

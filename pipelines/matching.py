@@ -1,0 +1,66 @@
+"""Content matching: which subscriptions a publication satisfies, by counting satisfied comparisons.
+
+A subscription with an equality is looked up by one of them (its *anchor*), so that candidates come from a hash join on
+the value; the others come from a join on one of their attributes. A candidate matches when as many of the
+subscription's comparisons hold for the publication's attributes as it has.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+_COMPARISONS = """case op
+  when '=' then case when number is not null then number = value_number else text = value_text end
+  when '!=' then case when number is not null then value_number is null or number <> value_number
+                      else value_text is null or text <> value_text end
+  when '<' then case when number is not null then value_number < number else value_text < text end
+  when '<=' then case when number is not null then value_number <= number else value_text <= text end
+  when '>' then case when number is not null then value_number > number else value_text > text end
+  when '>=' then case when number is not null then value_number >= number else value_text >= text end
+  when 'prefix' then startswith(value_text, text)
+  when 'suffix' then endswith(value_text, text)
+  when 'contains' then contains(value_text, text)
+end"""
+_PUBLICATION = ["run_id", "source", "source_seq"]
+_RANK = "row_number() over (partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, text, number)"
+
+
+def anchored_predicates(predicate: DataFrame) -> DataFrame:
+    """Adds ``place`` (1 for the anchor) and ``n_comparisons`` of the subscription to each comparison."""
+    return predicate.selectExpr("*", f"{_RANK} as place", "count(1) over (partition by run_id, subscription_id) as n_comparisons")
+
+
+def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
+    """Gives the matching pairs of publications and subscriptions.
+
+    Args:
+        attribute: ``run_id, source, source_seq, attribute, number, text``; one row an attribute of a publication.
+        anchored: `anchored_predicates`.
+
+    Returns:
+        ``run_id, source, source_seq, matches``: the sorted ids of matching subscriptions; publications that match
+        none are left out.
+    """
+    value = attribute.selectExpr(*_PUBLICATION, "attribute", "number as value_number", "text as value_text")
+    anchor = anchored.where("place = 1").select("run_id", "subscription_id", "attribute", "op", "number", "text")
+    equal = anchor.where("op = '='")
+    by_text = equal.where("text is not null").withColumnRenamed("text", "value_text").drop("number", "op")
+    by_number = equal.where("number is not null").withColumnRenamed("number", "value_number").drop("text", "op")
+    others = anchor.where("op <> '='").select("run_id", "subscription_id", "attribute")
+    pair = [*_PUBLICATION, "subscription_id"]
+    candidate = (
+        value.join(by_text, ["run_id", "attribute", "value_text"]).select(pair)
+        .unionAll(value.join(by_number, ["run_id", "attribute", "value_number"]).select(pair))
+        .unionAll(value.join(others, ["run_id", "attribute"]).select(pair))
+    )  # fmt: skip
+    compared = candidate.join(anchored, ["run_id", "subscription_id"]).join(
+        value, [*_PUBLICATION, "attribute"]
+    )
+    return (
+        compared.where(_COMPARISONS)
+        .groupBy(*pair, "n_comparisons")
+        .agg(F.expr("count(1) as n_satisfied"))
+        .where("n_satisfied = n_comparisons")
+        .groupBy(_PUBLICATION)
+        .agg(F.expr("array_sort(collect_list(subscription_id)) as matches"))
+    )

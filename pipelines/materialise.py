@@ -1,0 +1,176 @@
+"""How an engine keeps a round's relations: the one place where a plan is cut.
+
+- Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back.
+- The classic engine keeps relations in memory. ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone
+  keeps size estimates that multiply through joins until planning takes minutes; the two together do both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, functions as F, types as T
+from pyspark.sql.observation import Observation
+
+from pipelines.session import Session
+
+Facts = Mapping[str, str]
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A materialised relation.
+
+    Attributes:
+        frame: Reads it.
+        release: Gives its room back; the frame must not be used afterwards.
+    """
+
+    frame: DataFrame
+    release: Callable[[], None] = _nothing
+
+
+class Materialiser(ABC):
+    """Keeps relations in the way that suits the engine."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @abstractmethod
+    def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
+        """Makes a relation of rows that the driver holds."""
+
+    @abstractmethod
+    def keep(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises what several steps of one round read."""
+
+    @abstractmethod
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Materialises what outlives a round, with its plan cut.
+
+        Args:
+            frames: The relations by name.
+            facts: For some of the relations: name of a fact to its SQL aggregate (a whole number or null).
+
+        Returns:
+            The relations, and all facts by name.
+        """
+
+    def empty(self, schema: T.StructType) -> DataFrame:
+        """Gives a frame without rows."""
+        columns = ", ".join(f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema)
+        return self.session.spark.sql(f"select {columns} where false")  # noqa: S608 - the names are the program's own
+
+
+class FileMaterialiser(Materialiser):
+    """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one)."""
+
+    _OPTIONS = {"compression": "uncompressed", "dictionary_enabled": "false", "statistics_enabled": "none"}
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._number = itertools.count()
+        self._schemas: dict[str, T.StructType] = {}
+
+    def _place(self, name: str) -> Path:
+        return self.session.scratch / f"{next(self._number)}_{name}"
+
+    def _relation(self, place: Path, schema: T.StructType) -> Relation:
+        frame = self.session.spark.read.schema(schema).parquet(str(place))
+        return Relation(frame, lambda: shutil.rmtree(place, ignore_errors=True))
+
+    def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
+        """Writes the rows without the engine's help."""
+        place = self._place(name)
+        place.mkdir()
+        if len(rows):
+            pq.write_table(rows, place / "part.parquet", compression="none", row_group_size=max(1, len(rows) // 4))
+        return self._relation(place, schema)
+
+    def keep(self, name: str, frame: DataFrame) -> Relation:
+        """Writes and reads back; a name always stands for the same columns, so its schema is asked for once."""
+        if name not in self._schemas:
+            self._schemas[name] = frame.schema
+        place = self._place(name)
+        frame.write.options(**self._OPTIONS).parquet(str(place))
+        return self._relation(place, self._schemas[name])
+
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Writes each relation, then asks for all facts in one query."""
+        relations = {name: self.keep(name, frame) for name, frame in frames.items()}
+        asked = [
+            relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items())).selectExpr(
+                f"inline(array({', '.join(_pair(fact) for fact in of)}))"
+            )
+            for name, of in facts.items()
+            if of and name in relations
+        ]
+        if not asked:
+            return relations, {}
+        rows = reduce(DataFrame.unionAll, asked).collect()
+        return relations, {row["fact"]: row["value"] for row in rows}
+
+
+def _pair(fact: str) -> str:
+    return f"named_struct('fact', '{fact}', 'value', cast({fact} as bigint))"
+
+
+class MemoryMaterialiser(Materialiser):
+    """Keeps relations in the executors' memory, partitioned by run (classic engine)."""
+
+    def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
+        """Distributes the rows by run, so that later joins and windows over runs need no exchange."""
+        frame = self.session.spark.createDataFrame(rows, schema=schema)
+        placed = frame.repartition(self.session.partitions, "run_id")
+        return self.settle({name: placed}, {})[0][name]
+
+    def keep(self, name: str, frame: DataFrame) -> Relation:
+        """Marks the frame: the first job that needs a part of it keeps it for the others."""
+        cached = frame.cache()
+        return Relation(cached, lambda: _drop(cached))
+
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Runs one job a relation; the facts are observed on the way."""
+        relations, found = {}, {}
+        for name, frame in frames.items():
+            of = facts.get(name) or {}
+            observation = Observation() if of else None
+            if observation is not None:
+                frame = frame.observe(observation, *(_aggregate(fact, sql) for fact, sql in of.items()))
+            cached = frame.cache()
+            relations[name] = Relation(cached.localCheckpoint())
+            cached.unpersist()
+            if observation is not None:
+                found.update(observation.get)
+        return relations, found
+
+
+def _aggregate(fact: str, sql: str) -> Column:
+    return F.expr(f"cast({sql} as bigint)").alias(fact)
+
+
+def _drop(frame: DataFrame) -> None:
+    frame.unpersist()
+
+
+def materialiser_for(session: Session) -> Materialiser:
+    """Chooses how the session's engine keeps relations."""
+    return MemoryMaterialiser(session) if session.is_classic else FileMaterialiser(session)

@@ -1,0 +1,157 @@
+"""The history tables: grain, key and columns of each. They are the public contract.
+
+Every table has ``run_id``; rounds are whole numbers; ``node_id`` and everything that names a node is an id of table
+``node``. Column comments end up in the Delta tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import types as T
+
+BIGINT: Final = T.LongType()
+INT: Final = T.IntegerType()
+STRING: Final = T.StringType()
+BOOLEAN: Final = T.BooleanType()
+LONGS: Final = T.ArrayType(BIGINT)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the store.
+
+    Attributes:
+        name: Singular name.
+        grain: What one row is.
+        key: Columns that identify a row.
+        schema: Columns with their comments.
+    """
+
+    name: str
+    grain: str
+    key: tuple[str, ...]
+    schema: T.StructType
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self.schema.names)
+
+
+def table(name: str, grain: str, key: str, *columns: tuple[str, T.DataType, str]) -> Table:
+    """Makes a `Table`; ``key`` is a comma-separated list and ``run_id`` leads both the key and the columns."""
+    fields = [T.StructField("run_id", BIGINT, True, {"comment": "the run, see table run"})]
+    fields += [T.StructField(column, kind, True, {"comment": comment}) for column, kind, comment in columns]
+    return Table(name, grain, ("run_id", *(part for part in key.split(",") if part)), T.StructType(fields))
+
+
+RUN = table(
+    "run", "one run of the scenario", "",
+    ("scenario", STRING, "name of the scenario"),
+    ("protocol", STRING, "name of the protocol"),
+    ("seed", BIGINT, "seed of every random draw of the run"),
+    ("parameters", STRING, "JSON: grid values of this run, path to value"),
+    ("engine", STRING, "engine that computed it: spark, sail or connect"),
+    ("versions", STRING, "JSON: versions of the program and its engine"),
+    ("verdict", STRING, "valid, invalid or unknown; null while the run goes on"),
+    ("within_bound", BOOLEAN, "whether the faults stayed within what the protocol promises to bear"),
+    ("rounds", BIGINT, "last round in which anything happened"),
+)
+NODE = table(
+    "node", "a node of a run", "node_id",
+    ("node_id", BIGINT, "id of the node, from 0"),
+    ("name", STRING, "name in the scenario"),
+    ("role", STRING, "what it is: broker, or a kind of client"),
+)
+LINK = table(
+    "link", "a directed overlay link of a run", "src,dst",
+    ("src", BIGINT, "node that sends"),
+    ("dst", BIGINT, "node that receives"),
+    ("latency_rounds", BIGINT, "rounds from sending to handling, at least 1"),
+)
+SUBSCRIPTION = table(
+    "subscription", "a subscription that was issued", "subscription_id",
+    ("subscription_id", BIGINT, "id of the subscription in its run"),
+    ("subscriber", BIGINT, "node that subscribed"),
+    ("predicate", STRING, "the conjunction it asks for"),
+    ("issued_round", BIGINT, "round in which the node issued it"),
+    ("confirmed_round", BIGINT, "round in which the protocol confirmed it; null: never, or it does not confirm"),
+    ("unsubscribed_round", BIGINT, "round in which the node issued the unsubscription; null: it stayed"),
+    ("ended_round", BIGINT, "round in which the unsubscription was confirmed (issued, where nothing is confirmed)"),
+)
+PUBLICATION = table(
+    "publication", "a publication that was issued", "source,source_seq",
+    ("source", BIGINT, "node that published"),
+    ("source_seq", BIGINT, "number among the source's calls, ascending from 1"),
+    ("round", BIGINT, "round in which it was issued"),
+    ("topic", STRING, "topic, null where it has none"),
+    ("content", STRING, "JSON object of the other attributes"),
+    ("confirmed_round", BIGINT, "round in which the source got its confirmation; null: never, or it does not confirm"),
+)
+MESSAGE = table(
+    "message", "a message put on a link, written when its fate is known", "message_id",
+    ("message_id", BIGINT, "id in the run; ascending in (sent_round, src, order of sending)"),
+    ("kind", STRING, "kind, named as in the protocol's paper"),
+    ("src", BIGINT, "node that sent it"),
+    ("dst", BIGINT, "node it was sent to"),
+    ("sent_round", BIGINT, "round of sending"),
+    ("due_round", BIGINT, "round in which it is handled"),
+    ("fate", STRING, "delivered, duplicate, lost_link, lost_crash, in_flight"),
+    ("source", BIGINT, "node whose call the message serves; null for none"),
+    ("source_seq", BIGINT, "number of that call at its source"),
+    ("body", STRING, "JSON object of what else it carries; null where it carries nothing else"),
+)
+DELIVERY = table(
+    "delivery", "a delivery of a publication to a subscriber", "subscriber,source,source_seq,round",
+    ("subscriber", BIGINT, "node that delivered it to its application"),
+    ("source", BIGINT, "node that published"),
+    ("source_seq", BIGINT, "number of the publication at its source"),
+    ("round", BIGINT, "round of the delivery"),
+    ("latency_rounds", BIGINT, "rounds since the publication was issued"),
+    ("hops", BIGINT, "links it travelled over"),
+)
+FAULT_EVENT = table(
+    "fault_event", "a crash, a recovery or a link fault", "round,kind,node_id,src,dst",
+    ("round", BIGINT, "round in which it takes effect"),
+    ("kind", STRING, "crash, recovery or a kind of link fault"),
+    ("node_id", BIGINT, "the node, for faults of nodes"),
+    ("src", BIGINT, "one end, for faults of links"),
+    ("dst", BIGINT, "other end, for faults of links"),
+)
+NODE_STATUS = table(
+    "node_status", "a change of a node's state", "node_id,round,status",
+    ("node_id", BIGINT, "the node"),
+    ("round", BIGINT, "round from which it is in the state"),
+    ("status", STRING, "the state, named as in the protocol's paper"),
+)
+ROUND_METRIC = table(
+    "round_metric", "a kind and fate of messages due in a round of a run", "round,kind,fate",
+    ("round", BIGINT, "the round in which they were due"),
+    ("kind", STRING, "kind of message"),
+    ("fate", STRING, "their fate"),
+    ("n_messages", BIGINT, "how many there were"),
+)
+VIOLATION = table(
+    "violation", "a broken guarantee", "guarantee,round,node_id,source,source_seq,detail",
+    ("guarantee", STRING, "name of the guarantee, see `roundtable list audits`"),
+    ("round", BIGINT, "round in which it was broken, null where it has none"),
+    ("node_id", BIGINT, "node at which it was broken"),
+    ("source", BIGINT, "publisher concerned"),
+    ("source_seq", BIGINT, "its publication"),
+    ("detail", STRING, "what is wrong, in words"),
+    ("excused", BOOLEAN, "true where the faults of the run went beyond what the protocol promises to bear"),
+)
+ROUND_COMMIT = Table(
+    "round_commit", "a commit of the store (not of a run)", ("last_round",),
+    T.StructType([
+        T.StructField("first_round", BIGINT, True, {"comment": "first round that the commit holds"}),
+        T.StructField("last_round", BIGINT, True, {"comment": "last round that the commit holds"}),
+        T.StructField("is_final", BOOLEAN, True, {"comment": "whether the runs ended with it"}),
+        T.StructField("versions", STRING, True, {"comment": "JSON: table name to the Delta version of this commit"}),
+    ]),
+)  # fmt: skip
+
+APPENDED: Final = (SUBSCRIPTION, PUBLICATION, MESSAGE, DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC)
+HISTORY: Final = (RUN, NODE, LINK, *APPENDED, VIOLATION, ROUND_COMMIT)
