@@ -57,7 +57,7 @@ def publications_of_file(
         rows.texts("topic", file.topic)
     names = _content_names(rows, file)
     rows.raise_problems()
-    topic, content, attribute = _contents(place, source, file.topic, names)
+    topic, content, attribute = _contents(source, file.topic, names)
     return publication_rows(node, round_, topic, content), attribute
 
 
@@ -133,9 +133,7 @@ def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4)
-def _contents(
-    place: Place, source: Source, topic: str | None, names: tuple[str, ...]
-) -> tuple[pa.Array, pa.Array, pa.Table]:
+def _contents(source: Source, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
     table = load(source)
     topics = pa.nulls(table.num_rows, pa.string()) if topic is None else texts_of(table[topic])
     columns = {name: column_type(table[name]) for name in names}
