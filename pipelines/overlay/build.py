@@ -11,7 +11,6 @@ import numpy as np
 from pipelines.data import find_file
 from pipelines.errors import DataFileError, OverlayError, Problem, nearest
 from pipelines.overlay import latency as latencies
-from pipelines.overlay.edgelist import link_faults
 from pipelines.overlay.files import load_file
 from pipelines.overlay.generators import generate
 from pipelines.overlay.graph import Overlay
@@ -121,29 +120,11 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
 
 
 def _from_links(links: list[Link], round_ms: float) -> WeightedGraph:
-    """Returns the graph of a list of links, after all that is wrong with single links is told at once."""
-    place: Place = ("overlay", "links")
-    if not links:
-        raise OverlayError(Problem(place, "there is no link; give at least one, e.g. [A, B]"))
-    problems = [
-        Problem((*place, i), what + _advice(first))
-        for i, what, first in link_faults([(link[0], link[1]) for link in links])
-    ]
-    if problems:
-        raise OverlayError(*problems)
+    """Returns the graph of a list of links, which the scenario's model has found simple and connected."""
     index: dict[str, int] = {}
     ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
     ms = np.array([(link[2] if len(link) == 3 else 1) * round_ms for link in links], dtype=np.float64)
-    graph = merge_parallel(tuple(index), ends, ms)
-    if (split := split_message(graph)) is not None:
-        raise OverlayError(Problem(place, f"{split}; add links between the parts"))
-    return graph
-
-
-def _advice(first: int | None) -> str:
-    if first is None:
-        return " is none; a link has two different ends"
-    return f" (links.{first}); links have no direction: give each once"
+    return merge_parallel(tuple(index), ends, ms)
 
 
 def _with_latency(
@@ -173,8 +154,7 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
 
 
 def _cycle_problem(links: list[Link]) -> Problem:
-    found = first_cycle([(link[0], link[1]) for link in links])
-    position, cycle = found if found is not None else (0, [])
+    position, cycle = first_cycle([(link[0], link[1]) for link in links])
     shown = cycle if len(cycle) <= _MAX_NAMES else [*cycle[: _MAX_NAMES - 2], "...", cycle[-1]]
     return Problem(
         ("overlay", "links", position),

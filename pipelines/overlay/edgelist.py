@@ -64,9 +64,9 @@ def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
         file = pq.ParquetFile(BytesIO(content))
         positions = _positions(file.schema_arrow.names, columns)
         table = file.read(columns=[file.schema_arrow.names[i] for i in positions])
-    except (pa.ArrowException, OSError) as error:
+        values = [table.column(file.schema_arrow.names[i]).to_pylist() for i in positions]
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ContentError(f"not a Parquet file that can be read: {str(error).splitlines()[0]}") from error
-    values = [table.column(file.schema_arrow.names[i]).to_pylist() for i in positions]
     return _graph(((f"row {i}", row) for i, row in enumerate(zip(*values, strict=True), start=1)), columns)
 
 

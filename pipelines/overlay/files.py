@@ -103,7 +103,8 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
             entry = _member(path, member, [name for name in archive.namelist() if not name.endswith("/")])
             return PurePosixPath(entry).name, archive.read(entry)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-        raise ContentError(f"{path.name} is no archive that can be unpacked: {error}") from error
+        cause = f"{error}".partition("\n")[0].rstrip(":") or type(error).__name__
+        raise ContentError(f"{path.name} is no archive that can be unpacked: {cause}") from error
 
 
 def _member(path: Path, member: str | None, entries: list[str]) -> str:

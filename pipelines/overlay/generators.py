@@ -11,7 +11,6 @@ import numpy as np
 from pipelines import hashing
 from pipelines.overlay.graph import Ints
 from pipelines.overlay.weighted import ContentError, WeightedGraph, is_connected
-from pipelines.scenario.base import MAX_NODES
 from pipelines.scenario.overlay_spec import GenerateOverlay
 
 MAX_LINKS = 5_000_000
@@ -29,7 +28,7 @@ def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
         seed: The run's; kinds without draws do not use it.
 
     Raises:
-        ContentError: A setting is missing, or no such overlay exists.
+        ContentError: No such overlay exists, none that is connected was found, or it is too large.
     """
     n_nodes = _size(spec)
     a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
@@ -44,32 +43,7 @@ def _names(prefix: str, n_nodes: int) -> tuple[str, ...]:
 
 
 def _size(spec: GenerateOverlay) -> int:
-    if spec.kind == "grid":
-        return _grid_shape(spec)[2]
-    if spec.nodes is None:
-        raise ContentError(f"a {spec.kind} needs its number of nodes, e.g. nodes: 20", "nodes")
-    return spec.nodes
-
-
-def _grid_shape(spec: GenerateOverlay) -> tuple[int, int, int]:
-    """Returns rows, columns and nodes; nodes alone give a grid close to a square, the last row as it comes."""
-    rows, columns, nodes = spec.rows, spec.columns, spec.nodes
-    if nodes is None:
-        if rows is None or columns is None:
-            raise ContentError("a grid needs rows and columns, or nodes", "columns" if columns is None else "rows")
-        nodes = rows * columns
-    if columns is None:
-        columns = math.ceil(nodes / rows) if rows is not None else math.isqrt(nodes - 1) + 1
-    needed = math.ceil(nodes / columns)
-    if (rows is not None and rows != needed) or (spec.rows and spec.columns and nodes != spec.rows * spec.columns):
-        raise ContentError(
-            f"{nodes} nodes do not make {rows} rows of {columns}; leave nodes out, or rows and columns", "nodes"
-        )
-    if nodes > MAX_NODES:
-        raise ContentError(
-            f"{rows} rows of {columns} are {nodes:,} nodes; an overlay has at most {MAX_NODES:,}", "rows"
-        )
-    return needed, columns, nodes
+    return (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
 
 
 def _line(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
@@ -81,13 +55,12 @@ def _star(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 
 
 def _ring(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    if n < 3:
-        raise ContentError(f"a ring of {n} nodes has no cycle; a ring has at least 3 nodes", "nodes")
     return np.arange(n), (np.arange(n) + 1) % n
 
 
 def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
-    columns = _grid_shape(spec)[1]
+    """Rows of equal length; without a number of columns as close to a square as can be, the last row as it comes."""
+    columns = spec.columns or math.isqrt(n - 1) + 1
     node = np.arange(n)
     right = node[(node % columns < columns - 1) & (node + 1 < n)]
     below = node[node + columns < n]
@@ -123,7 +96,7 @@ def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     """G(n, p), drawn again until it is connected."""
-    p = _probability(spec)
+    p = spec.probability or 0.0
     pairs = n * (n - 1) // 2
     _check_links(p * pairs)
     for attempt in range(MAX_TRIES):
@@ -163,11 +136,6 @@ def _pairs(k: Ints) -> Ends:
 def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     """A star of ``attach`` + 1 nodes; each further node links to ``attach`` others, as likely as they have links."""
     m = spec.attach
-    if m >= n:
-        raise ContentError(
-            f"a new node cannot link to {m} others where there are {n} nodes in all; attach is less than nodes",
-            "attach",
-        )
     _check_links(float(m) * n)
     stream = _stream(seed, "overlay.barabasi_albert", 0)
     a, b = [0] * m, list(range(1, m + 1))
@@ -185,14 +153,9 @@ def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 
 def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     """A ring lattice, each link's far end moved with a probability; drawn again until it is connected."""
-    p, k = _probability(spec), spec.neighbours
+    p, k = spec.probability or 0.0, spec.neighbours
     if k % 2:
         raise ContentError(f"neighbours is {k}; a ring lattice has an even number, half on each side", "neighbours")
-    if k >= n:
-        raise ContentError(
-            f"a node cannot have {k} neighbours where there are {n} nodes in all; neighbours is less than nodes",
-            "neighbours",
-        )
     _check_links(n * k / 2)
     for attempt in range(MAX_TRIES):
         ends = _rewired(n, k, p, seed, attempt)
@@ -234,12 +197,6 @@ def _stream(seed: int, purpose: str, attempt: int) -> Iterator[float]:
     while True:
         yield from hashing.uniform(seed, purpose, attempt, np.arange(drawn, drawn + batch)).tolist()
         drawn, batch = drawn + batch, min(2 * batch, _BATCH)
-
-
-def _probability(spec: GenerateOverlay) -> float:
-    if spec.probability is None:
-        raise ContentError(f"{spec.kind} needs a probability from 0 to 1, e.g. probability: 0.1", "probability")
-    return spec.probability
 
 
 def _check_links(expected: float) -> None:

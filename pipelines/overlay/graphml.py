@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from io import BytesIO
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -41,7 +42,9 @@ def parse_graphml(content: bytes) -> WeightedGraph:
 
 def _read(content: bytes) -> nx.Graph[Any]:
     try:
-        graph: nx.Graph[Any] = nx.read_graphml(BytesIO(content))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            graph: nx.Graph[Any] = nx.read_graphml(BytesIO(content))
     except ParseError as error:
         line, column = error.position
         raise ContentError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error

@@ -162,6 +162,8 @@ def _titled(content: bytes) -> Matrix:
             )
         if len(cells) != len(titles):
             raise ContentError(f"line {line}: {len(cells)} numbers for {len(titles)} columns")
+        if not np.isnan(rtt[column[title]]).all():
+            raise ContentError(f"line {line}: the row {title!r} is there already; titles are unique")
         rtt[column[title]] = [delay_ms(cell, f"line {line}") for cell in cells]
     missing = [title for title in titles if np.isnan(rtt[column[title]]).any()]
     if missing:

@@ -51,11 +51,14 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
     return graph.links(np.sort(np.array(kept, dtype=np.int64)))
 
 
-def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]] | None:
-    """Returns the position of the first link that closes a cycle, and the cycle's nodes in order, or None.
+def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
+    """Returns the position of the first link that closes a cycle, and the cycle's nodes in order.
 
     Args:
         links: Without self-loops and repeated links.
+
+    Raises:
+        ValueError: There is no cycle.
     """
     forest: nx.Graph[str] = nx.Graph()
     parts: Any = nx.utils.UnionFind()
@@ -64,7 +67,7 @@ def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]] | None:
             return i, [str(node) for node in nx.shortest_path(forest, src, dst)]
         parts.union(src, dst)
         forest.add_edge(src, dst)
-    return None
+    raise ValueError("the links have no cycle")
 
 
 def _sorted(a: int, b: int) -> tuple[int, int]:

@@ -1,0 +1,398 @@
+"""Overlays from files and from topohub: real networks, samples, and everything that can be wrong with a file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import topohub
+
+from pipelines.errors import OverlayError
+from pipelines.overlay.build import build_overlay, describe
+from pipelines.overlay.files import load_file
+from pipelines.overlay.geo import great_circle_km, propagation_ms
+from pipelines.overlay.graph import Overlay
+from pipelines.overlay.graphml import parse_graphml
+from pipelines.overlay.hub import hub_names, load_hub
+from pipelines.overlay.weighted import WeightedGraph, largest_component, unique_names
+from pipelines.scenario.overlay_spec import FileOverlay, OverlaySpec
+
+PROJECT = Path(__file__).parents[2]
+SHARED = PROJECT.parent / "shared" / "data"
+ZOO = SHARED / "topologies" / "zoo"
+SAMPLES = PROJECT / "datasets" / "overlays"
+GRAPHML_HEAD = (
+    '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+    '<key id="l" for="node" attr.name="label" attr.type="string"/>\n'
+    '<key id="y" for="node" attr.name="Latitude" attr.type="double"/>\n'
+    '<key id="x" for="node" attr.name="Longitude" attr.type="double"/>\n'
+    '<graph edgedefault="undirected">\n'
+)
+ROCKETFUEL = "NODES 2\nlabel x y\nA 0 0\nB 0 0\n\nEDGES 1\nlabel src dest weight bw delay\nL 0 1 1 1 7\n"
+PSSIM = "No of nodes:2\nNo of edges:1\n\nNodes:\n0\t1\t9\n1\t1\t9\n\nEdges:\n0\t0\t1\t25\n"
+
+
+def shared(*parts: str) -> Path:
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"the real network {'/'.join(parts)} is not on this machine")
+    return path
+
+
+def build(
+    overlay: dict[str, Any], *, round_ms: float = 1.0, needs_tree: bool = False, beside: Path | None = None
+) -> Overlay:
+    spec = OverlaySpec.model_validate(overlay)
+    return build_overlay(spec, seed=0, round_ms=round_ms, needs_tree=needs_tree, beside=beside)
+
+
+def graphml(nodes: list[tuple[str, str | None, float | None, float | None]], edges: list[tuple[str, str]]) -> bytes:
+    """A GraphML file with nodes (id, label, latitude, longitude)."""
+    text = GRAPHML_HEAD
+    for node, label, latitude, longitude in nodes:
+        data = [("l", label), ("y", latitude), ("x", longitude)]
+        inner = "".join(f'<data key="{key}">{value}</data>' for key, value in data if value is not None)
+        text += f'<node id="{node}">{inner}</node>\n'
+    text += "".join(f'<edge source="{u}" target="{v}"/>\n' for u, v in edges)
+    return (text + "</graph></graphml>").encode()
+
+
+def refused(folder: Path, name: str, content: bytes | str, **file: Any) -> tuple[str, str]:  # noqa: ANN401
+    """Writes a file, reads it as an overlay, and returns the setting that is blamed and the message."""
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(OverlayError) as caught:
+        build({"file": {"path": name, **file}}, beside=folder)
+    (problem,) = caught.value.problems
+    assert problem.path[:2] == ("overlay", "file")
+    return str(problem.path[2]), problem.message
+
+
+def test_every_network_of_the_topology_zoo_has_the_nodes_and_links_of_its_index() -> None:
+    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    with tarfile.open(archive) as tar:
+        content = {Path(m.name).stem: tar.extractfile(m).read() for m in tar if m.isfile()}  # type: ignore[union-attr]
+    with (ZOO / "index_derived.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 276
+    loops = {"Interoute": 2}  # the index counts these self-loops as edges
+    for row in rows:
+        graph = parse_graphml(content[row["name"]])
+        part = largest_component(graph)
+        dropped = loops.get(row["name"], 0)
+        assert (len(graph.names), len(graph.a)) == (int(row["nodes"]), int(row["edges"]) - dropped), row["name"]
+        assert (len(part.names), len(part.a)) == (int(row["lcc"]), int(row["lcc_edges"]) - dropped), row["name"]
+        assert len(set(graph.names)) == len(graph.names)
+        assert graph.ms is not None
+        assert graph.ms.min() >= 0.5
+
+
+def test_abilene_from_the_archive_has_the_latencies_of_its_distances() -> None:
+    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    overlay = build({"file": {"path": str(archive), "member": "Abilene.graphml"}}, round_ms=0.001)
+    assert overlay.names[:3] == ("New York", "Chicago", "Washington DC")
+    links = dict(zip(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True), overlay.latency_rounds, strict=True))
+    new_york, chicago, turn = np.radians([40.71427, 41.85003, 87.65005 - 74.00597])
+    law_of_cosines = np.sin(new_york) * np.sin(chicago) + np.cos(new_york) * np.cos(chicago) * np.cos(turn)
+    assert links[0, 1] == pytest.approx(6371.0 * np.arccos(law_of_cosines) / 200.0 * 1.3 * 1000.0, abs=1.0)
+    tree = build({"file": {"path": str(archive), "member": "Abilene.graphml"}}, needs_tree=True)
+    assert tree.is_tree
+
+
+def test_a_member_that_is_not_there_gets_the_nearest_name() -> None:
+    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    with pytest.raises(OverlayError, match=r"no member 'Abilen\.graphml'; did you mean 'Abilene\.graphml'") as caught:
+        build({"file": {"path": str(archive), "member": "Abilen.graphml"}})
+    assert caught.value.problems[0].path == ("overlay", "file", "member")
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "links"),
+    [
+        ("rf1221", 104, 151),
+        ("rf1239", 315, 972),
+        ("rf1755", 87, 161),
+        ("rf3257", 161, 328),
+        ("rf3967", 79, 147),
+        ("rf6461", 138, 372),
+    ],
+)
+def test_rocketfuel_maps_are_connected_and_keep_the_smaller_delay(name: str, nodes: int, links: int) -> None:
+    path = shared("topologies", "rocketfuel", f"{name}_real_hard.graph")
+    overlay = build({"file": {"path": str(path), "largest_component": False}})
+    assert (len(overlay.names), len(overlay.a)) == (nodes, links)
+    lines = path.read_text().split("label src dest weight bw delay\n")[1].splitlines()
+    expected: dict[tuple[int, ...], int] = {}
+    for line in filter(None, lines):
+        _, src, dst, _, _, delay = line.split()
+        key = tuple(sorted((int(src), int(dst))))
+        expected[key] = min(int(delay), expected.get(key, 10**9))
+    found = zip(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True), overlay.latency_rounds.tolist(), strict=True)
+    assert dict(found) == {key: max(delay, 1) for key, delay in expected.items()}
+
+
+def test_the_published_pssim_overlay_is_a_tree_of_fifty_brokers() -> None:
+    path = shared("topologies", "pssim_overlay50", "topology.txt")
+    overlay = build({"file": {"path": str(path)}}, needs_tree=True)
+    assert overlay.is_tree
+    assert overlay.names == tuple(str(i) for i in range(50))
+    links = dict(zip(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True), overlay.latency_rounds, strict=True))
+    assert (links[1, 24], links[0, 2], links[0, 11]) == (60, 63, 148)
+
+
+def test_latency_of_a_link_by_hand() -> None:
+    one_degree = great_circle_km(np.array([0.0]), np.array([0.0]), np.array([0.0]), np.array([1.0]))
+    assert one_degree[0] == pytest.approx(6371.0 * np.pi / 180.0)  # 111.195 km
+    paris_london = great_circle_km(np.array([48.8566]), np.array([2.3522]), np.array([51.5074]), np.array([-0.1278]))
+    assert paris_london[0] == pytest.approx(343.6, abs=0.2)
+    ms = propagation_ms(np.array([2000.0, 0.0, np.nan, 200.0, 400.0]))
+    assert ms.tolist() == pytest.approx([13.0, 0.5, 1.95, 1.3, 2.6])
+    assert propagation_ms(np.array([np.nan, np.nan])).tolist() == [0.5, 0.5]
+
+
+def test_links_without_coordinates_get_the_median_of_the_others() -> None:
+    nodes = [("0", "A", 0.0, 0.0), ("1", "B", 0.0, 10.0), ("2", "C", 0.0, 30.0), ("3", "Hyperedge", None, None)]
+    graph = parse_graphml(graphml(nodes, [("0", "1"), ("1", "2"), ("2", "3")]))
+    assert graph.ms is not None
+    degree = 6371.0 * np.pi / 180.0 / 200.0 * 1.3
+    assert graph.ms.tolist() == pytest.approx([10 * degree, 20 * degree, 15 * degree])
+
+
+def test_parallel_links_collapse_to_the_shortest_and_self_loops_are_dropped() -> None:
+    nodes = [("0", "A", 0.0, 0.0), ("1", "B", 0.0, 10.0)]
+    graph = parse_graphml(graphml(nodes, [("0", "1"), ("1", "0"), ("0", "0")]))
+    assert list(zip(graph.a.tolist(), graph.b.tolist(), strict=True)) == [(0, 1)]
+
+
+def test_labels_are_made_unique_in_file_order() -> None:
+    assert unique_names(["A", "A", "", None, " A "], "vwxyz") == ("A", "A#2", "x", "y", "A#3")
+    assert unique_names(["A", "A#2", "A"], "xyz") == ("A", "A#2", "A#3")
+    assert unique_names(["1", None], ["0", "1"]) == ("1", "1#2")
+
+
+def test_the_largest_component_is_taken_or_its_lack_refused(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst\nA,B\nC,D\nD,E\nF,G\nG,H\n")
+    overlay = build({"file": {"path": "net.csv"}}, beside=tmp_path)
+    assert overlay.names == ("C", "D", "E")  # as large as F, G, H, and earlier
+    assert (overlay.a.tolist(), overlay.b.tolist()) == ([0, 1], [1, 2])
+    text = (tmp_path / "net.csv").read_text()
+    field, message = refused(tmp_path, "net.csv", text, largest_component=False)
+    assert field == "path"
+    assert "3 parts: from 'A' there is no path to 'C', 'F'" in message
+
+
+def test_edge_lists_in_all_forms_are_the_same(tmp_path: Path) -> None:
+    rows = [("x", "y", 3.5), ("y", "z", 0.0), ("x", "w", 12.0)]
+    text = "to,from,delay\n" + "".join(f"{b},{a},{ms}\n" for a, b, ms in rows)
+    (tmp_path / "net.csv").write_text(text)
+    (tmp_path / "net.tsv").write_text("\ufeff" + text.replace(",", "\t").replace("\n", "\r\n") + "\r\n")
+    (tmp_path / "net.csv.gz").write_bytes(gzip.compress(text.encode()))
+    columns = zip(*rows, strict=True)
+    pq.write_table(
+        pa.table(dict(zip(("from", "to", "delay"), map(list, columns), strict=True))), tmp_path / "net.parquet"
+    )
+    with zipfile.ZipFile(tmp_path / "net.zip", "w") as archive:
+        archive.writestr("folder/net.csv", text)
+    for name in ("net.csv", "net.tsv", "net.csv.gz", "net.parquet", "net.zip"):
+        file = {"path": name, "src": "from", "dst": "to", "latency": "delay"}
+        overlay = build({"file": file}, beside=tmp_path)
+        assert overlay.names == ("x", "y", "z", "w"), name
+        assert overlay.latency_rounds.tolist() == [4, 12, 1], name
+        assert overlay.a.tolist() == [0, 0, 1], name
+        assert overlay.b.tolist() == [1, 3, 2], name
+
+
+def test_the_samples_of_the_project_load_from_the_installed_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    harbours = build({"file": {"path": "datasets/overlays/harbours.graphml"}})
+    assert (len(harbours.names), len(harbours.a)) == (8, 10)
+    file = {"path": "datasets/overlays/campus.csv", "src": "from", "dst": "to", "latency": "delay_ms"}
+    campus = build({"file": file}, needs_tree=True)
+    assert campus.is_tree
+    assert len(campus.names) == 9
+    assert campus.latency_rounds.tolist() == [1, 1, 1, 1, 2, 1, 13, 2]
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text("src,dst\nA,B\n")
+    spec = FileOverlay(path=str(path))
+    first = load_file(path, spec)
+    assert load_file(path, spec) is first
+    path.write_text("src,dst\nA,C\n")
+    os.utime(path, ns=(1, 1))
+    assert load_file(path, spec).names == ("A", "C")
+    with pytest.raises(ValueError, match="read-only"):
+        first.a[0] = 7
+
+
+def test_topohub_networks_load_with_latencies_close_to_those_of_the_zoo() -> None:
+    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    hub = load_hub("topozoo/Abilene")
+    zoo = load_file(archive, FileOverlay(path=str(archive), member="Abilene.graphml"))
+
+    def by_names(graph: WeightedGraph) -> dict[frozenset[str], float]:
+        ends = zip(graph.a.tolist(), graph.b.tolist(), graph.weights.tolist(), strict=True)
+        return {frozenset((graph.names[a], graph.names[b])): ms for a, b, ms in ends}
+
+    assert by_names(hub).keys() == by_names(zoo).keys()
+    for link, ms in by_names(hub).items():
+        assert ms == pytest.approx(by_names(zoo)[link], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "name", ["sndlib/polska", "backbone/africa", "caida/2024-08/5384", "gabriel/25/0", "topozoo/Geant2012"]
+)
+def test_each_group_of_topohub_makes_a_tree(name: str) -> None:
+    topology = topohub.get(name)
+    overlay = build({"topohub": {"name": name, "tree": "minimum"}})
+    assert overlay.is_tree
+    assert len(overlay.names) == len(topology["nodes"])
+    shortest = build({"topohub": {"name": name, "tree": "shortest_path", "root": overlay.names[3]}})
+    assert nx.is_tree(nx.Graph(zip(shortest.a.tolist(), shortest.b.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("topozoo/Abilen", "topozoo/Abilene"),
+        ("Geant2012", "topozoo/Geant2012"),
+        ("../data/topozoo/Abilene", "topozoo/Abilene"),
+    ],
+)
+def test_a_network_that_topohub_lacks_gets_the_nearest_name(name: str, hint: str) -> None:
+    with pytest.raises(OverlayError, match=f"did you mean '{hint}'") as caught:
+        build({"topohub": {"name": name}})
+    assert caught.value.problems[0].path == ("overlay", "topohub", "name")
+    assert hint in hub_names()
+
+
+def test_a_root_outside_the_overlay_is_refused(tmp_path: Path) -> None:
+    field, message = refused(tmp_path, "n.csv", "src,dst\nAthens,Berlin\n", tree="shortest_path", root="Bern")
+    assert field == "root"
+    assert "no node 'Bern'; did you mean 'Berlin'" in message
+
+
+def test_a_missing_file_says_where_it_was_looked_up(tmp_path: Path) -> None:
+    with pytest.raises(OverlayError, match=r"no file 'nowhere\.graphml'; tried") as caught:
+        build({"file": {"path": "nowhere.graphml"}}, beside=tmp_path)
+    assert caught.value.problems[0].path == ("overlay", "file", "path")
+    assert str(tmp_path / "nowhere.graphml") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.graphml", graphml([("0", "A", 1, 1)], [])[:-20], "line 6, column"),
+        ("a.graphml", b"\x00\x01\x02\xff", "not well-formed XML"),
+        ("a.graphml", b"<svg/>", "not a GraphML file"),
+        ("a.graphml", graphml([("0", "A", 1, 1)], []).replace(b'key="l"', b'key="q"'), "no key q"),
+        ("a.graphml", graphml([("0", "A", 1, 1)], []).replace(b">1<", b">north<"), "north"),
+        ("a.graphml", graphml([], []), "no node"),
+        ("a.graphml", b"", "is empty"),
+        ("a.csv", b" \n\n", "is empty"),
+        ("a.csv", "src,dst\n", "no link"),
+        ("a.csv", "src,dst\nA,B\nA\n", "line 3: 1 fields"),
+        ("a.csv", "src,dst\nA,B,C\n", "line 2: 3 fields"),
+        ("a.csv", "src,dst\nA,B\n\nC,\n", "line 4: the column 'dst' is empty"),
+        ("a.csv", 'src,dst\n"A,B\n', "line 2: "),
+        ("a.csv", b"src,dst\nA,\xffB\n", "line 2: not UTF-8 text (byte 0xff)"),
+        ("a.csv", b"src,dst\nA,B\x00\n", "line 2: not a text file"),
+        (
+            "a.csv",
+            "src,dst\nA,B\nB,B\nC,A\nB,A\n",
+            "line 3: the link of 'B' to itself; line 5: the link of 'B' and 'A'",
+        ),
+        ("a.csv", "src,dst\nA,B\nB,A\n", "is there already (line 2)"),
+        ("a.parquet", b"PAR1 and no more", "not a Parquet file"),
+        ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES 3"), "line 6: 'EDGES 1' is not entry 3 of 3"),
+        ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES 1"), "line 4: 'B 0 0' stands where 'EDGES n' should"),
+        ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES two"), "line 1: 'NODES' is followed by 'two'"),
+        ("a.graph", ROCKETFUEL.replace("EDGES 1", "EDGES 2"), "cut short"),
+        ("a.graph", ROCKETFUEL + "L 1 0 1 1 7\n", "line 9: 'L 1 0 1 1 7' comes after the 1 edges"),
+        ("a.graph", ROCKETFUEL.replace("1 1 7", "1 1 -7"), "line 8: the delay is -7"),
+        ("a.graph", ROCKETFUEL.replace("1 1 7", "1 1 fast"), "line 8: the delay is 'fast'"),
+        ("a.graph", ROCKETFUEL.replace("1 1 7", "1 1 nan"), "line 8: the delay is nan"),
+        ("a.graph", ROCKETFUEL.replace("L 0 1", "L 0 2"), "line 8: no node '2'; nodes are numbered 0 to 1"),
+        ("a.graph", b"", "is empty"),
+        ("a.txt", PSSIM.replace("0\t0\t1", "0\t0\t7"), "line 9: no node '7'"),
+        ("a.txt", PSSIM.replace("1\t1\t9", "0\t1\t9"), "line 6: node '0' is listed twice"),
+        ("a.txt", PSSIM.replace("25", "x"), "line 9: the delay is 'x'"),
+        ("a.txt", PSSIM.replace("Edges:", "Links:"), "line 8: 'Links:' stands where 'Edges:' should"),
+        ("a.txt", PSSIM[:36], "cut short"),
+        ("a.txt", "hello\n", "no format that is known"),
+        ("a.tar.gz", b"no archive", "no archive that can be unpacked"),
+        ("a.zip", b"no archive", "no archive that can be unpacked"),
+        ("a.csv.gz", b"no gzip", "cannot be unpacked"),
+        ("a.csv.gz", gzip.compress(b"src,dst\nA,B\n" * 99)[:-12], "cannot be unpacked"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, name: str, content: bytes | str, words: str) -> None:
+    field, message = refused(tmp_path, name, content)
+    assert field == "path"
+    assert words in message
+    assert message.startswith(name.removesuffix(".gz"))
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "words"),
+    [
+        ({"src": "sorce"}, "src", "no column 'sorce'; did you mean 'source'? its columns are 'source', 'dst', 'ms'"),
+        ({"src": "source", "dst": "target"}, "dst", "no column 'target'"),
+        ({"src": "source", "latency": "mss"}, "latency", "did you mean 'ms'"),
+        ({"src": "source", "latency": "ms"}, "path", "line 3: the delay is -1"),
+        ({"src": "source", "member": "x"}, "member", "no archive"),
+    ],
+)
+def test_a_setting_that_does_not_fit_the_file_is_blamed(
+    tmp_path: Path, file: dict[str, str], field: str, words: str
+) -> None:
+    blamed, message = refused(tmp_path, "net.csv", "source,dst,ms\nA,B,1\nB,C,-1\n", **file)
+    assert blamed == field
+    assert words in message
+
+
+def test_columns_are_for_edge_lists_only(tmp_path: Path) -> None:
+    field, message = refused(tmp_path, "net.graph", ROCKETFUEL, latency="delay")
+    assert field == "latency"
+    assert "no edge list" in message
+
+
+def test_parquet_columns_are_checked(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"src": ["A", None], "dst": ["B", "C"], "ms": ["1", "x"]}), buffer)
+    assert "row 2: the column 'src' is empty" in refused(tmp_path, "net.parquet", buffer.getvalue())[1]
+    assert refused(tmp_path, "net.parquet", buffer.getvalue(), dst="dest")[0] == "dst"
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"src": [1], "dst": [2], "ms": ["x"]}), buffer)
+    assert "row 1: the delay is 'x'" in refused(tmp_path, "net.parquet", buffer.getvalue(), latency="ms")[1]
+    assert build({"file": {"path": "net.parquet"}}, beside=tmp_path).names == ("1", "2")
+
+
+def test_an_archive_of_several_files_needs_a_member(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("one.csv", "src,dst\nA,B\n")
+        archive.writestr("two.csv", "src,dst\nC,D\n")
+    field, message = refused(tmp_path, "nets.zip", buffer.getvalue())
+    assert field == "member"
+    assert "one of one.csv, two.csv" in message
+    assert build({"file": {"path": "nets.zip", "member": "two.csv"}}, beside=tmp_path).names == ("C", "D")
+
+
+def test_every_way_to_give_an_overlay_is_described() -> None:
+    names = [name for name, _ in describe()]
+    assert {"links", "file", "topohub", "generate random_tree"} <= set(names)
+    assert all(line and "\n" not in line for _, line in describe())

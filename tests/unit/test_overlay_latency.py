@@ -1,0 +1,194 @@
+"""Latencies that replace those of an overlay's source: fixed, drawn, and from matrices of round-trip times."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines import hashing
+from pipelines.errors import OverlayError
+from pipelines.overlay.build import build_overlay
+from pipelines.overlay.graph import Overlay
+from pipelines.overlay.latency import to_rounds
+from pipelines.scenario.overlay_spec import OverlaySpec
+
+PROJECT = Path(__file__).parents[2]
+SHARED = PROJECT.parent / "shared" / "data" / "latency"
+LINE = {"generate": {"kind": "line", "nodes": 2000}}
+
+
+def shared(*parts: str) -> Path:
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"the measured latencies {'/'.join(parts)} are not on this machine")
+    return path
+
+
+def build(
+    overlay: dict[str, Any],
+    *,
+    seed: int = 0,
+    round_ms: float = 1.0,
+    needs_tree: bool = False,
+    beside: Path | None = None,
+) -> Overlay:
+    spec = OverlaySpec.model_validate(overlay)
+    return build_overlay(spec, seed=seed, round_ms=round_ms, needs_tree=needs_tree, beside=beside)
+
+
+def refused(folder: Path, name: str, content: bytes | str, nodes: int = 3) -> str:
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(OverlayError) as caught:
+        build({"generate": {"kind": "line", "nodes": nodes}, "latency": {"matrix": name}}, beside=folder)
+    (problem,) = caught.value.problems
+    assert problem.path == ("overlay", "latency", "matrix")
+    return problem.message
+
+
+def test_milliseconds_are_rounded_up_to_at_least_one_round() -> None:
+    ms = np.array([0.0, 0.001, 9.999, 10.0, 10.001, 25.0])
+    assert to_rounds(ms, 10.0).tolist() == [1, 1, 1, 1, 2, 3]
+    assert to_rounds(np.array([1.1, 0.3, 0.7]), 0.1).tolist() == [11, 3, 7]
+
+
+def test_fixed_latencies_override_those_of_the_links() -> None:
+    links = [["A", "B", 9], ["B", "C"]]
+    assert build({"links": links, "latency": {"rounds": 4}}, round_ms=7.0).latency_rounds.tolist() == [4, 4]
+    assert build({"links": links, "latency": {"ms": 15.0}}, round_ms=7.0).latency_rounds.tolist() == [3, 3]
+
+
+def test_uniform_latencies_take_every_value_alike_and_follow_the_seed() -> None:
+    spec = {**LINE, "latency": {"uniform": [3, 6]}}
+    drawn = build(spec, seed=5).latency_rounds
+    assert np.allclose(np.bincount(drawn)[3:] / len(drawn), 0.25, atol=0.04)
+    assert drawn.min() == 3
+    assert drawn.max() == 6
+    assert drawn.tolist() == build(spec, seed=5, round_ms=0.3).latency_rounds.tolist()
+    assert drawn.tolist() != build(spec, seed=6).latency_rounds.tolist()
+
+
+def test_lognormal_latencies_have_the_median_and_spread_that_are_given() -> None:
+    spec = {**LINE, "latency": {"lognormal_ms": [40.0, 0.5]}}
+    logs = np.log(build(spec, round_ms=0.01).latency_rounds * 0.01)
+    assert np.exp(np.median(logs)) == pytest.approx(40.0, rel=0.05)
+    assert logs.std() == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_link_has_the_same_drawn_latency_in_the_graph_and_in_its_tree() -> None:
+    spec = {"generate": {"kind": "watts_strogatz", "nodes": 50, "probability": 0.2}, "latency": {"uniform": [1, 99]}}
+    whole, tree = build(spec), build(spec, needs_tree=True)
+
+    def links(overlay: Overlay) -> set[tuple[int, int, int]]:
+        return set(zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True))
+
+    assert links(tree) < links(whole)
+
+
+@pytest.mark.parametrize("latency", [{"ms": 2e6}, {"lognormal_ms": [1.0, 1e9]}])
+def test_a_latency_of_more_than_a_million_rounds_is_refused(latency: dict[str, Any]) -> None:
+    with pytest.raises(OverlayError, match="more than 1,000,000 rounds of 1 ms") as caught:
+        build({**LINE, "latency": latency})
+    assert caught.value.problems[0].path == ("time", "round_ms")
+
+
+def test_planetlab_latencies_are_half_the_round_trip_of_rows_drawn_without_repetition() -> None:
+    path = shared("planetlab490", "PlanetLabData_1.gz")
+    rtt = np.loadtxt(path)
+    overlay = build({"generate": {"kind": "line", "nodes": 490}, "latency": {"matrix": str(path)}}, round_ms=0.001)
+    row = np.argsort(hashing.bits(0, "overlay.latency.matrix", np.arange(490)))
+    assert sorted(row.tolist()) == list(range(490))
+    expected = (rtt[row[:-1], row[1:]] + rtt[row[1:], row[:-1]]) / 4.0
+    assert np.abs(overlay.latency_rounds * 0.001 - expected).max() <= 0.0011
+    other = build({"generate": {"kind": "line", "nodes": 490}, "latency": {"matrix": str(path)}}, seed=1)
+    assert other.latency_rounds.tolist() != to_rounds(expected, 1.0).tolist()
+
+
+def test_planetlab_is_too_small_for_more_nodes_than_it_has_rows() -> None:
+    path = shared("planetlab490", "PlanetLabData_1.gz")
+    with pytest.raises(OverlayError, match="490 rows and the overlay 491 nodes"):
+        build({"generate": {"kind": "star", "nodes": 491}, "latency": {"matrix": str(path)}})
+
+
+def test_aws_latencies_are_found_by_name_and_averaged_over_both_directions() -> None:
+    path = shared("aws18", "latencies.csv")
+    links = [["Mumbai", "Stockholm"], ["Stockholm", "Oregon"], ["Oregon", "N.California"]]
+    overlay = build({"links": links, "latency": {"matrix": str(path)}}, round_ms=0.25)
+    with path.open() as file:
+        header, *rows = csv.reader(file)
+    rtt = {(row[0], title): float(cell) for row in rows for title, cell in zip(header, row[1:], strict=True)}
+    assert (rtt["Stockholm", "Mumbai"], rtt["Mumbai", "Stockholm"]) == (140.0, 137.0)
+    assert overlay.latency_rounds.tolist() == [int(np.ceil((rtt[a, b] + rtt[b, a]) / 4.0 / 0.25)) for a, b in links]
+
+
+def test_names_that_are_not_all_in_the_matrix_get_drawn_rows() -> None:
+    path = shared("aws18", "latencies.csv")
+    spec = {"links": [["Mumbai", "Stockholm"], ["Stockholm", "elsewhere"]], "latency": {"matrix": str(path)}}
+    drawn = {tuple(build(spec, seed=seed).latency_rounds.tolist()) for seed in range(10)}
+    assert len(drawn) > 5
+
+
+def test_a_matrix_may_have_a_title_in_its_corner_and_rows_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("B,A,C\nA,20,0,8\nC,6,12,0\nB,0,40,2\n")
+    (tmp_path / "b.csv").write_text("rtt,B,A,C\nA,20,0,8\nC,6,12,0\nB,0,40,2\n")
+    for name in ("a.csv", "b.csv"):
+        overlay = build({"links": [["A", "B"], ["B", "C"]], "latency": {"matrix": name}}, beside=tmp_path)
+        assert overlay.latency_rounds.tolist() == [15, 2], name
+
+
+def test_the_tree_is_cut_by_the_latencies_of_the_matrix(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("N1,N2,N3\nN1,0,2,2\nN2,2,0,2.5\nN3,2,2.4,0\n")
+    ring = {"generate": {"kind": "ring", "nodes": 3}, "latency": {"matrix": "m.csv"}}
+    overlay = build(ring, needs_tree=True, beside=tmp_path)
+    assert list(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)) == [(0, 1), (0, 2)]
+
+
+def test_the_sample_matrix_fits_the_sample_overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = {
+        "file": {"path": "datasets/overlays/harbours.graphml"},
+        "latency": {"matrix": "datasets/overlays/harbours_rtt.csv"},
+    }
+    overlay = build(spec)
+    assert overlay.names[:2] == ("Lisbon", "Bordeaux")
+    assert overlay.latency_rounds[0] == 9  # (19 + 17) / 4
+    assert overlay.latency_rounds.tolist() == build(spec, seed=9).latency_rounds.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("m.txt", "0 1 2\n1 0 2\n", "2 lines of 3 numbers"),
+        ("m.txt", "0 1\nx 0\n", "could not convert string 'x'"),
+        ("m.txt", "0 1\n1\n", "not a matrix of numbers"),
+        ("m.txt", "0 -1\n1 0\n", "row 1, column 2: -1"),
+        ("m.txt", "0 nan\n1 0\n", "row 1, column 2: nan"),
+        ("m.txt", "", "no numbers"),
+        ("m.txt", b"\xff\x00", "not UTF-8 text"),
+        ("m.gz", b"no gzip", "cannot be unpacked"),
+        ("m.gz", gzip.compress(b"0 1\n1 0\n")[:-9], "cannot be unpacked"),
+        ("m.gz", gzip.compress(b"0 1\n1 0\n"), "the matrix has 2 rows and the overlay 3 nodes"),
+        ("m.csv", "", "no rows"),
+        ("m.csv", "A,B\nA,0,1\nB,1\n", "line 3: 1 numbers for 2 columns"),
+        ("m.csv", "A,B\nA,0,1\nBB,1,0\n", "line 3: no column is called 'BB'"),
+        ("m.csv", "A,B\nA,0,1\nB,x,0\n", "line 3: the delay is 'x'"),
+        ("m.csv", "A,B\nA,0,1\n", "no row is called 'B'"),
+        ("m.csv", "A,A\nA,0,1\n", "twice"),
+        ("m.csv", "A,B\nA,0,1\nB,1,0\nA,0,2\n", "line 4: the row 'A' is there already"),
+        ("m.csv", 'A,B\n"A,0,1\n', "line 2: "),
+    ],
+)
+def test_a_matrix_that_cannot_be_used_says_why(tmp_path: Path, name: str, content: bytes | str, words: str) -> None:
+    message = refused(tmp_path, name, content)
+    assert words in message
+    assert "\n" not in message
+
+
+def test_a_missing_matrix_says_where_it_was_looked_up(tmp_path: Path) -> None:
+    with pytest.raises(OverlayError, match=r"no file 'm\.csv'; tried") as caught:
+        build({**LINE, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
+    assert caught.value.problems[0].path == ("overlay", "latency", "matrix")
