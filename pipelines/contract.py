@@ -109,14 +109,12 @@ class ProtocolModule(Structural):
         payload: What a message carries beside its head.
         body: SQL over the payload for column ``body`` of table ``message``.
         states: Its state relations.
-        confirms: Whether calls are confirmed; otherwise they are final when they are issued.
     """
 
     kinds: Sequence[str]
     payload: T.StructType
     body: str
     states: Sequence[State]
-    confirms: bool
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""

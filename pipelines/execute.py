@@ -25,7 +25,7 @@ from pipelines.rounds import Progress, RoundEngine
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
-from pipelines.tables import HISTORY, LINK, NODE, RUN, Table
+from pipelines.tables import HISTORY, LINK, NODE, PREDICATE, RUN, Table
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,13 @@ def execute(experiment: Experiment, session: Session, store: Store, observe: Cal
     materialiser = materialiser_for(session)
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
-    _write_fixed(experiment, session, store, fixed)
+    _write_fixed(experiment, session, store, fixed, materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
     publication = _load(materialiser, "publication", inputs.publication)
-    history = History(store, materialiser, all_calls, protocol.body, subscription, publication, protocol.confirms)
+    confirms = PROTOCOLS[experiment.protocol_name].confirms
+    history = History(store, materialiser, all_calls, protocol.body, subscription, publication, confirms)
     engine = RoundEngine(protocol, materialiser, calls, history, fixed, inputs.latency)
     engine.begin(protocol.start(_start(experiment, session, fixed, all_calls)))
     engine.run(experiment.horizon, experiment.commit_every, observe)
@@ -128,9 +129,13 @@ def _fixed_frames(inputs: Inputs, materialiser: Materialiser) -> dict[str, DataF
     return {name: _load(materialiser, name, getattr(inputs, name)) for name in ("node", "link", "setting")}
 
 
-def _write_fixed(experiment: Experiment, session: Session, store: Store, fixed: Mapping[str, DataFrame]) -> None:
+def _write_fixed(
+    experiment: Experiment, session: Session, store: Store, fixed: Mapping[str, DataFrame], materialiser: Materialiser
+) -> None:
     store.append("node", fixed["node"].select(NODE.columns))
     store.append("link", fixed["link"].select(LINK.columns))
+    predicate = _load(materialiser, "predicate_table", experiment.inputs.predicate)
+    store.append("predicate", predicate.select(PREDICATE.columns))
     versions = json.dumps({name: version(name) for name in ("roundtable-pubsub", "pyspark")}, sort_keys=True)
     runs = pa.table({
         "run_id": [run.run_id for run in experiment.runs],

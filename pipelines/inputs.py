@@ -196,5 +196,6 @@ def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def parameters_json(run: RunConfig) -> str:
-    """Gives a run's grid values as JSON with sorted keys."""
-    return json.dumps(run.parameters, sort_keys=True)
+    """Gives the protocol's settings and a run's grid values as JSON, path to value, with sorted keys."""
+    settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
+    return json.dumps(settings | run.parameters, sort_keys=True)

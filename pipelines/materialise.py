@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,6 +48,9 @@ class Materialiser(ABC):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+
+    def declare(self, schemas: Mapping[str, T.StructType]) -> None:
+        """Tells the columns of relations by name, for engines that have to ask otherwise."""
 
     @abstractmethod
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
@@ -86,6 +90,10 @@ class FileMaterialiser(Materialiser):
         self._number = itertools.count()
         self._schemas: dict[str, T.StructType] = {}
 
+    def declare(self, schemas: Mapping[str, T.StructType]) -> None:
+        """Remembers the columns, so that they are not asked for."""
+        self._schemas |= {name: _nullable(schema) for name, schema in schemas.items()}
+
     def _place(self, name: str) -> Path:
         return self.session.scratch / f"{next(self._number)}_{name}"
 
@@ -104,7 +112,7 @@ class FileMaterialiser(Materialiser):
     def keep(self, name: str, frame: DataFrame) -> Relation:
         """Writes and reads back; a name always stands for the same columns, so its schema is asked for once."""
         if name not in self._schemas:
-            self._schemas[name] = frame.schema
+            self._schemas[name] = _nullable(frame.schema)
         place = self._place(name)
         frame.write.options(**self._OPTIONS).parquet(str(place))
         return self._relation(place, self._schemas[name])
@@ -125,6 +133,15 @@ class FileMaterialiser(Materialiser):
             return relations, {}
         rows = reduce(DataFrame.unionAll, asked).collect()
         return relations, {row["fact"]: row["value"] for row in rows}
+
+
+def _nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out
+    """Gives the type with nulls allowed everywhere: the same relation may be without them in one round only."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(field.name, _nullable(field.dataType), True) for field in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_nullable(kind.elementType), True)
+    return kind
 
 
 def _pair(fact: str) -> str:

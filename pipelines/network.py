@@ -43,7 +43,7 @@ def put_on_links(outbox: DataFrame, link: DataFrame, latency: int | None, payloa
     """
     given = set(outbox.columns)
     body = [
-        field.name if field.name in given else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
+        f"cast({field.name if field.name in given else 'null'} as {field.dataType.simpleString()}) as {field.name}"
         for field in payload
     ]
     numbered = outbox.selectExpr("run_id", _ID, *_HEAD, "source", "source_seq", *body)

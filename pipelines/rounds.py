@@ -70,6 +70,8 @@ class RoundEngine:
         self._facts: dict[str, int] = {}
         self._changed: set[str] = set()
         schema = network.in_flight_schema(protocol.payload)
+        materialiser.declare({name: state.table.schema for name, state in self._states.items()})
+        materialiser.declare({"in_flight": schema})
         self._in_flight = Relation(materialiser.empty(schema))
         self._traffic = network.Traffic({}, 0, 0)
         self.round = -1
@@ -154,7 +156,7 @@ class RoundEngine:
 
     def _keeper(self, kept: list[Relation]) -> Callable[[str, DataFrame], DataFrame]:
         def keep(name: str, frame: DataFrame) -> DataFrame:
-            relation = self._materialiser.keep(name, frame)
+            relation = self._materialiser.keep(f"kept_{name}", frame)
             kept.append(relation)
             return relation.frame
 

@@ -52,7 +52,7 @@ RUN = table(
     ("scenario", STRING, "name of the scenario"),
     ("protocol", STRING, "name of the protocol"),
     ("seed", BIGINT, "seed of every random draw of the run"),
-    ("parameters", STRING, "JSON: grid values of this run, path to value"),
+    ("parameters", STRING, "JSON object: settings of the protocol and values of the grid, path to value"),
     ("engine", STRING, "engine that computed it: spark, sail or connect"),
     ("versions", STRING, "JSON: versions of the program and its engine"),
     ("verdict", STRING, "valid, invalid or unknown; null while the run goes on"),
@@ -80,6 +80,14 @@ SUBSCRIPTION = table(
     ("confirmed_round", BIGINT, "round in which the protocol confirmed it; null: never, or it does not confirm"),
     ("unsubscribed_round", BIGINT, "round in which the node issued the unsubscription; null: it stayed"),
     ("ended_round", BIGINT, "round in which the unsubscription was confirmed (issued, where nothing is confirmed)"),
+)
+PREDICATE = table(
+    "predicate", "a comparison of a subscription's predicate", "subscription_id,attribute,op,number,text",
+    ("subscription_id", BIGINT, "the subscription; it is in the scenario, whether it was issued or not"),
+    ("attribute", STRING, "attribute of a publication; topic is the publication's topic"),
+    ("op", STRING, "= != < <= > >= prefix suffix contains"),
+    ("number", T.DoubleType(), "value compared with, where it is a number"),
+    ("text", STRING, "value compared with, where it is a text"),
 )
 PUBLICATION = table(
     "publication", "a publication that was issued", "source,source_seq",
@@ -154,4 +162,4 @@ ROUND_COMMIT = Table(
 )  # fmt: skip
 
 APPENDED: Final = (SUBSCRIPTION, PUBLICATION, MESSAGE, DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC)
-HISTORY: Final = (RUN, NODE, LINK, *APPENDED, VIOLATION, ROUND_COMMIT)
+HISTORY: Final = (RUN, NODE, LINK, PREDICATE, *APPENDED, VIOLATION, ROUND_COMMIT)

@@ -16,6 +16,7 @@ class ProtocolSpec:
         summary: One line for ``roundtable list``.
         settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest.
         needs_tree: Whether it runs on trees only.
+        confirms: Whether it confirms calls; otherwise a call is final when it is issued.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
     """
 
@@ -23,4 +24,5 @@ class ProtocolSpec:
     summary: str
     settings: type[Strict]
     needs_tree: bool
+    confirms: bool
     module: str

@@ -24,5 +24,6 @@ SPEC = ProtocolSpec(
     summary="δ-fault-tolerant publish/subscribe: confirmations, routing tables replicated within δ+1 hops",
     settings=DeltaSettings,
     needs_tree=True,
+    confirms=True,
     module="pipelines.protocols.delta.protocol",
 )

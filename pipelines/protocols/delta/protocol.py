@@ -69,7 +69,6 @@ class DeltaProtocol:
     payload = PAYLOAD
     body = BODY
     states = STATES
-    confirms = True
 
     def __init__(self) -> None:
         self._radius = 1

@@ -19,5 +19,6 @@ SPEC = ProtocolSpec(
     summary="plain reverse-path subscription forwarding without confirmations, the baseline",
     settings=ForwardingSettings,
     needs_tree=True,
+    confirms=False,
     module="pipelines.protocols.forwarding.protocol",
 )
