@@ -1,0 +1,1 @@
+"""What it takes to start each engine; only `pipelines.session` uses this."""

@@ -1,0 +1,60 @@
+"""Sessions on a Spark Connect server."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import cast
+
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+from pipelines.errors import EngineError
+
+
+def connect(url: str, closing: ExitStack) -> SparkSession:
+    """Opens a session of its own on a server.
+
+    Args:
+        url: ``sc://host:port``.
+        closing: Gets what ends the session.
+
+    Raises:
+        EngineError: The server does not answer.
+    """
+    session = RemoteSession.builder.remote(url).create()
+    closing.callback(session.stop)
+    return cast(SparkSession, session)
+
+
+def connect_given(closing: ExitStack) -> SparkSession:
+    """Opens a session on the server that the variable SPARK_REMOTE names.
+
+    Raises:
+        EngineError: The variable is not set, or the server does not answer.
+    """
+    url = os.environ.get("SPARK_REMOTE")
+    if not url:
+        raise EngineError("the engine 'connect' needs a server: set SPARK_REMOTE, e.g. to sc://localhost:15002")
+    try:
+        session = connect(url, closing)
+        session.range(1).collect()
+    except Exception as error:
+        cause = (str(error).strip().splitlines() or [""])[0]
+        raise EngineError(f"no Spark Connect server answers at {url}: {cause}; check SPARK_REMOTE") from error
+    return session
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return isinstance(session, RemoteSession)
+
+
+def is_sail(session: SparkSession) -> bool:
+    """Whether a remote session is answered by Sail.
+
+    Both say ``4.1.1`` to ``session.version``. ``version()`` is a release and a revision on Spark and what builds on
+    it, and Sail's own release alone on Sail.
+    """
+    answer = session.sql("select version()").collect()[0][0]
+    return len(str(answer).split()) == 1

@@ -1,0 +1,43 @@
+"""One session of each engine for all tests of a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipelines.session import Session, open_session
+
+_OPEN: dict[str, Session] = {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Sets PySpark's functions to the engine of the test; one that uses both has to choose itself."""
+    for name in ("spark", "sail"):
+        if name in getattr(item, "fixturenames", ()) and name in _OPEN:
+            _OPEN[name].activate()
+
+
+@pytest.fixture(scope="session")
+def sail() -> Iterator[Session]:
+    """The embedded Sail."""
+    with open_session("sail") as session:
+        _OPEN["sail"] = session
+        yield session
+    del _OPEN["sail"]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Session]:
+    """A local classic Spark."""
+    with open_session("spark") as session:
+        _OPEN["spark"] = session
+        yield session
+    del _OPEN["spark"]
