@@ -101,7 +101,7 @@ def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
             name = next(step for step in reversed(place) if isinstance(step, str))
             yield Problem(
                 place,
-                f"{name}: round {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds",
+                f"{name}: {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds",
             )
 
 

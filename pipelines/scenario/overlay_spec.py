@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
@@ -73,12 +73,15 @@ class _Rooted(Strict):
     root: NodeName | None = Field(None, description="the root of a shortest_path tree")
 
     @model_validator(mode="after")
-    def _root_has_a_use(self) -> _Rooted:
-        if self.root is not None and self.tree != "shortest_path":
-            raise OverlayError(
-                Problem(("root",), "root is given without tree: shortest_path; add that, or leave root out")
-            )
+    def _consistent(self) -> Self:
+        problems = list(self._problems())
+        if problems:
+            raise OverlayError(*problems)
         return self
+
+    def _problems(self) -> Iterator[Problem]:
+        if self.root is not None and self.tree != "shortest_path":
+            yield Problem(("root",), "root is given without tree: shortest_path; add that, or leave root out")
 
 
 class FileOverlay(_Rooted):
@@ -120,12 +123,10 @@ class GenerateOverlay(_Rooted):
     )
     prefix: str = Field("N", max_length=50, description="nodes are called prefix1, prefix2, ...")
 
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> GenerateOverlay:
-        problems = [*self._key_problems(), *self._size_problems()]
-        if problems:
-            raise OverlayError(*problems)
-        return self
+    def _problems(self) -> Iterator[Problem]:
+        yield from super()._problems()
+        yield from self._key_problems()
+        yield from self._size_problems()
 
     def _key_problems(self) -> Iterator[Problem]:
         required, optional = _FIELDS[self.kind]

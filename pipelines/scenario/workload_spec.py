@@ -138,7 +138,9 @@ class PublicationFile(Strict):
     topic: str | None = Field(None, description="column (attribute) of the topic")
     content: list[str] | None = Field(None, description="columns that make the content; default: all the others")
     round: ColumnOrRound = Field(0, description="column, or the first round; then `per_round` rows a round")
-    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 1
+    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        1, description="rows published in a round"
+    )
     reverse: Flag = Field(False, description="the file is newest first: publish it backwards (PADRES)")
     nodes: Nodes | None = Field(
         None, description="spread the column's values over these nodes; without it they are names"
@@ -171,8 +173,8 @@ class _Topics(Strict):
 class AttributeRange(Strict):
     """One numeric attribute of generated content, uniform from low to high."""
 
-    low: Number = 0.0
-    high: Number = 1000.0
+    low: Number = Field(default=0.0, description="lowest value")
+    high: Number = Field(default=1000.0, description="highest value")
 
     @model_validator(mode="after")
     def _ordered(self) -> AttributeRange:
@@ -271,7 +273,7 @@ class SubscriptionGenerator(Strict):
         | Annotated[ContentSubscriptions, Tag("<content>")]
         | Annotated[QuoteSubscriptions, Tag("<quotes>")],
         by_name("kind"),
-    ]
+    ] = Field(description="what is drawn, and how often")
 
 
 class PublicationGenerator(Strict):
@@ -282,7 +284,7 @@ class PublicationGenerator(Strict):
         | Annotated[ContentPublications, Tag("<content>")]
         | Annotated[QuotePublications, Tag("<quotes>")],
         by_name("kind"),
-    ]
+    ] = Field(description="what is drawn, and how often")
 
 
 class WorkloadSpec(Strict):

@@ -1,0 +1,170 @@
+"""What a scenario may hold, path by path, in plain words: read from the model's JSON Schema.
+
+The schema is the one place that knows types, bounds and names; messages about wrong values and unknown keys, and the
+check of paths in ``--set`` and ``runs.grid``, are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from pipelines.errors import nearest
+from pipelines.scenario.model import Scenario
+from pipelines.scenario.tree import Node, Path
+
+Schema: TypeAlias = "Mapping[str, Any]"
+
+
+@cache
+def scenario_schema() -> Schema:
+    """Returns the JSON Schema of a scenario."""
+    return Scenario.model_json_schema()
+
+
+def branches(schema: Schema, node: Node | None) -> Iterator[Schema]:
+    """Yields what a schema is a choice of, without null; with a node, only the branches whose constants it has."""
+    if "$ref" in schema:
+        target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]
+        yield from branches({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, node)
+    elif "anyOf" in schema or "oneOf" in schema:
+        inherited = {k: schema[k] for k in ("description",) if k in schema}
+        found = [
+            b for option in schema.get("anyOf") or schema["oneOf"] for b in branches({**option, **inherited}, node)
+        ]
+        fitting = [branch for branch in found if _fits(branch, node)]
+        yield from fitting or found
+    elif schema.get("type") != "null":
+        yield schema
+
+
+def _fits(schema: Schema, node: Node | None) -> bool:
+    """Whether a mapping has the constants of a schema, and one of the keys that it requires."""
+    if node is None or not isinstance(node.value, dict):
+        return True
+    if schema.get("type") != "object":
+        return False
+    properties = schema.get("properties", {})
+    constants = [(name, option["const"]) for name, option in properties.items() if "const" in option]
+    required = schema.get("required", ())
+    if required and not any(name in node.value for name in required):
+        return False
+    return all(name in node.value and node.value[name].value == constant for name, constant in constants)
+
+
+def at_path(path: Path, root: Node | None = None) -> list[Schema]:
+    """Returns the schemas that a path can have; with a tree, only in the branches that the tree takes."""
+    found: list[Schema] = list(branches(scenario_schema(), root))
+    node = root
+    for step in path:
+        node = node.child(step) if node is not None else None
+        found = [branch for schema in found for option in _inside(schema, step) for branch in branches(option, node)]
+    return found
+
+
+def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
+    if isinstance(step, int):
+        fixed = schema.get("prefixItems", [])
+        if step < len(fixed):
+            yield fixed[step]
+        elif isinstance(schema.get("items"), Mapping):
+            yield schema["items"]
+    elif step in schema.get("properties", {}):
+        yield schema["properties"][step]
+    elif isinstance(schema.get("additionalProperties"), Mapping):
+        yield schema["additionalProperties"]
+
+
+def keys(schemas: Iterable[Schema]) -> list[str]:
+    """Returns the keys that mappings of these schemas take, without repetition."""
+    return list(dict.fromkeys(name for schema in schemas for name in schema.get("properties", {})))
+
+
+def unknown_step(path: Path) -> str | None:
+    """Returns what is wrong with the names of a path, or None where the model has the path."""
+    for length, step in enumerate(path):
+        if at_path(path[: length + 1]):
+            continue
+        above = at_path(path[:length])
+        where = ".".join(map(str, path[:length])) or "a scenario"
+        names = keys(above)
+        if names:
+            return f"{where} has no key {str(step)!r};{nearest(str(step), names)} allowed: {', '.join(names)}"
+        if any(schema.get("type") == "array" for schema in above):
+            return f"{where} is a list, and {step!r} is no item of it; allowed: a number from 0"
+        return f"{where} has nothing inside, so not {str(step)!r}; allowed: {describe(above)}"
+    return None
+
+
+def parse_path(text: str) -> Path:
+    """Returns the steps of a dotted path; whole numbers are indices of lists."""
+    return tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in text.split("."))
+
+
+def describe(schemas: Iterable[Schema]) -> str:
+    """Returns in words what values the schemas allow."""
+    options = list(schemas)
+    names = [name for schema in options for name in _constants(schema)]
+    words = [f"one of {', '.join(map(str, names))}" if len(names) > 1 else str(names[0])] if names else []
+    words += [_described(schema) for schema in options if not _constants(schema)]
+    return ", or ".join(dict.fromkeys(words)) or "any value"
+
+
+def _constants(schema: Schema) -> list[Any]:
+    return [schema["const"]] if "const" in schema else list(schema.get("enum", ()))
+
+
+def _described(schema: Schema) -> str:
+    match schema.get("type"):
+        case "integer":
+            return "a whole number" + _bounds(schema)
+        case "number":
+            return "a number" + _bounds(schema)
+        case "boolean":
+            return "true or false"
+        case "string":
+            return "a text" + _length(schema)
+        case "array":
+            return _described_list(schema)
+        case "object":
+            return _described_mapping(schema)
+        case _:
+            return "any value"
+
+
+def _bounds(schema: Schema) -> str:
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high = schema.get("maximum")
+    words = [f"from {low:.12g}" if isinstance(low, float) else f"from {low}"] if low is not None else []
+    words += [f"above {above:g}"] if above is not None else []
+    if high is not None:
+        words.append(f"{'to' if low is not None else 'up to'} {high:.12g}" if isinstance(high, float) else f"to {high}")
+    return "".join(f" {word}" for word in words)
+
+
+def _length(schema: Schema) -> str:
+    if "pattern" in schema:
+        return f" of {schema.get('description', 'the right form')}"
+    low, high = schema.get("minLength"), schema.get("maxLength")
+    if low and high:
+        return f" of {low} to {high} characters"
+    if high:
+        return f" of at most {high} characters"
+    return " that is not empty" if low else ""
+
+
+def _described_list(schema: Schema) -> str:
+    if "prefixItems" in schema:
+        return "[" + ", ".join(describe(branches(item, None)) for item in schema["prefixItems"]) + "]"
+    if schema.get("maxItems") == 0:
+        return "an empty list"
+    some = "a list of one or more: " if schema.get("minItems") else "a list of: "
+    return some + describe(branches(schema.get("items", {}), None))
+
+
+def _described_mapping(schema: Schema) -> str:
+    names = list(schema.get("properties", {}))
+    if not names:
+        return "a mapping of names to: " + describe(branches(schema.get("additionalProperties", {}), None))
+    return f"a mapping with the {'keys' if len(names) > 1 else 'key'} {', '.join(names)}"

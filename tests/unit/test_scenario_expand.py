@@ -1,0 +1,94 @@
+"""The runs of a scenario: every combination of the grid, times every seed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import ScenarioError
+from pipelines.scenario.expand import RunConfig, expand
+from pipelines.scenario.load import load_scenario
+
+HEAD = "name: t\nprotocol: {name: delta}\noverlay: {generate: {kind: line, nodes: 4}}\n"
+
+
+def runs_of(folder: Path, text: str) -> list[RunConfig]:
+    path = folder / "s.yaml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    return expand(load_scenario(path))
+
+
+def test_a_scenario_without_runs_is_one_run(tmp_path: Path) -> None:
+    (run,) = runs_of(tmp_path, "")
+    assert (run.run_id, run.seed, run.parameters) == (0, 0, {})
+    assert run.scenario.overlay.generate is not None
+    assert run.scenario.overlay.generate.nodes == 4
+
+
+def test_the_grid_comes_first_in_the_order_of_the_file(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, "runs: {seeds: [7, 3], grid: {time.rounds: [30, 20], protocol.delta: [2, 0]}}\n")
+    assert all(list(run.parameters) == ["time.rounds", "protocol.delta"] for run in runs)
+    assert [(run.run_id, *run.parameters.values(), run.seed) for run in runs] == [
+        (0, 30, 2, 7), (1, 30, 2, 3), (2, 30, 0, 7), (3, 30, 0, 3),
+        (4, 20, 2, 7), (5, 20, 2, 3), (6, 20, 0, 7), (7, 20, 0, 3),
+    ]  # fmt: skip
+    for run in runs:
+        assert run.scenario.time.rounds == run.parameters["time.rounds"]
+        assert run.scenario.protocol.delta == run.parameters["protocol.delta"]
+
+
+def test_values_take_part_in_the_places_of_the_file(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, "runs: {grid: {overlay.latency.rounds: [2, 5], overlay.generate.kind: [line, star]}}\n")
+    seen = [(r.scenario.overlay.latency, r.scenario.overlay.generate) for r in runs]
+    assert [(a.rounds, b.kind) for a, b in seen if a and b] == [(2, "line"), (2, "star"), (5, "line"), (5, "star")]
+
+
+def test_null_takes_a_value_away(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, "runs: {grid: {overlay.generate.tree: [minimum, null]}}\n")
+    assert [run.scenario.overlay.generate and run.scenario.overlay.generate.tree for run in runs] == ["minimum", None]
+
+
+def test_many_runs_share_their_scenarios_and_expand_fast(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(HEAD + f"runs: {{seeds: {list(range(5000))}, grid: {{protocol.delta: [0, 1, 2]}}}}\n")
+    loaded = load_scenario(path)
+    start = time.perf_counter()
+    runs = expand(loaded)
+    assert time.perf_counter() - start < 1.0
+    assert [run.run_id for run in runs] == list(range(15000))
+    assert len({id(run.scenario) for run in runs}) == 3
+
+
+def test_a_combination_is_cited_at_the_value_that_breaks_it(tmp_path: Path) -> None:
+    text = (
+        "workload: {publications: {generate: {kind: topics, rounds: [0, 5]}}}\ntime: {rounds: 20}\n"
+        "runs: {grid: {time.rounds: [30, 10], workload.publications.generate.rounds.1: [8, 20]}}\n"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        runs_of(tmp_path, text)
+    assert [problem.removeprefix(f"{tmp_path / 's.yaml'}:") for problem in caught.value.problems] == [
+        "6:83: rounds: 20 is after the horizon; allowed: 0 to 10, or a larger time.rounds"
+    ]
+
+
+def test_values_that_only_fail_together_are_named_together(tmp_path: Path) -> None:
+    text = (
+        "runs: {grid: {overlay.latency.uniform.0: [1, 5], overlay.latency.uniform.1: [9, 3]}}\n"
+        "# the range of the file is right, and so is each value with it\n"
+    )
+    path = tmp_path / "s.yaml"
+    path.write_text(HEAD.replace("}}", "}, latency: {uniform: [1, 9]}}") + text, encoding="utf-8")
+    with pytest.raises(ScenarioError) as caught:
+        expand(load_scenario(path))
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{path}:4:81: with overlay.latency.uniform.0 = 5, overlay.latency.uniform.1 = 3: ")
+    assert problem.endswith(f"(at {path}:3:64)")
+
+
+def test_every_wrong_value_is_cited_once(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        runs_of(tmp_path, "runs: {grid: {time.rounds: [10, 0, x], protocol.delta: [1, 2, 11]}}\n")
+    places = [problem.split(": ")[0].removeprefix(f"{tmp_path / 's.yaml'}:") for problem in caught.value.problems]
+    assert places == ["4:33", "4:36", "4:63"]
