@@ -38,8 +38,8 @@ class RoundRows:
     Attributes:
         inbox: The messages that were due.
         duplicate: Those that were dropped as duplicates (``run_id, message_id``), if any.
-        events: Relations ``delivery``, ``call_event``, ``node_status`` as far as the round has any.
-        held: What must be released after the commit.
+        events: Frames ``delivery``, ``call_event``, ``node_status`` as far as the round has any.
+        held: The relations that these frames read; released after the commit.
     """
 
     inbox: DataFrame | None
@@ -75,6 +75,7 @@ class History:
         self._final = "confirmed_round is not null" if confirms else "true"
         self._ended = "confirmed_round" if confirms else "issued_round"
         self._rounds: list[RoundRows] = []
+        self._held: list[Relation] = []
         self._versions: dict[str, int] = {}
         self._log = Relation(materialiser.empty(CALL_LOG.schema))
         self.first_round: int | None = None
@@ -111,9 +112,9 @@ class History:
             for job in [pool.submit(job) for job in jobs]:
                 job.result()
         self._ledger(last_round, [*appended, *overwritten], rest is not None)
-        for rows in self._rounds:
-            for relation in rows.held:
-                relation.release()
+        for relation in (*self._held, *(relation for rows in self._rounds for relation in rows.held)):
+            relation.release()
+        self._held.clear()
         self._rounds.clear()
         self.first_round = None
 
@@ -139,6 +140,7 @@ class History:
         """Brings the call log up to date; gives the rows of subscriptions and publications that are final."""
         log = self._log.frame
         if event is not None:
+            event = self._hold("call_event", event)
             issued = event.where("event = 'issued'").join(self._call, _CALL).selectExpr(
                 *_CALL, "kind", "subscription_id", "round as issued_round", "cast(null as bigint) as confirmed_round"
             )  # fmt: skip
@@ -147,13 +149,12 @@ class History:
                 *_CALL, "kind", "subscription_id", "issued_round", "coalesce(confirmed_round, now_confirmed) as confirmed_round"
             )  # fmt: skip
             log = log.where("kind <> 'join' or confirmed_round is null")
-        settled, _ = self._materialiser.settle({"call_log": log}, {})
-        whole = settled["call_log"]
-        published = whole.frame.where("kind = 'publish'")
+        whole = self._hold("call_log", log)
+        published = whole.where("kind = 'publish'")
         published = published if is_final else published.where(self._final)
-        over = whole.frame.where("kind = 'unsubscribe'")
+        over = whole.where("kind = 'unsubscribe'")
         over = over if is_final else over.where(self._final)
-        subscribed = whole.frame.where("kind = 'subscribe'")
+        subscribed = whole.where("kind = 'subscribe'")
         ended = over.selectExpr(
             "run_id", "subscription_id", "issued_round as unsubscribed_round", f"{self._ended} as ended_round"
         )
@@ -165,17 +166,20 @@ class History:
         self._keep_open(whole, published, over)
         return rows
 
-    def _keep_open(self, whole: Relation, published: DataFrame, over: DataFrame) -> None:
+    def _hold(self, name: str, frame: DataFrame) -> DataFrame:
+        relation = self._materialiser.keep(f"history_{name}", frame)
+        self._held.append(relation)
+        return relation.frame
+
+    def _keep_open(self, whole: DataFrame, published: DataFrame, over: DataFrame) -> None:
         final = published.select(_CALL).unionByName(over.select(_CALL))
         ended = over.select("run_id", "subscription_id", F.lit("subscribe").alias("kind"))
-        opened = whole.frame.join(final, _CALL, "left_anti").join(
+        opened = whole.join(final, _CALL, "left_anti").join(
             ended, ["run_id", "subscription_id", "kind"], "left_anti"
         )
         settled, _ = self._materialiser.settle({"call_log": opened.select(CALL_LOG.columns)}, {})
         self._log.release()
         self._log = settled["call_log"]
-        if self._rounds:
-            self._rounds[-1].held.append(whole)
 
     def _messages(self, rest: DataFrame | None) -> DataFrame | None:
         """Gives the rows of table ``message``: the handled ones with their fate, at the end also those in flight."""

@@ -77,11 +77,13 @@ class Traffic:
         waits: For each kind in flight the rounds until the first of them is due.
         last_wait: Rounds until the last message is due; 0 with nothing in flight.
         n_messages: How many there are.
+        n_new: How many of them were sent in the round just made.
     """
 
     waits: dict[str, int]
     last_wait: int
     n_messages: int
+    n_new: int
 
     @property
     def next_wait(self) -> int | None:
@@ -97,7 +99,8 @@ def traffic_facts(kinds: Sequence[str]) -> dict[str, str]:
     """Gives the SQL aggregates over messages in flight that `traffic` reads."""
     waits = {f"wait_{kind}": f"min(case when kind = '{kind}' then wait end)" for kind in kinds}
     return {
-        **waits, "last_wait": "max(wait)", "n_messages": "count(1)", "n_lost": "count_if(wait is null)",
+        **waits, "last_wait": "max(wait)", "n_messages": "count(1)",
+        "n_new": "count_if(wait = due_round - sent_round)", "n_lost": "count_if(wait is null)",
         "n_sent": f"max(message_id % {MAX_SENT})",
     }  # fmt: skip
 
@@ -109,4 +112,4 @@ def traffic(facts: dict[str, int | None]) -> Traffic:
         for name, value in facts.items()
         if name.startswith("wait_") and value is not None
     }
-    return Traffic(waits, facts.get("last_wait") or 0, facts.get("n_messages") or 0)
+    return Traffic(waits, facts.get("last_wait") or 0, facts.get("n_messages") or 0, facts.get("n_new") or 0)

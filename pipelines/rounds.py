@@ -5,8 +5,9 @@ A round:
 1. **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
 2. **protocol steps**: the protocol's own, given in one lazy plan (`contract.Round`);
 3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
-4. **settle**: new state, messages and events are materialised, and a few counts of them come back to the driver;
-5. **commit**, every k rounds: history and state go to the store.
+4. **settle**: new state and messages are materialised, and a few counts of them come back to the driver;
+5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
+   (deliveries, events, increments) stays a plan over the round's relations until then.
 
 The counts tell which kinds are due when: rounds in which nothing is due are skipped, and steps for absent kinds are
 left out of the plan.
@@ -28,6 +29,7 @@ from pipelines.history import History, RoundRows
 from pipelines.materialise import Materialiser, Relation
 
 _MAX_INCREMENTS = 16
+_MAX_BUFFERED = 2_000_000
 _EVENTS = ("delivery", "call_event", "node_status")
 
 
@@ -66,14 +68,15 @@ class RoundEngine:
         self._latency = latency
         self._may_duplicate = may_duplicate
         self._states = {state.table.name: state for state in protocol.states}
-        self._parts: dict[str, list[Relation]] = {}
+        self._whole: dict[str, Relation] = {}
+        self._increments: dict[str, list[DataFrame]] = {}
         self._facts: dict[str, int] = {}
         self._changed: set[str] = set()
         schema = network.in_flight_schema(protocol.payload)
         materialiser.declare({name: state.table.schema for name, state in self._states.items()})
         materialiser.declare({"in_flight": schema})
         self._in_flight = Relation(materialiser.empty(schema))
-        self._traffic = network.Traffic({}, 0, 0)
+        self._traffic = network.Traffic({}, 0, 0, 0)
         self.round = -1
 
     def begin(self, state: Mapping[str, DataFrame]) -> None:
@@ -81,28 +84,31 @@ class RoundEngine:
         given = {
             name: state.get(name, self._materialiser.empty(known.table.schema)) for name, known in self._states.items()
         }
-        events = {name: state[name] for name in _EVENTS if name in state}
-        settled, facts = self._materialiser.settle(given | events, self._wanted_facts(given))
+        settled, facts = self._materialiser.settle(given, self._wanted_facts(given))
         self._take_facts(facts)
-        for name in given:
-            self._parts[name] = [settled[name]]
+        self._whole = settled
+        self._increments = {name: [] for name, known in self._states.items() if known.compact is not None}
         self._changed |= set(given)
-        held = [settled[name] for name in events]
-        self._history.add(0, RoundRows(None, None, {name: settled[name].frame for name in events}, held))
+        self._history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
 
     def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
         """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
+
+        A commit comes early when many messages are buffered.
 
         Args:
             horizon: The last round that may happen.
             commit_every: Rounds between commits.
             observe: Is told of each round.
         """
+        n_buffered = 0
         while (upcoming := self._next_round()) is not None and upcoming <= horizon:
             n_handled = self._make_round(upcoming)
             observe(Progress(self.round, self._traffic.n_messages, n_handled))
-            if self._history.n_rounds >= commit_every:
+            n_buffered += n_handled
+            if self._history.n_rounds >= commit_every or n_buffered >= _MAX_BUFFERED:
                 self.commit(is_final=False)
+                n_buffered = 0
         self.commit(is_final=True)
 
     @property
@@ -112,9 +118,9 @@ class RoundEngine:
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""
-        for name in self._changed & {name for name, parts in self._parts.items() if len(parts) > 1}:
+        for name in self._increments:
             self._compact(name)
-        state = {f"state_{name}": self._parts[name][0].frame for name in sorted(self._changed)}
+        state = {f"state_{name}": self._whole[name].frame for name in sorted(self._changed)}
         state["state_message"] = self._in_flight.frame
         self._history.commit(max(self.round, 0), state, self._in_flight.frame if is_final else None)
         self._changed.clear()
@@ -139,19 +145,19 @@ class RoundEngine:
         )
         frames = self._outcome(result, None if all_due else network.waiting_messages(before.frame, step))
         settled, facts = self._materialiser.settle(frames, self._wanted_facts(frames))
-        n_before = traffic.n_messages
         self._take_facts(facts)
+        self._in_flight = settled.pop("in_flight")
         self._take_state(result, settled)
-        self._in_flight = settled["in_flight"]
-        self._remember(upcoming, inbox if n_before else None, before, settled)
-        for relation in kept:
-            relation.release()
+        events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
+        handled = inbox if traffic.n_messages else None
+        self._history.add(upcoming, RoundRows(handled, result.duplicate, events, [before, *kept]))
         self.round = upcoming
-        return n_before
+        return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
 
     def _state_frames(self) -> dict[str, DataFrame]:
         return {
-            name: reduce(DataFrame.unionByName, [part.frame for part in parts]) for name, parts in self._parts.items()
+            name: reduce(DataFrame.unionByName, self._increments.get(name, []), relation.frame)
+            for name, relation in self._whole.items()
         }
 
     def _keeper(self, kept: list[Relation]) -> Callable[[str, DataFrame], DataFrame]:
@@ -163,8 +169,8 @@ class RoundEngine:
         return keep
 
     def _outcome(self, result: RoundResult, waiting: DataFrame | None) -> dict[str, DataFrame]:
-        """Names every frame that must outlive the round."""
-        frames = dict(result.state)
+        """Names every frame that the next rounds read."""
+        frames = {name: frame for name, frame in result.state.items() if name not in self._increments}
         messages = [waiting] if waiting is not None else []
         if result.outbox is not None:
             link = self._fixed["link"]
@@ -172,10 +178,6 @@ class RoundEngine:
         if not messages:
             messages.append(self._materialiser.empty(network.in_flight_schema(self._protocol.payload)))
         frames["in_flight"] = reduce(DataFrame.unionByName, messages)
-        for name in (*_EVENTS, "duplicate"):
-            frame = getattr(result, name)
-            if frame is not None:
-                frames[name] = frame
         return frames
 
     def _wanted_facts(self, frames: Mapping[str, DataFrame]) -> dict[str, Mapping[str, str]]:
@@ -197,31 +199,21 @@ class RoundEngine:
             self._facts |= {fact: facts[fact] or 0 for fact in state.facts if fact in facts}
 
     def _take_state(self, result: RoundResult, settled: Mapping[str, Relation]) -> None:
-        for name in result.state:
-            self._changed.add(name)
-            if self._states[name].compact is None:
-                for part in self._parts[name]:
-                    part.release()
-                self._parts[name] = [settled[name]]
-            else:
-                self._parts[name].append(settled[name])
-                if len(self._parts[name]) > _MAX_INCREMENTS:
-                    self._compact(name)
+        self._changed |= set(result.state)
+        for name, relation in settled.items():
+            self._whole[name].release()
+            self._whole[name] = relation
+        for name in result.state.keys() & self._increments.keys():
+            self._increments[name].append(result.state[name])
+            if len(self._increments[name]) >= _MAX_INCREMENTS:
+                self._compact(name)
 
     def _compact(self, name: str) -> None:
+        """Folds the increments of a relation into it."""
         compact = self._states[name].compact
-        if compact is None:
-            raise InternalError(f"relation {name!r} has increments but no way to fold them")
-        parts = self._parts[name]
-        whole = compact(self._state_frames()[name])
-        self._parts[name] = [self._materialiser.settle({name: whole}, {})[0][name]]
-        for part in parts:
-            part.release()
-
-    def _remember(
-        self, round_: int, inbox: DataFrame | None, before: Relation, settled: Mapping[str, Relation]
-    ) -> None:
-        held = [before, *(settled[name] for name in (*_EVENTS, "duplicate") if name in settled)]
-        duplicate = settled["duplicate"].frame if "duplicate" in settled else None
-        events = {name: settled[name].frame for name in _EVENTS if name in settled}
-        self._history.add(round_, RoundRows(inbox, duplicate, events, held))
+        if compact is None or not self._increments[name]:
+            return
+        folded = self._materialiser.settle({name: compact(self._state_frames()[name])}, {})[0][name]
+        self._whole[name].release()
+        self._whole[name] = folded
+        self._increments[name].clear()

@@ -100,7 +100,10 @@ def _confirm(work: _Work) -> None:
     processing = work.now("processing")
     confirmation = confirm.confirmations(work.due.inbox)
     touched = confirm.touched(processing, confirmation)
-    work.finished.append(work.due.keep("confirmed", confirm.finished_by_confirmation(touched)))
+    finished = confirm.finished_by_confirmation(touched)
+    if work.due.facts["detached"] or work.due.facts["routing"]:
+        finished = work.due.keep("confirmed", finished)
+    work.finished.append(finished)
     work.result.state["processing"] = confirm.unconfirmed(processing, confirmation)
 
 
