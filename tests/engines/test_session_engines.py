@@ -1,0 +1,78 @@
+"""Sessions on real engines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from pipelines.session import Session, open_session
+
+QUIET = """
+from pipelines.session import open_session
+with open_session({engine!r}) as session:
+    assert session.spark.range(3).count() == 3
+    session.spark.range(3).write.format("delta").save(str(session.scratch / "delta"))
+    try:
+        session.spark.sql("select nowhere").collect()
+    except Exception:
+        print(session.scratch)
+"""
+
+
+def test_sail_says_what_it_is(sail: Session) -> None:
+    assert (sail.engine, sail.is_classic, sail.owns, sail.partitions) == ("sail", False, True, os.cpu_count())
+    assert sail.scratch.is_dir()
+
+
+def test_spark_says_what_it_is(spark: Session) -> None:
+    assert (spark.engine, spark.is_classic, spark.owns, spark.partitions) == ("spark", True, True, os.cpu_count())
+    assert spark.spark.conf.get("spark.sql.adaptive.enabled") == "false"
+
+
+def test_a_callers_session_is_recognised_and_left_running(sail: Session) -> None:
+    with open_session("spark", sail.spark) as given:
+        assert (given.engine, given.is_classic, given.owns) == ("sail", False, False)
+        assert given.spark is sail.spark
+        assert given.scratch != sail.scratch
+    assert not given.scratch.exists()
+    assert sail.spark.range(2).count() == 2
+
+
+def test_a_callers_classic_session_is_found_without_being_given(spark: Session) -> None:
+    with open_session("spark") as found:
+        assert (found.engine, found.owns) == ("spark", False)
+    assert spark.spark.range(2).count() == 2
+
+
+def test_several_sails_live_side_by_side(sail: Session) -> None:
+    sail.spark.sql("create or replace temp view mine as select 1 as x")
+    with open_session("sail") as other:
+        assert "mine" not in [table.name for table in other.spark.catalog.listTables()]
+        assert other.spark.range(5).count() == 5
+    assert sail.spark.table("mine").count() == 1
+
+
+def test_functions_follow_the_active_session(sail: Session, spark: Session) -> None:
+    for session in (sail, spark, sail):
+        session.activate()
+        assert session.spark.range(3).select(F.expr("id + 1").alias("x")).agg(F.sum("x")).collect()[0][0] == 6
+
+
+@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
+def test_an_engine_is_quiet_and_leaves_nothing_behind(engine: str, tmp_path: Path) -> None:
+    """Not a line of noise, not even for a wrong query, and no file in the working directory."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", QUIET.format(engine=engine)]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    scratch = Path(ran.stdout.strip())
+    assert scratch.name.startswith("roundtable-")
+    assert not scratch.exists()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,185 @@
+"""What a session needs before an engine runs: Java, settings, a scratch folder, jars."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pipelines import jars
+from pipelines.engine import java, maven, scratch, settings
+from pipelines.errors import EngineError
+from pipelines.session import open_session
+
+BANNERS = {
+    'openjdk version "17.0.15" 2025-04-15': 17,
+    'java version "1.8.0_392"': 8,
+    'openjdk version "21" 2023-09-19': 21,
+    'openjdk version "25-ea" 2025-09-16': 25,
+    "Error: could not find libjava.so": None,
+}
+
+
+def _fake_java(folder: Path, banner: str) -> None:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{banner}' >&2\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(("banner", "version"), BANNERS.items())
+def test_the_major_version_is_read_from_each_banner(banner: str, version: int | None) -> None:
+    assert java.major_version(banner) == version
+
+
+@pytest.mark.parametrize("banner", ['openjdk version "17.0.15"', 'openjdk version "21.0.2"'])
+def test_java_that_spark_runs_on_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, banner: str) -> None:
+    _fake_java(tmp_path, banner)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java.check_java() == java.major_version(banner)
+
+
+@pytest.mark.parametrize(
+    ("banner", "found"), [('openjdk version "11.0.2"', "Java 11"), ('version "25"', "Java 25"), ("", "no Java")]
+)
+def test_other_java_is_refused_with_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, banner: str, found: str
+) -> None:
+    _fake_java(tmp_path, banner)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EngineError, match=f"{found}.*--engine sail") as error:
+        java.check_java()
+    assert str(tmp_path) in str(error.value)
+
+
+def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match=r"no java on PATH.*--engine sail.*roundtable-pubsub\[sail\]"):
+        java.check_java()
+
+
+def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
+    with pytest.raises(EngineError, match="no engine 'sial'; there are spark, connect, sail did you mean 'sail'"):
+        open_session("sial")  # type: ignore[arg-type]  # the error is the point
+
+
+def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    with pytest.raises(EngineError, match="set SPARK_REMOTE"):
+        open_session("connect")
+
+
+def test_sail_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pysail.spark", None)
+    with pytest.raises(EngineError, match=r"pip install .roundtable-pubsub\[sail\]"):
+        open_session("sail")
+
+
+def test_settings_are_read_without_comments(tmp_path: Path) -> None:
+    file = tmp_path / "local.conf"
+    file.write_text("# a comment\n\nspark.a   1\nspark.b\ttwo words \nspark.empty\n")
+    assert settings.read_settings(file) == {"spark.a": "1", "spark.b": "two words"}
+
+
+def test_rounds_get_the_settings_that_they_rely_on(tmp_path: Path) -> None:
+    local = settings.local_settings(tmp_path)
+    assert local["spark.sql.adaptive.enabled"] == "false"
+    assert local["spark.sql.requireAllClusterKeysForCoPartition"] == "false"
+    assert local["spark.sql.shuffle.partitions"] == str(os.cpu_count())
+    assert local["spark.sql.warehouse.dir"].startswith(str(tmp_path))
+
+
+def test_a_file_of_the_working_directory_takes_the_place_of_the_shipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "conf" / "spark" / "local.conf"
+    own.parent.mkdir(parents=True)
+    own.write_text("spark.driver.memory 3g\nspark.sql.shuffle.partitions 7\n")
+    monkeypatch.chdir(tmp_path)
+    local = settings.local_settings(tmp_path)
+    assert (local["spark.driver.memory"], local["spark.sql.shuffle.partitions"]) == ("3g", "7")
+
+
+def test_the_heap_is_left_to_a_user_who_chose_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    assert settings.local_settings(tmp_path)["spark.driver.memory"] == f"{settings.heap_megabytes()}m"
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory 2g\n")
+    with monkeypatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(tmp_path))
+        assert "spark.driver.memory" not in settings.local_settings(tmp_path)
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "2g")
+    assert "spark.driver.memory" not in settings.local_settings(tmp_path)
+
+
+def test_scratch_is_private_and_goes_away() -> None:
+    with ExitStack() as closing:
+        folder = scratch.open_scratch(closing)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (folder / "relation").write_text("rows")
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> None:
+    program = (
+        "import sys, time; from contextlib import ExitStack; from pipelines.engine.scratch import open_scratch;"
+        "print(open_scratch(ExitStack()), flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert child.stdout is not None
+    folder = Path(child.stdout.readline().strip())
+    assert folder.is_dir()
+    child.send_signal(end)
+    child.communicate(timeout=10)
+    deadline = time.monotonic() + 10
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not folder.exists()
+
+
+def test_scratch_lies_elsewhere_where_memory_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with ExitStack() as closing:
+        assert scratch.open_scratch(closing).parent == tmp_path
+
+
+MIRRORS = {
+    "<mirror><mirrorOf>central</mirrorOf><url>https://mirror.example/m2</url></mirror>": "https://mirror.example/m2/",
+    "<mirror><mirrorOf>a, *</mirrorOf><url>https://mirror.example/</url></mirror>": "https://mirror.example/",
+    "<mirror><mirrorOf>*,!central</mirrorOf><url>https://mirror.example/</url></mirror>": None,
+    "<mirror><mirrorOf>external:http:*</mirrorOf><url>http://0.0.0.0/</url><blocked>true</blocked></mirror>": None,
+    "<mirror><mirrorOf>*</mirrorOf><url>http://0.0.0.0/</url><blocked>true</blocked></mirror>": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("namespace", ["", ' xmlns="http://maven.apache.org/SETTINGS/1.2.0"'])
+@pytest.mark.parametrize(("mirror", "url"), MIRRORS.items())
+def test_the_mirror_of_central_is_found(tmp_path: Path, namespace: str, mirror: str, url: str | None) -> None:
+    file = tmp_path / "settings.xml"
+    file.write_text(f"<settings{namespace}><mirrors>{mirror}</mirrors></settings>")
+    assert maven.mirror_in(file) == url
+
+
+def test_the_fetching_process_is_told_of_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".m2" / "settings.xml"
+    file.parent.mkdir()
+    file.write_text(f"<settings><mirrors>{next(iter(MIRRORS))}</mirrors></settings>")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("DEFAULT_ARTIFACT_REPOSITORY", raising=False)
+    assert jars._environment()["DEFAULT_ARTIFACT_REPOSITORY"] == "https://mirror.example/m2/"
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://chosen.example/")
+    assert jars._environment()["DEFAULT_ARTIFACT_REPOSITORY"] == "https://chosen.example/"
