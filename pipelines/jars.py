@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -150,9 +151,10 @@ def _environment() -> dict[str, str]:
 
 
 def _cause(output: str) -> str:
+    """Ivy and Java print pages; one line of them says what is missing or what broke."""
+    missing = re.search(r"\[(unresolved dependency.*?)\]", output)
+    if missing:
+        return missing.group(1)[:300]
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    for mark in ("unresolved dependency", "Exception", "Error"):
-        found = [line for line in lines if mark in line]
-        if found:
-            return found[0][:300]
-    return lines[-1][:300] if lines else "Spark ended without a word"
+    broken = [line for line in lines if "Exception" in line or "Error" in line]
+    return (broken or lines or ["Spark ended without a word"])[0][:300]

@@ -91,4 +91,7 @@ def _submitted_session() -> SparkSession:
     for key, value in shipped_settings().items():
         if key not in given and key.startswith(("spark.sql.", "spark.databricks.", "spark.python.")):
             builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if "spark.sql.shuffle.partitions" not in given:
+        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    return session

@@ -43,7 +43,4 @@ def start_sail(closing: ExitStack) -> SparkSession:
     address = server.listening_address
     if address is None:
         raise EngineError("Sail's server does not listen; run with --engine spark")
-    session = connect(f"sc://{address[0]}:{address[1]}", closing)
-    # A stream to this very process does not break off; not preparing for that halves the time of a small query.
-    session.client.disable_reattachable_execute()
-    return session
+    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True)

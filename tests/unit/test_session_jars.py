@@ -113,5 +113,6 @@ def test_the_cause_is_one_line() -> None:
         ":: problems summary ::\n\tmodule not found: a#b;1\n"
         "java.lang.RuntimeException: [unresolved dependency: a#b;1: not found]\n\tat org.apache.spark\n"
     )
-    assert jars._cause(ivy) == "java.lang.RuntimeException: [unresolved dependency: a#b;1: not found]"
+    assert jars._cause(ivy) == "unresolved dependency: a#b;1: not found"
+    assert jars._cause("start\njava.io.IOException: disk full\n\tat a.b\n") == "java.io.IOException: disk full"
     assert jars._cause("") == "Spark ended without a word"
