@@ -1,1 +1,27 @@
-"""Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark."""
+"""Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark.
+
+`run` runs a scenario file, `open_store` opens a store that exists. They are loaded when they are first asked for, so
+that ``import pipelines`` takes no time and needs no engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.api import Result, RunRow, open_store, run
+
+__all__ = ["Result", "RunRow", "open_store", "run"]
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name from `pipelines.api`."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("pipelines.api"), name)
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

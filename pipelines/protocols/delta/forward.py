@@ -70,13 +70,18 @@ def publication_recipients(first: DataFrame, subscription: DataFrame) -> DataFra
         first: First copies.
         subscription: Entries that a copy sees: relation ``subscription``, with ``since`` and ``gone`` where entries
             change in the round (triggers between which the entry is there).
+
+    Returns:
+        Recipient rows, N itself among them, with ``round, hops, issued_round`` of the copy.
     """
-    matched = first.where("kind = 'PUB'").selectExpr(*KEY, "trigger", "sender", "explode(matches) as subscription_id")
+    matched = first.where("kind = 'PUB'").selectExpr(
+        *KEY, "trigger", "sender", "round", "hops", "issued_round", "explode(matches) as subscription_id"
+    )
     seen = "trigger > since and trigger < gone" if "since" in subscription.columns else "true"
     return (
         subscription.join(matched.hint("shuffle_hash"), [*NODE, "subscription_id"])
         .where(f"(sender is null or via <> sender) and {seen}")
-        .selectExpr(*KEY, "origin as recipient", "via")
+        .selectExpr(*KEY, "origin as recipient", "via", "round", "hops", "issued_round")
         .distinct()
     )
 
@@ -150,10 +155,9 @@ def send_copies(sent: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
+def deliveries(matched: DataFrame) -> DataFrame:
     """A PUB whose first copy reaches a matching subscriber is delivered at once (line 26; settled rule 12)."""
-    own = recipient.where("recipient = node_id").select(KEY)
-    return first.join(own.hint("shuffle_hash"), KEY).selectExpr(
+    return matched.where("recipient = node_id").selectExpr(
         "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
         "cast(hops as bigint) as hops",
     )  # fmt: skip

@@ -177,14 +177,14 @@ def _forward(work: _Work) -> None:
     first = due.keep("first", forward.first_copies(copy, due.state["detector"]) if due.may_duplicate else copy)
     routed = _routed_recipients(work, first, path)
     matched = due.keep("matched", forward.publication_recipients(first, _change_entries(work, path)))
-    out = matched.where("recipient <> node_id")
+    out = matched.where("recipient <> node_id").select(*forward.KEY, "recipient", "via")
     work.finished.append(confirm.finished_at_once(first.where("kind = 'PUB'"), out))
     recipient = _union(*routed, out)
     sent = forward.copies_to_send(first, recipient)
     if routed:
         sent = forward.rewrite_origin(sent, path, work.setting)
     work.outbox.append(forward.send_copies(sent))
-    work.result.delivery = forward.deliveries(first, matched)
+    work.result.delivery = forward.deliveries(matched)
     work.result.state["processing"] = work.now("processing").unionByName(forward.processing_rows(first, recipient))
     work.result.state["detector"] = first.selectExpr("run_id", "node_id", "source", "source_seq as last_seq")
     if due.may_duplicate:
