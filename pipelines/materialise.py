@@ -1,8 +1,9 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
 - Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back.
-- The classic engine keeps relations in memory. ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone
-  keeps size estimates that multiply through joins until planning takes minutes; the two together do both.
+- The classic engine keeps relations in memory; the JVM frees them when nobody refers to them any more. ``cache()`` alone
+  does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through joins until planning
+  takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint alone serves.
 """
 
 from __future__ import annotations
@@ -158,9 +159,11 @@ class MemoryMaterialiser(Materialiser):
         return self.settle({name: placed}, {})[0][name]
 
     def keep(self, name: str, frame: DataFrame) -> Relation:
-        """Marks the frame: the first job that needs a part of it keeps it for the others."""
-        cached = frame.cache()
-        return Relation(cached, lambda: _drop(cached))
+        """Marks the frame: the first job that needs a part of it keeps it for the others.
+
+        A lazy checkpoint rather than ``cache()``: the planner compares every plan with every cached one.
+        """
+        return Relation(frame.localCheckpoint(eager=False))
 
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
@@ -182,10 +185,6 @@ class MemoryMaterialiser(Materialiser):
 
 def _aggregate(fact: str, sql: str) -> Column:
     return F.expr(f"cast({sql} as bigint)").alias(fact)
-
-
-def _drop(frame: DataFrame) -> None:
-    frame.unpersist()
 
 
 def materialiser_for(session: Session) -> Materialiser:

@@ -88,7 +88,7 @@ class RoundEngine:
         self._take_facts(facts)
         self._whole = settled
         self._increments = {name: [] for name, known in self._states.items() if known.compact is not None}
-        self._changed |= set(given)
+        self._changed |= state.keys() & given.keys()
         self._history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
 
     def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
