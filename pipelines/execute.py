@@ -85,6 +85,16 @@ def execute(experiment: Experiment, session: Session, store: Store, observe: Cal
     store.create(HISTORY)
     store.create(state_tables(protocol), is_state=True)
     materialiser = materialiser_for(session)
+    try:
+        _run(experiment, protocol, session, store, materialiser, observe)
+    finally:
+        materialiser.close()
+
+
+def _run(
+    experiment: Experiment, protocol: ProtocolModule, session: Session, store: Store, materialiser: Materialiser,
+    observe: Callable[[Progress], None],
+) -> None:  # fmt: skip
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
     _write_fixed(experiment, session, store, fixed, materialiser)

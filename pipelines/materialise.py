@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Materialiser(ABC):
     def __init__(self, session: Session) -> None:
         self.session = session
 
-    def declare(self, schemas: Mapping[str, T.StructType]) -> None:
+    def declare(self, schemas: Mapping[str, T.StructType]) -> None:  # noqa: B027 - most engines need not be told
         """Tells the columns of relations by name, for engines that have to ask otherwise."""
 
     @abstractmethod
@@ -75,6 +76,9 @@ class Materialiser(ABC):
             The relations, and all facts by name.
         """
 
+    def close(self) -> None:  # noqa: B027 - most engines have nothing to give back
+        """Gives back what is left, when the runs are over; no relation may be used afterwards."""
+
     def empty(self, schema: T.StructType) -> DataFrame:
         """Gives a frame without rows."""
         columns = ", ".join(f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema)
@@ -89,6 +93,7 @@ class FileMaterialiser(Materialiser):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._number = itertools.count()
+        self._folder = Path(tempfile.mkdtemp(prefix="rounds-", dir=session.scratch))
         self._schemas: dict[str, T.StructType] = {}
 
     def declare(self, schemas: Mapping[str, T.StructType]) -> None:
@@ -96,7 +101,11 @@ class FileMaterialiser(Materialiser):
         self._schemas |= {name: _nullable(schema) for name, schema in schemas.items()}
 
     def _place(self, name: str) -> Path:
-        return self.session.scratch / f"{next(self._number)}_{name}"
+        return self._folder / f"{next(self._number)}_{name}"
+
+    def close(self) -> None:
+        """Removes all relations that are left."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _relation(self, place: Path, schema: T.StructType) -> Relation:
         frame = self.session.spark.read.schema(schema).parquet(str(place))

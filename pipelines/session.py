@@ -15,7 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
 
-from pyspark.sql import SparkSession
+# gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+from pyspark.sql import SparkSession  # noqa: E402
 
 from pipelines.engine.classic import running_session, start_classic
 from pipelines.engine.remote import connect_given, is_remote, is_sail

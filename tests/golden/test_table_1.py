@@ -1,0 +1,61 @@
+"""Table 1 of the report: RCPT^PUB at every node of Figure 5, for δ = 0..3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.session import Session
+
+NODES = ("P1", "N1", "N2", "N3", "S1", "S2", "S3", "S4")
+LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]
+
+# The report prints N1 for S2 at δ = 0 and {S4, N1} for N3 at δ = 1; both contradict Level-2 consistency (4.3): S2's next
+# hop is N2, and S1 is two hops from N3, so N3 must name the node δ+1 = 2 hops away, which is N2's side: N2 itself.
+TABLE_1 = {
+    "P1": ("N1", "N2 N3", "S1 S4", "S1 S4"),
+    "N1": ("N2 N3", "S1 S4", "S1 S4", "S1 S4"),
+    "N2": ("S1 N1", "S1 N3", "S1 S4", "S1 S4"),
+    "N3": ("S4 N1", "S4 N2", "S1 S4", "S1 S4"),
+    "S1": ("S1 N2", "S1 N1", "S1 N3", "S1 S4"),
+    "S2": ("N2", "S1 N1", "S1 N3", "S1 S4"),
+    "S3": ("N3", "S4 N1", "S4 N2", "S1 S4"),
+    "S4": ("S4 N3", "S4 N1", "S4 N2", "S1 S4"),
+}
+
+
+def figure_5(delta: int) -> dict[str, object]:
+    return scenario(
+        protocol={"name": "delta", "delta": delta},
+        overlay={"links": LINKS},
+        workload={"subscriptions": [{"at": "S1", "topic": "t"}, {"at": "S4", "topic": "t"}]},
+    )
+
+
+@pytest.fixture(scope="module")
+def recipients(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], set[str]]:
+    store = run_all(run_configs([figure_5(delta) for delta in range(4)]), sail, tmp_path_factory.mktemp("table1"))
+    name = {(run, node): text for run, node, text in rows(store, "node", "run_id", "node_id", "name")}
+    found: dict[tuple[int, str], set[str]] = {}
+    for run, node, origin in rows(store, "state_subscription", "run_id", "node_id", "origin"):
+        found.setdefault((run, name[run, node]), set()).add(name[run, origin])
+    return found
+
+
+@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("delta", range(4))
+def test_cell(recipients: dict[tuple[int, str], set[str]], delta: int, node: str) -> None:
+    """The recipients of a publication that S1 and S4 match, before those towards its sender are dropped."""
+    assert recipients[delta, node] == set(TABLE_1[node][delta].split())
+
+
+def test_figure_5_on_spark(spark: Session, tmp_path: Path) -> None:
+    store = run_all(run_configs([figure_5(1)]), spark, tmp_path)
+    origins: dict[int, set[int]] = {}
+    for node, origin in rows(store, "state_subscription", "node_id", "origin"):
+        origins.setdefault(node, set()).add(origin)
+    names = [text for _, text in rows(store, "node", "node_id", "name")]
+    for place, node in enumerate(names):
+        assert {names[origin] for origin in origins[place]} == set(TABLE_1[node][1].split())
