@@ -1,0 +1,17 @@
+-- How many messages were in flight at the end of each round?
+-- One row per run and round in which a message was sent or due; in between the number stays what it was.
+with change as (
+  select run_id, sent_round as round, 1 as n
+  from sent_message
+  union all
+  select run_id, due_round as round, -1 as n
+  from sent_message
+  where fate <> 'in_flight'
+), changed as (
+  select run_id, round, sum(n) as n
+  from change
+  group by run_id, round
+)
+select run_id, round,
+  sum(n) over (partition by run_id order by round rows between unbounded preceding and current row) as n_in_flight
+from changed

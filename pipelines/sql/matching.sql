@@ -1,0 +1,53 @@
+-- Which publication satisfies which subscription?
+-- A publication satisfies a subscription when every comparison of its predicate holds; rounds play no part. An attribute
+-- that a publication lacks satisfies nothing, not even !=. A number is never equal to a text; true and false are texts.
+-- Equalities are joined by their value, the other comparisons by their attribute (probe '*').
+with item as (
+  select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
+  from publication
+), marked as (
+  -- In compact JSON a text's value follows its name with a quote: "name":"
+  select *, substr(to_json(map(attribute, '')), 2, length(to_json(map(attribute, ''))) - 3) as mark
+  from item
+), typed as (
+  select run_id, source, source_seq, attribute, value,
+    value in ('true', 'false') or contains(content, concat('{', mark)) or contains(content, concat(',', mark)) as is_text
+  from marked
+), attribute as (
+  select run_id, source, source_seq, attribute,
+    case when is_text then value end as value_text,
+    case when not is_text then try_cast(value as double) + 0.0D end as value_number
+  from typed
+  union all
+  select run_id, source, source_seq, 'topic', topic, cast(null as double)
+  from publication
+  where topic is not null
+), probed as (
+  select *, explode(array(coalesce(concat('t', value_text), concat('n', cast(value_number as string))), '*')) as probe
+  from attribute
+), comparison as (
+  select run_id, subscription_id, attribute, op, number, text,
+    case when op = '=' then coalesce(concat('t', text), concat('n', cast(number + 0.0D as string))) else '*' end as probe,
+    count(1) over (partition by run_id, subscription_id) as n_comparisons
+  from predicate
+), satisfied as (
+  select c.run_id, c.subscription_id, c.n_comparisons, v.source, v.source_seq
+  from comparison c
+  join probed v on v.run_id = c.run_id and v.attribute = c.attribute and v.probe = c.probe
+  where case c.op
+    when '=' then true
+    when '!=' then case when c.number is not null then v.value_number is null or v.value_number <> c.number
+                        else v.value_text is null or v.value_text <> c.text end
+    when '<' then case when c.number is not null then v.value_number < c.number else v.value_text < c.text end
+    when '<=' then case when c.number is not null then v.value_number <= c.number else v.value_text <= c.text end
+    when '>' then case when c.number is not null then v.value_number > c.number else v.value_text > c.text end
+    when '>=' then case when c.number is not null then v.value_number >= c.number else v.value_text >= c.text end
+    when 'prefix' then startswith(v.value_text, c.text)
+    when 'suffix' then endswith(v.value_text, c.text)
+    when 'contains' then contains(v.value_text, c.text)
+  end
+)
+select run_id, subscription_id, source, source_seq
+from satisfied
+group by run_id, subscription_id, source, source_seq, n_comparisons
+having count(1) = n_comparisons

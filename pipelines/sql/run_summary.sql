@@ -1,0 +1,54 @@
+-- How did each run end, and what did it cost?
+-- Median and 95th percentile are the smallest value that at least so many of the values do not exceed. Latencies are
+-- those of deliveries; confirmation rounds are those of publications. Null: there was nothing to measure.
+with published as (
+  select run_id, count(1) as n_publications
+  from publication
+  group by run_id
+), expected as (
+  select run_id, count(1) as n_expected
+  from expected_delivery
+  group by run_id
+), missing as (
+  select run_id, count(1) as n_missing
+  from missing_delivery
+  group by run_id
+), sent as (
+  select run_id, count(1) as n_messages
+  from sent_message
+  group by run_id
+), ranked_delivery as (
+  select run_id, latency_rounds, row_number() over (partition by run_id order by latency_rounds) as place,
+    count(1) over (partition by run_id) as n
+  from delivery
+), delivered as (
+  select run_id, count(1) as n_deliveries, min(case when 2 * place >= n then latency_rounds end) as latency_rounds_median,
+    min(case when 100 * place >= 95 * n then latency_rounds end) as latency_rounds_p95,
+    max(latency_rounds) as latency_rounds_max
+  from ranked_delivery
+  group by run_id
+), ranked_confirmation as (
+  select run_id, confirmation_rounds, row_number() over (partition by run_id order by confirmation_rounds) as place,
+    count(1) over (partition by run_id) as n
+  from confirmation_time
+  where call = 'publication'
+), confirmed as (
+  select run_id, min(case when 2 * place >= n then confirmation_rounds end) as confirmation_rounds_median,
+    max(confirmation_rounds) as confirmation_rounds_max
+  from ranked_confirmation
+  group by run_id
+)
+select r.run_id, r.scenario, r.protocol, r.seed, r.parameters, r.verdict, r.within_bound, r.rounds,
+  coalesce(p.n_publications, 0) as n_publications, coalesce(e.n_expected, 0) as n_expected,
+  coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(m.n_missing, 0) as n_missing,
+  coalesce(s.n_messages, 0) as n_messages,
+  cast(coalesce(s.n_messages, 0) as double) / d.n_deliveries as messages_per_delivery,
+  d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_max,
+  c.confirmation_rounds_median, c.confirmation_rounds_max
+from run r
+left join published p on p.run_id = r.run_id
+left join expected e on e.run_id = r.run_id
+left join missing m on m.run_id = r.run_id
+left join sent s on s.run_id = r.run_id
+left join delivered d on d.run_id = r.run_id
+left join confirmed c on c.run_id = r.run_id

@@ -1,0 +1,145 @@
+"""SQL texts before an engine sees them: which names they use, and whether they only read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from pipelines.errors import QueryError, nearest
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)|(?P<text>\b[rR]'[^']*'|\b[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+    r"""|`(?P<quoted>(?:[^`]|``)+)`|(?P<word>[^\W\d]\w*)|(?P<number>\d\w*)|(?P<symbol>.)""",
+    re.DOTALL,
+)
+_QUERY = ("select", "with", "values")
+_VERBS = (*_QUERY, "show", "describe", "desc", "explain")
+_EXPLAIN_MODES = ("extended", "formatted", "cost", "codegen")
+_ALLOWED = "one SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN statement"
+
+Verb = Literal["query", "explain", "describe", "tables"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that only reads.
+
+    Attributes:
+        verb: ``query``; ``explain`` (of a query); ``describe`` (the columns of a relation); ``tables`` (their list).
+        body: The query, or the name of the relation; empty for ``tables``.
+        mode: Of ``explain``: EXTENDED or the like.
+    """
+
+    verb: Verb
+    body: str
+    mode: str = ""
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def identifiers(text: str) -> frozenset[str]:
+    """Returns every word and quoted name of a SQL text in lower case; comments and text values hold none."""
+    return frozenset(token.text.lower() for token in _tokens(text) if token.kind in ("word", "quoted"))
+
+
+def read_statement(text: str) -> Statement:
+    """Reads one statement.
+
+    Raises:
+        QueryError: It is none, several, or one that does more than read.
+    """
+    tokens = list(_tokens(text))
+    while tokens and tokens[-1].text == ";":
+        tokens.pop()
+    if not tokens:
+        raise QueryError(f"the statement is empty; allowed: {_ALLOWED}")
+    _check_symbols(text, tokens)
+    verb = _verb(tokens)
+    if verb == "explain":
+        return _explain(text, tokens)
+    if verb == "show":
+        return _show(tokens)
+    if verb in ("describe", "desc"):
+        return _describe(tokens)
+    return Statement("query", text[tokens[0].start : tokens[-1].end])
+
+
+def place(text: str, offset: int) -> str:
+    """Returns ``line L, column C`` of an offset into a text."""
+    before = text[: max(offset, 0)]
+    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup or "symbol"
+        if kind != "space":
+            yield _Token(kind, found.group(kind), found.start(), found.end())
+
+
+def _verb(tokens: list[_Token]) -> str:
+    """Returns the first word, behind any parentheses that a query may start with."""
+    first = next((token for token in tokens if token.text != "("), tokens[0])
+    verb = first.text.lower() if first.kind == "word" else ""
+    if verb not in (_VERBS if first is tokens[0] else _QUERY):
+        hint = nearest(first.text.lower(), _VERBS)
+        raise QueryError(
+            f"a statement cannot start with {first.text!r};{hint} allowed: {_ALLOWED}; a store is only read"
+        )
+    return verb
+
+
+def _check_symbols(text: str, tokens: list[_Token]) -> None:
+    opened: list[_Token] = []
+    for token in (token for token in tokens if token.kind == "symbol"):
+        where = place(text, token.start)
+        if token.text == ";":
+            raise QueryError(f"{where}: a second statement begins after the semicolon; allowed: {_ALLOWED}")
+        if token.text in "'\"`":
+            raise QueryError(
+                f"{where}: the quote {token.text} is never closed; write {token.text} at the end of the text"
+            )
+        if token.text == "(":
+            opened.append(token)
+        elif token.text == ")" and not opened:
+            raise QueryError(f"{where}: a parenthesis is closed that was never opened; take it out")
+        elif token.text == ")":
+            opened.pop()
+    if opened:
+        raise QueryError(f"{place(text, opened[-1].start)}: this parenthesis is never closed; add ')'")
+
+
+def _explain(text: str, tokens: list[_Token]) -> Statement:
+    rest = tokens[1:]
+    mode = rest[0].text.upper() if rest and rest[0].text.lower() in _EXPLAIN_MODES else ""
+    rest = rest[1:] if mode else rest
+    first = next((token.text.lower() for token in rest if token.text != "("), "")
+    if first not in _QUERY:
+        found = first or "nothing"
+        raise QueryError(f"EXPLAIN takes a query, found {found!r}; allowed: EXPLAIN before SELECT, WITH or VALUES")
+    return Statement("explain", text[rest[0].start : rest[-1].end], mode)
+
+
+def _show(tokens: list[_Token]) -> Statement:
+    words = [token.text.lower() for token in tokens[1:]]
+    if words in (["tables"], ["views"]):
+        return Statement("tables", "")
+    if len(words) == 3 and words[0] == "columns" and words[1] in ("in", "from"):
+        return Statement("describe", tokens[3].text)
+    raise QueryError(
+        f"SHOW {' '.join(words)} is not answered; allowed: SHOW TABLES, SHOW VIEWS, SHOW COLUMNS IN delivery"
+    )
+
+
+def _describe(tokens: list[_Token]) -> Statement:
+    names = [token for token in tokens[1:] if token.text.lower() not in ("table", "extended")]
+    if len(names) != 1 or names[0].kind not in ("word", "quoted"):
+        raise QueryError("DESCRIBE takes the name of one table or view, e.g. DESCRIBE delivery")
+    return Statement("describe", names[0].text)
