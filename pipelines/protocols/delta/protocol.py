@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract import Round, RoundResult, Start
 from pipelines.protocols.delta import confirm, forward, join, routing
+from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.entries import remaining_entries, visible_entries
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
 
@@ -55,7 +56,8 @@ class _Work:
 
     @property
     def may_change_entries(self) -> bool:
-        return self.has(*_SENT, "PAR_SUB") or (self.has("CONF") and self.due.facts["routing"] > 0)
+        released = self.due.facts["calls"] > 0 and self.may_finish_joins
+        return self.has(*_SENT, "PAR_SUB") or released or (self.has("CONF") and self.due.facts["routing"] > 0)
 
     @property
     def may_finish_joins(self) -> bool:
@@ -69,6 +71,7 @@ class DeltaProtocol:
     payload = PAYLOAD
     body = BODY
     states = STATES
+    audits = AUDITS
 
     def __init__(self) -> None:
         self._radius = 1
@@ -109,20 +112,31 @@ def _confirm(work: _Work) -> None:
 
 def _join(work: _Work) -> DataFrame | None:
     """Phase 2: reads inbox, calls, join relations; writes topology, path, join relations; gives the ready calls."""
-    changed = []
-    calls = work.due.calls
+    due = work.due
+    calls = due.calls
     if calls is not None and work.has("join"):
         work.outbox.append(join.send_join_requests(calls))
-    if work.due.facts["detached"]:
-        now = join.joined_now(work.finished[0]) if work.finished else _nobody(work)
-        changed = _answer_requests(work, now)
+    changed: list[DataFrame] = []
+    if due.facts["detached"]:
+        now = join.joined_now(work.finished[0]) if work.may_finish_joins and work.finished else _nobody(work)
+        if work.has("PAR_TOP") or work.may_finish_joins:
+            joins = join.next_join(work.now("join"), due.inbox, now)
+            work.result.state["join"] = due.keep("join", joins)
+            work.result.node_status = join.status_changes(due.inbox, now)
+        if work.has("JOIN_REQUEST") or (due.facts["requests"] and work.may_finish_joins):
+            changed.append(_answer_requests(work, now))
+        if work.has("PAR_TOP"):
+            changed.append(join.received_links(due.inbox))
+            work.copies.append(join.issued_joins(due.inbox))  # PAR_SUB comes with PAR_TOP, on the same link
+            work.added.append(join.received_entries(due.inbox))
         calls = _ready_calls(work, now)
     if work.has("J"):
-        changed.append(routing.marked_links(forward.received_copies(work.due.inbox)))
+        changed.append(routing.marked_links(forward.received_copies(due.inbox)))
     if changed:
-        topology = work.due.keep("topology", routing.merge_links(work.now("topology"), *changed))
-        paths = routing.next_paths(work.now("path"), topology, _union(*changed), work.radius)
-        work.result.state |= {"topology": topology, "path": work.due.keep("path", paths)}
+        links = due.keep("links", _union(*changed))
+        topology = due.keep("topology", routing.merge_links(work.now("topology"), links))
+        paths = routing.next_paths(work.now("path"), topology, links, work.radius)
+        work.result.state |= {"topology": topology, "path": due.keep("path", paths)}
     return calls
 
 
@@ -131,40 +145,41 @@ def _nobody(work: _Work) -> DataFrame:
     return work.now("join").where("false").selectExpr(*columns)
 
 
-def _answer_requests(work: _Work, now: DataFrame) -> list[DataFrame]:
-    """Handles JOIN_REQUEST at the join points, PAR_TOP and PAR_SUB at joining nodes; gives the links that are new."""
-    inbox, setting = work.due.inbox, work.setting
-    topology, path, processing = work.now("topology"), work.now("path"), work.now("processing")
-    joins = work.due.keep("join", join.next_join(work.now("join"), inbox, now))
-    opened = join.open_requests(inbox, work.now("join_request"), now)
-    accepted = work.due.keep("accepted", join.accepted_requests(opened, joins))
-    entries = work.now("subscription")
-    if work.finished:
-        done = work.finished[0]
-        visible = visible_entries(entries, routing.added_entries(done, path), routing.removed_entries(done))
-        entries = remaining_entries(visible)
-    added = work.due.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
-    copies = forward.rewrite_origin(join.copies_for_joiner(added), path, setting)
+def _answer_requests(work: _Work, now: DataFrame) -> DataFrame:
+    """Handles JOIN_REQUEST at the join points; gives the links that are new."""
+    setting, path, processing = work.setting, work.now("path"), work.now("processing")
+    opened = work.due.keep("opened", join.open_requests(work.due.inbox, work.now("join_request"), now))
+    accepted = work.due.keep("accepted", join.accepted_requests(opened, work.now("join")))
     work.outbox += [
-        join.send_topology(accepted, topology, path, setting),
-        join.send_entries(accepted, entries, path, setting),
-        forward.send_copies(copies),
+        join.send_topology(accepted, work.now("topology"), path, setting),
+        join.send_entries(accepted, _confirmed_entries(work, path), path, setting),
     ]
-    work.added.append(join.received_entries(inbox))
-    work.copies.append(join.issued_joins(inbox))
-    work.result.state |= {
-        "join": joins,
-        "join_request": join.waiting_requests(opened, joins),
-        "processing": processing.unionByName(added.select(processing.columns)),
-    }
-    work.result.node_status = join.status_changes(inbox, now)
-    return [join.requested_links(accepted), join.received_links(inbox)]
+    work.result.state["join_request"] = join.waiting_requests(opened, work.now("join"))
+    if work.due.facts["routing"]:
+        added = work.due.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
+        copies = forward.rewrite_origin(join.copies_for_joiner(added), path, setting)
+        work.outbox.append(forward.send_copies(copies))
+        work.result.state["processing"] = processing.unionByName(added.select(processing.columns))
+    return join.requested_links(accepted)
 
 
-def _ready_calls(work: _Work, now: DataFrame) -> DataFrame:
+def _confirmed_entries(work: _Work, path: DataFrame) -> DataFrame:
+    """Gives SUBS_SET after the round's confirmations: what PAR_SUB copies."""
+    entries = work.now("subscription")
+    if not (work.finished and work.may_change_entries):
+        return entries
+    done = work.finished[0]
+    return remaining_entries(
+        visible_entries(entries, routing.added_entries(done, path), routing.removed_entries(done))
+    )
+
+
+def _ready_calls(work: _Work, now: DataFrame) -> DataFrame | None:
     """Holds back the calls of nodes that are not VALID_JOINED, and lets go those of nodes that are now."""
+    due, may_release = work.due.calls, work.due.facts["calls"] > 0 and work.may_finish_joins
+    if not (may_release or work.has("subscribe", "unsubscribe", "publish")):
+        return None
     joins, waiting = work.now("join"), work.now("call")
-    due = work.due.calls
     call = due.where("kind <> 'join'") if due is not None else join.no_calls(waiting)
     work.result.state["call"] = join.waiting_calls(call, waiting, joins)
     return work.due.keep("call", join.ready_calls(call, waiting, joins, now))
@@ -194,7 +209,7 @@ def _forward(work: _Work) -> None:
 def _routed_recipients(work: _Work, first: DataFrame, path: DataFrame) -> list[DataFrame]:
     """Gives Γ of J, SUB and UNSUB, where there may be any, and finishes those of them that nobody else needs."""
     recipients = []
-    if work.has(*_SENT) or work.due.facts["calls"]:
+    if work.has(*_SENT) or (work.due.facts["calls"] and work.may_finish_joins):
         recipients.append(forward.subscription_recipients(first, path))
     if work.has("J", "PAR_TOP"):
         recipients.append(forward.join_recipients(first, path, work.setting))
