@@ -34,7 +34,7 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.query_errors import query_error
 from pipelines.session import Session
 from pipelines.snapshot import SENT_MESSAGE, Ledger, Snapshot
-from pipelines.statement import Statement, read_statement
+from pipelines.statement import Statement, read_statement, with_lower_case
 from pipelines.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT, RUN, Table
 from pipelines.views import relations_read, view_names, view_question, view_sql
@@ -132,6 +132,7 @@ class StoreReader:
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())
+        body = with_lower_case(body, known)
         names = [name for name in relations_read(body) if name in known]
         snapshot = Snapshot(self._store, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]

@@ -24,14 +24,14 @@ _NO_COLUMN = (
     re.compile(r"with name (?P<name>`[^`]+`(?:\.`[^`]+`)*) cannot be resolved"),
     re.compile(r"No field named (?P<name>[^\s,]+?)\.(?:\s|$)"),
 )
-_PART = re.compile(r'Identifier\("([^"]*)"\)|`([^`]+)`|([^`."\s]+)')
+_PART = re.compile(r'Identifier\("([^"]*)"\)|`([^`]+)`|([^`.,"\s]+)')
 _OFFSETS = re.compile(r"\bat (\d+):(\d+)\b")
-_LINE = re.compile(r"\(?\bline (\d+), pos (\d+)\)?")
+_LINE = re.compile(r"\(?\bline (\d+),? pos (\d+)\)?")
 _NOISE = (
     re.compile(r"^\s*\((?:org|java|io)[\w.$]*\)\s*"),
-    re.compile(r"^\[[A-Z_.0-9]+\]\s*"),
-    re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL),
-    re.compile(r"\s*(?:== SQL|;\s*'|JVM stacktrace|\n\s+at ).*", re.DOTALL),
+    re.compile(r"^\s*\[[A-Z_.0-9]+\]\s*"),
+    re.compile(r"\.?\s*SQLSTATE: \w+;?"),
+    re.compile(r"\s*(?:== SQL|;\s*[\n']|JVM stacktrace|\n\s+at ).*", re.DOTALL),
     re.compile(r"\s*expected (?:[^,]+, ){3}.*", re.DOTALL),
 )
 

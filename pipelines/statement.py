@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -47,6 +47,16 @@ class _Token(NamedTuple):
 def identifiers(text: str) -> frozenset[str]:
     """Returns every word and quoted name of a SQL text in lower case; comments and text values hold none."""
     return frozenset(token.text.lower() for token in _tokens(text) if token.kind in ("word", "quoted"))
+
+
+def with_lower_case(text: str, names: Container[str]) -> str:
+    """Returns a SQL text with these names in lower case: some engines tell the cases of names apart, others do not."""
+    tokens = list(_tokens(text))
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        is_alias = before is not None and before.text.lower() == "as"
+        if token.kind == "word" and token.text.lower() in names and not is_alias:
+            text = text[: token.start] + token.text.lower() + text[token.end :]
+    return text
 
 
 def read_statement(text: str) -> Statement:

@@ -1,0 +1,308 @@
+"""Every view against values worked out by hand, on the tree of Figure 5, and matching against a plain program.
+
+The first run is of protocol delta with δ = 0 and ends at its horizon, round 40: S1 and S4 subscribe in round 5, S4
+takes it back in round 32; P1 publishes in rounds 30 and 39. The second run is of protocol forwarding, which confirms
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.errors import QueryError
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.tables import HISTORY, PREDICATE, PUBLICATION, ROUND_COMMIT
+from pipelines.views import relations_read, view_names, view_question, view_sql
+from pipelines.workload.contents import to_json
+from pipelines.workload.predicate import OPERATORS, Predicate, canonical
+from pipelines.workload.predicate_table import predicate_rows
+
+P1, N1, N2, N3, S1, S2, S3, S4 = range(8)
+DELTA = {
+    "protocol": {"name": "delta", "delta": 0},
+    "time": {"rounds": 40},
+    "workload": {
+        "subscriptions": [
+            {"at": "S1", "round": 5, "topic": "a"},
+            {"at": "S4", "round": 5, "topic": "a", "where": "x > 1", "until": 32},
+        ],
+        "publications": [
+            {"at": "P1", "round": 30, "topic": "a", "content": {"x": 5}},
+            {"at": "P1", "round": 39, "topic": "a", "content": {"x": 1}},
+        ],
+    },
+}
+FORWARDING = {
+    "protocol": {"name": "forwarding"},
+    "workload": {
+        "subscriptions": [{"at": "S1", "round": 5, "topic": "a", "until": 50}],
+        "publications": [{"at": "S2", "round": 7, "topic": "a"}]
+        + [{"at": "P1", "round": round_, "topic": "a"} for round_ in (6, 7, 20, 46, 47)],
+    },
+}
+Rows = set[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def delta_store(sail: Session, run_scenario: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_scenario(DELTA, sail, tmp_path_factory.mktemp("delta"))
+
+
+@pytest.fixture(scope="module")
+def forwarding_store(
+    sail: Session, run_scenario: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    return run_scenario(FORWARDING, sail, tmp_path_factory.mktemp("forwarding"))
+
+
+@pytest.fixture(scope="module")
+def delta(sail: Session, delta_store: Path) -> StoreReader:
+    return StoreReader(sail, delta_store)
+
+
+@pytest.fixture(scope="module")
+def forwarding(sail: Session, forwarding_store: Path) -> StoreReader:
+    return StoreReader(sail, forwarding_store)
+
+
+def rows(reader: StoreReader, text: str) -> Rows:
+    found = [tuple(row) for row in reader.sql(text).collect()]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_every_view_says_which_question_it_answers() -> None:
+    for name in view_names():
+        assert view_question(name).endswith("?")
+        assert view_sql(name).startswith("-- ")
+
+
+def test_a_view_comes_after_those_that_it_reads() -> None:
+    assert view_names().index("matching") < view_names().index("expected_delivery")
+    assert relations_read("select * from missing_delivery")[-3:] == [
+        "matching",
+        "expected_delivery",
+        "missing_delivery",
+    ]
+
+
+def test_an_unknown_view_is_refused_with_the_nearest() -> None:
+    with pytest.raises(QueryError, match=r"no view 'mathcing'; did you mean 'matching'\? there are: confirmation_time"):
+        view_sql("mathcing")
+
+
+def test_delivery_detail(delta: StoreReader) -> None:
+    text = """select subscriber_name, source_name, source_seq, topic, content, publication_round, delivery_round,
+        latency_rounds, hops from delivery_detail"""
+    assert rows(delta, text) == {
+        ("S1", "P1", 1, "a", '{"x":5}', 30, 33, 3, 3),
+        ("S4", "P1", 1, "a", '{"x":5}', 30, 33, 3, 3),
+    }
+
+
+def test_matching(delta: StoreReader) -> None:
+    assert rows(delta, "select * from matching") == {(0, 0, P1, 1), (0, 0, P1, 2), (0, 1, P1, 1)}
+
+
+def test_expected_are_subscribers_from_confirmation_to_unsubscription(delta: StoreReader) -> None:
+    """S4 unsubscribes in round 32, before the publication of round 30 is confirmed in round 36."""
+    assert rows(delta, "select * from expected_delivery") == {(0, S1, P1, 1, 30, 0), (0, S1, P1, 2, 39, 0)}
+
+
+def test_without_confirmations_service_starts_with_the_first_delivery(forwarding: StoreReader) -> None:
+    """S2's publication of round 7 is delivered: service starts in that round, and P1's of then is missing (Figure 1).
+
+    The largest latency is 3 rounds, so of the last ones that of round 46 is expected by the end of round 49 and that of
+    round 47 is not, with the unsubscription in round 50.
+    """
+    text = "select subscriber, source, source_seq, publication_round from expected_delivery"
+    assert rows(forwarding, text) == {(S1, S2, 1, 7), (S1, P1, 2, 7), (S1, P1, 3, 20), (S1, P1, 4, 46)}
+
+
+def test_missing_delivery(delta: StoreReader, forwarding: StoreReader) -> None:
+    text = "select subscriber_name, source_name, source_seq, publication_round, subscription_id from missing_delivery"
+    assert rows(delta, text) == {("S1", "P1", 2, 39, 0)}
+    assert rows(forwarding, text) == {("S1", "P1", 2, 7, 0)}
+
+
+def test_duplicates_are_found_where_they_are_planted(sail: Session, delta_store: Path, tmp_path: Path) -> None:
+    root = tmp_path / "planted"
+    shutil.copytree(delta_store, root)
+    reader, store = StoreReader(sail, root), Store(root, sail)
+    for name in ("duplicate_message", "duplicate_delivery"):
+        assert rows(reader, f"select * from {name}") == set()
+    late = "select run_id, subscriber, source, source_seq, 35L as round, 5L as latency_rounds, hops from delivery"
+    store.append("delivery", reader.sql(f"{late} where subscriber = {S4}"))
+    late = """select run_id, message_id + 1000000 as message_id, kind, src, dst, 32L as sent_round, 34L as due_round,
+        'duplicate' as fate, source, source_seq, body from message"""
+    store.append("message", reader.sql(f"{late} where kind = 'PUB' and dst = {N3}"))
+    text = (
+        "select subscriber_name, source_name, source_seq, n_deliveries, first_round, last_round from duplicate_delivery"
+    )
+    assert rows(reader, text) == {("S4", "P1", 1, 2, 33, 35)}
+    text = """select kind, src_name, dst_name, source, source_seq, sent_round, due_round, first_round
+        from duplicate_message"""
+    assert rows(reader, text) == {("PUB", "N1", "N3", P1, 1, 32, 34, 32)}
+
+
+def test_link_load(delta: StoreReader) -> None:
+    text = """select src_name, dst_name, kind, n_messages from link_load
+        where src_name in ('P1', 'N1') and dst_name in ('P1', 'N1', 'N2')"""
+    assert rows(delta, text) == {
+        ("P1", "N1", "PUB", 2), ("P1", "N1", "CONF", 3),
+        ("N1", "P1", "SUB", 2), ("N1", "P1", "UNSUB", 1), ("N1", "P1", "CONF", 1),
+        ("N1", "N2", "SUB", 1), ("N1", "N2", "UNSUB", 1), ("N1", "N2", "PUB", 2), ("N1", "N2", "CONF", 1),
+    }  # fmt: skip
+
+
+def test_node_load(delta: StoreReader) -> None:
+    """One message is in flight to N2 at the end, so 53 of 54 are received."""
+    text = "select name, n_sent, n_received from node_load where name in ('P1', 'S3')"
+    assert rows(delta, text) == {("P1", 5, 4), ("S3", 3, 3)}
+    assert rows(delta, "select sum(n_sent), sum(n_received) from node_load") == {(54, 53)}
+
+
+def test_confirmation_time(delta: StoreReader, forwarding: StoreReader) -> None:
+    assert rows(delta, "select * from confirmation_time") == {
+        (0, "publication", P1, 1, None, 30, 36, 6),
+        (0, "subscription", S1, None, 0, 5, 13, 8),
+        (0, "subscription", S4, None, 1, 5, 13, 8),
+    }
+    assert rows(forwarding, "select * from confirmation_time") == set()
+
+
+def test_in_flight_round(delta: StoreReader) -> None:
+    text = "select round, n_in_flight from in_flight_round where round < 8 or round between 30 and 32 or round > 38"
+    assert rows(delta, text) == {(5, 2), (6, 4), (7, 6), (30, 1), (31, 2), (32, 3), (39, 2), (40, 1)}
+
+
+def test_round_summary(delta: StoreReader) -> None:
+    assert rows(delta, "select * from round_summary where round in (5, 33, 40)") == {
+        (0, 5, 2, 0, 0, 0, "SUB 2", ""),
+        (0, 33, 4, 3, 0, 2, "CONF 2, UNSUB 2", "PUB 2, UNSUB 1"),
+        (0, 40, 1, 2, 0, 0, "PUB 1", "CONF 1, PUB 1"),
+    }
+
+
+def test_unconfirmed_publication(delta: StoreReader, forwarding: StoreReader) -> None:
+    assert rows(delta, "select * from unconfirmed_publication") == {(0, P1, "P1", 2, 39, "a", 1, 1)}
+    assert rows(forwarding, "select * from unconfirmed_publication") == set()
+
+
+def test_run_summary(delta: StoreReader, forwarding: StoreReader) -> None:
+    text = """select protocol, parameters, n_publications, n_expected, n_deliveries, n_missing, n_messages,
+        messages_per_delivery, latency_rounds_median, latency_rounds_p95, latency_rounds_max,
+        confirmation_rounds_median, confirmation_rounds_max from run_summary"""
+    parameters = '{"protocol.delta": 0, "protocol.name": "delta"}'
+    assert rows(delta, text) == {("delta", parameters, 2, 2, 2, 1, 54, 27.0, 3, 3, 3, 6, 6)}
+    found = rows(forwarding, "select n_publications, n_expected, n_deliveries, n_missing from run_summary")
+    assert found == {(6, 4, 4, 1)}
+
+
+def test_all_views_give_the_same_on_classic_spark(
+    sail: Session, spark: Session, delta_store: Path, forwarding_store: Path
+) -> None:
+    answers = []
+    for session in (sail, spark):
+        session.activate()
+        readers = [StoreReader(session, root) for root in (delta_store, forwarding_store)]
+        names = [*view_names(), "protocol", "sent_message"]
+        answers.append([rows(reader, f"select * from {name}") for reader in readers for name in names])
+    assert answers[0] == answers[1]
+
+
+ATTRIBUTES = ("price", "symbol", 'a "quoted" \\ name', "größe", "a,b")
+NUMBERS = (0.0, -0.0, 1, 5, 5.5, -3, 1e-7, 1e300, 2**53 + 1, 12345678901234567890)
+TEXTS = ("5", "A", "AB", "BA", "", "true", "false", 'x","price":"A', "back\\slash", "it's", "é", "5.0")
+
+
+def draw_value(draw: random.Random) -> float | str:
+    return draw.choice((*NUMBERS, *TEXTS))
+
+
+def draw_predicate(draw: random.Random) -> Predicate:
+    attribute, op = draw.choice(("topic", *ATTRIBUTES)), draw.choice(OPERATORS)
+    text_only = attribute == "topic" or op in ("prefix", "suffix", "contains")
+    value = draw.choice(TEXTS) if text_only else draw_value(draw)
+    return Predicate(attribute, op, value if isinstance(value, str) else float(value))
+
+
+def draw_content(draw: random.Random) -> dict[str, float | str | bool]:
+    names = draw.sample(ATTRIBUTES, draw.randint(0, len(ATTRIBUTES)))
+    return {name: draw.choice((draw_value(draw), draw_value(draw), True, False)) for name in names}
+
+
+def holds(predicate: Predicate, attributes: dict[str, float | str | bool]) -> bool:
+    """The plain form of a comparison; numbers are compared as doubles."""
+    if predicate.attribute not in attributes:
+        return False
+    given, wanted, op = attributes[predicate.attribute], predicate.value, predicate.op
+    if isinstance(given, bool):
+        given = str(given).lower()
+    if isinstance(given, str) != isinstance(wanted, str):
+        return op == "!="
+    if isinstance(given, str) and isinstance(wanted, str):
+        tests = {"prefix": given.startswith, "suffix": given.endswith, "contains": given.__contains__}
+        if op in tests:
+            return tests[op](wanted)
+    left, right = (value if isinstance(value, str) else float(value) for value in (given, wanted))
+    order = {"=": left == right, "!=": left != right}
+    if op in order:
+        return order[op]
+    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[op]  # type: ignore[operator]
+
+
+@pytest.fixture(scope="module")
+def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
+    """A store of random publications and subscriptions without a run, and what must match in it."""
+    draw = random.Random(7)  # noqa: S311 - test data
+    wanted = [tuple(draw_predicate(draw) for _ in range(draw.choice((1, 1, 2, 3)))) for _ in range(400)]
+    contents = [draw_content(draw) for _ in range(150)]
+    topics = [draw.choice((None, *filter(None, TEXTS))) for _ in contents]
+    root = tmp_path_factory.mktemp("drawn")
+    store = Store(root, sail)
+    store.create(HISTORY)
+    number = len(contents)
+    published = pa.table({
+        "run_id": [3] * number, "source": [1] * number, "source_seq": range(number), "round": [0] * number,
+        "topic": pa.array(topics, pa.string()), "content": [to_json(content) for content in contents],
+        "confirmed_round": pa.nulls(number, pa.int64()),
+    })  # fmt: skip
+    store.append("publication", sail.spark.createDataFrame(published, PUBLICATION.schema))
+    compared = predicate_rows(pa.table({"predicate": pa.array([canonical(parts) for parts in wanted])}))
+    compared = compared.rename_columns({"subscription": "subscription_id"})
+    compared = compared.add_column(0, "run_id", pa.array([3] * len(compared), pa.int64()))
+    store.append("predicate", sail.spark.createDataFrame(compared, PREDICATE.schema))
+    ledger = [(0, 0, True, json.dumps({}))]
+    store.append("round_commit", sail.spark.createDataFrame(ledger, ROUND_COMMIT.schema))
+    given = [
+        content | ({} if topic is None else {"topic": topic}) for content, topic in zip(contents, topics, strict=True)
+    ]
+    return root, {
+        (3, subscription, 1, publication)
+        for subscription, parts in enumerate(wanted)
+        for publication, attributes in enumerate(given)
+        if all(holds(part, attributes) for part in parts)
+    }
+
+
+def test_matching_agrees_with_a_plain_program(sail: Session, drawn: tuple[Path, Rows]) -> None:
+    root, expected = drawn
+    assert len(expected) > 1000
+    assert rows(StoreReader(sail, root), "select * from matching") == expected
+
+
+def test_matching_agrees_with_a_plain_program_on_classic_spark(spark: Session, drawn: tuple[Path, Rows]) -> None:
+    root, expected = drawn
+    spark.activate()
+    assert rows(StoreReader(spark, root), "select * from matching") == expected
