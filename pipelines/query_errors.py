@@ -24,6 +24,7 @@ _NO_COLUMN = (
     re.compile(r"with name (?P<name>`[^`]+`(?:\.`[^`]+`)*) cannot be resolved"),
     re.compile(r"No field named (?P<name>[^\s,]+?)\.(?:\s|$)"),
 )
+_NO_INNER_COLUMN = re.compile(r'No field named \S*"#\d+"')
 _PART = re.compile(r'Identifier\("([^"]*)"\)|`([^`]+)`|([^`.,"\s]+)')
 _OFFSETS = re.compile(r"\bat (\d+):(\d+)\b")
 _LINE = re.compile(r"\(?\bline (\d+),? pos (\d+)\)?")
@@ -65,6 +66,11 @@ def query_error(
     if table is not None:
         name = ".".join(table)
         return QueryError(f"there is no table {name!r};{nearest(name, tables)} there are: {', '.join(tables)}")
+    if _NO_INNER_COLUMN.search(message):
+        return QueryError(
+            "the statement cannot be answered: a column stands beside an aggregate (count, max ...) but not in GROUP BY;"
+            " if that is not so, Sail cannot plan it: open the store with the engine spark"
+        )
     column = _first(_NO_COLUMN, message)
     if column is not None:
         return _column_error(column, columns())
@@ -90,7 +96,7 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | Non
 
 
 def _message(error: PySparkException) -> str:
-    return str(error.getMessage() or error)
+    return str(error)
 
 
 def _one_line(message: str, text: str, prefix: str) -> str:
