@@ -68,7 +68,7 @@ def query_error(
         return QueryError(f"there is no table {name!r};{nearest(name, tables)} there are: {', '.join(tables)}")
     if _NO_INNER_COLUMN.search(message):
         return QueryError(
-            "the statement cannot be answered: a column stands beside an aggregate (count, max ...) but not in GROUP BY;"
+            "the statement cannot be answered: a column stands beside an aggregate, as count, but not in GROUP BY;"
             " if that is not so, Sail cannot plan it: open the store with the engine spark"
         )
     column = _first(_NO_COLUMN, message)
