@@ -208,7 +208,7 @@ def test_show_and_describe_tell_what_there_is(reader: StoreReader) -> None:
         ),
         ("select d.hop from delivery d", "there is no column 'd.hop'; did you mean 'hops'. delivery has run_id"),
         ("select 1\nfrom node wher x = 1", "the statement cannot be answered: .*line 2, column"),
-        ("select name, count(*) from node", "a column stands beside an aggregate .* but not in GROUP BY"),
+        ("select name, count(*) from node", "a column stands beside an aggregate.* but not in GROUP BY"),
         ("select nofunction(1)", "the statement cannot be answered: .*nofunction"),
     ],
 )
