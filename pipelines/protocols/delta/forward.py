@@ -101,7 +101,9 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
     """Γ of J: the nodes X of the view with d(X, M) ≤ δ and N on P(X, M); from the joining node all go by M (4.6)."""
     message = first.where("kind = 'J'").select(*KEY, "sender", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
-    scoped = message.join(to_join_point, [*NODE, "join_point"]).join(setting.select("run_id", "delta"), "run_id")
+    scoped = to_join_point.join(message.hint("shuffle_hash"), [*NODE, "join_point"]).join(
+        setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
+    )
     return (
         path.where("distance > 0")
         .join(scoped.hint("shuffle_hash"), NODE)
@@ -115,7 +117,7 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     body = first.select(
         *KEY, "kind", "round", "trigger", "sender", "hops", "subscription_id", "origin", "join_point"
     )  # fmt: skip
-    return recipient.where("recipient <> node_id").join(body, KEY).select(
+    return recipient.where("recipient <> node_id").join(body.hint("shuffle_hash"), KEY).select(
         *KEY, "kind", "round", "trigger", "sender", "hops", "subscription_id", "origin", "join_point", "recipient", "via"
     )
 
@@ -141,8 +143,8 @@ def rewrite_origin(sent: DataFrame, path: DataFrame, setting: DataFrame) -> Data
     delta = setting.select("run_id", "delta")
     kept = [column for column in sent.columns if column != "origin"]
     return (
-        sent.join(to_origin, [*NODE, "origin"], "left")
-        .join(delta, "run_id")
+        sent.join(to_origin.hint("shuffle_hash"), [*NODE, "origin"], "left")
+        .join(delta.hint("shuffle_hash"), "run_id")
         .selectExpr(*kept, "case when to_origin > delta then get(origin_path, delta) else origin end as origin")
     )
 

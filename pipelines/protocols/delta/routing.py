@@ -14,7 +14,7 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
     """update_routing_information^SUB: entry ⟨id, from⟩ with the first hop of P(N, from), and its ``trigger``."""
     added = finished.where("kind = 'SUB'").select(*NODE, "subscription_id", "origin", "trigger")
     hop = path.selectExpr(*NODE, "target as origin", "via")
-    return added.join(hop, [*NODE, "origin"]).select(*_ENTRY, "trigger")
+    return hop.join(added.hint("shuffle_hash"), [*NODE, "origin"]).select(*_ENTRY, "trigger")
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
