@@ -4,14 +4,14 @@
 -- * Protocols that confirm: the subscription was confirmed when the publication was issued (in the same round is early
 --   enough: confirmations are handled before calls), and no unsubscription was issued before the publication was
 --   confirmed. With an unsubscription, a publication that is not confirmed is not expected.
--- * Protocols that do not confirm: it stands from the first publication that was issued no earlier than the
---   subscription, satisfies it and was delivered at its node (so service had begun when that one was issued), and up to
---   an unsubscription; publications that may still have been on their way then, by the largest latency of the run, are
+-- * Protocols that do not confirm: it stands from the first publication that satisfies it and was delivered at its node
+--   after it was issued (service looks begun to the subscriber), and up to an unsubscription; publications that may still have been on their way then, by the largest latency of the run, are
 --   not expected. A delivery counts for every subscription of its node that it satisfies.
 -- A run that the horizon cut short may still owe what is expected: see run.verdict.
 with delivered as (
-  select distinct run_id, subscriber, source, source_seq
+  select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery
+  group by run_id, subscriber, source, source_seq
 ), slowest as (
   select run_id, max(latency_rounds) as latency_rounds
   from delivery
@@ -19,7 +19,7 @@ with delivered as (
 ), candidate as (
   select m.run_id, s.subscriber, m.source, m.source_seq, p.round as publication_round, m.subscription_id,
     t.confirms, s.confirmed_round, s.unsubscribed_round, w.latency_rounds, p.confirmed_round as publication_confirmed_round,
-    min(case when d.subscriber is not null and p.round >= s.issued_round then p.round end)
+    min(case when d.delivered_round >= s.issued_round then p.round end)
       over (partition by m.run_id, m.subscription_id) as service_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
