@@ -133,16 +133,13 @@ class FileMaterialiser(Materialiser):
         """Writes each relation, then asks for all facts in one query."""
         relations = {name: self.keep(name, frame) for name, frame in frames.items()}
         asked = [
-            relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items())).selectExpr(
-                f"inline(array({', '.join(_pair(fact) for fact in of)}))"
-            )
+            relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items()))
             for name, of in facts.items()
             if of and name in relations
         ]
         if not asked:
             return relations, {}
-        rows = reduce(DataFrame.unionAll, asked).collect()
-        return relations, {row["fact"]: row["value"] for row in rows}
+        return relations, reduce(DataFrame.crossJoin, asked).collect()[0].asDict()
 
 
 def _nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out
@@ -152,10 +149,6 @@ def _nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_nullable(kind.elementType), True)
     return kind
-
-
-def _pair(fact: str) -> str:
-    return f"named_struct('fact', '{fact}', 'value', cast({fact} as bigint))"
 
 
 class MemoryMaterialiser(Materialiser):
