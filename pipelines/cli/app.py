@@ -1,0 +1,207 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.ends import BY_VERDICT, UNKNOWN, VALID, WRONG_INPUT, Commands, complain
+from pipelines.cli.listing import GROUPS, print_groups
+from pipelines.errors import ScenarioError, nearest
+from pipelines.progress import Form, reporter
+
+if TYPE_CHECKING:
+    from pipelines.api import Result
+
+ENGINES = ("spark", "sail")
+FORMATS = ("table", "json", "csv")
+
+app = typer.Typer(
+    cls=Commands, add_completion=False, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Runs publish/subscribe protocols as dataflow, and checks what they guarantee.",
+    epilog="Exit codes: 0 all guarantees hold; 1 one is broken; 2 not decided; 64 wrong command or file; 70 a bug.",
+)  # fmt: skip
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)};{nearest(value, names)}".rstrip(";"))
+        return value
+
+    return check
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The store that a run left.", show_default=False)]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="|".join(ENGINES), callback=_one_of(ENGINES), help="What runs it.", show_default=False),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Changes a value of the scenario; may be repeated."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Runs publish/subscribe protocols as dataflow, and checks what they guarantee."""
+    if show_version:
+        print(f"roundtable {version('roundtable-pubsub')}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command("list", epilog="Example: roundtable list protocols")
+def list_(
+    group: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="|".join(GROUPS),
+            callback=_one_of(tuple(GROUPS)),
+            help="All of them if left out.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """List what there is, a line each: protocols, overlays, workloads, audits."""
+    print_groups(tuple(GROUPS) if group is None else (group,))
+
+
+@app.command(epilog="Example: roundtable validate conf/scenarios/*.yaml")
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
+) -> None:
+    """Show every error of scenario files at once; writes nothing."""
+    from pipelines.plan import check, counted, prepare
+
+    code = VALID
+    for file in files:
+        try:
+            prepared = prepare(file)
+            check(prepared)
+        except ScenarioError as error:
+            complain(*error.problems)
+            code = WRONG_INPUT
+        else:
+            print(f"{file}: ok ({counted(len(prepared.runs), 'run')})")
+    raise typer.Exit(code)
+
+
+@app.command(epilog="Example: roundtable plan conf/scenarios/quickstart.yaml")
+def plan(file: File, overrides: Overrides = None, engine: Engine = None) -> None:
+    """Show what a scenario would run: runs, overlays, calls, messages, tables, engine; writes nothing."""
+    from pipelines.cli.planning import print_plan
+    from pipelines.plan import prepare
+
+    prepared = prepare(file, overrides or ())
+    print_plan(prepared, engine or prepared.scenario.engine)
+
+
+@app.command(epilog="Example: roundtable run conf/scenarios/quickstart.yaml --store runs/demo --set protocol.delta=2")
+def run(
+    file: File,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="New or empty folder.  \\[default: runs/<scenario>/<UTC time>]", show_default=False
+        ),
+    ] = None,
+    engine: Engine = None,
+    overrides: Overrides = None,
+    commit_every: Annotated[int, typer.Option(metavar="K", min=1, help="Rounds between commits of the history.")] = 20,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the verdict only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Run a scenario, keep its history in a store, and check every guarantee."""
+    from pipelines.cli import verdict
+    from pipelines.plan import prepare
+
+    prepared = prepare(file, overrides or ())
+    from pipelines.api import run_prepared  # PySpark takes a second: errors of the file come before
+
+    chosen: Any = engine
+    with reporter(_form(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
+        result = run_prepared(
+            prepared, store=store, engine=chosen, commit_every=commit_every, observe=progress, say=progress.note
+        )
+    with result:
+        report = result.audit()
+        if as_json:
+            print(verdict.verdict_json(result, report))
+        else:
+            if not quiet:
+                verdict.print_runs(result)
+                verdict.print_findings(report)
+            print(verdict.verdict_line(result, report))
+        raise typer.Exit(BY_VERDICT[result.verdict])
+
+
+@app.command(epilog="Example: roundtable audit runs/quickstart/latest")
+def audit(folder: Folder, engine: Engine = None) -> None:
+    """Check every guarantee again, from the history alone."""
+    from pipelines.cli import verdict
+
+    with _opened(folder, engine) as result:
+        if not result.reader.is_finished():
+            print(
+                f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
+                f"history in {folder}"
+            )
+            raise typer.Exit(UNKNOWN)
+        report = result.audit()
+        verdict.print_guarantees(report)
+        verdict.print_findings(report)
+        print(verdict.verdict_line(result, report))
+        raise typer.Exit(BY_VERDICT[result.verdict])
+
+
+@app.command(epilog="Example: roundtable sql runs/quickstart/latest 'SELECT * FROM run_summary'")
+def sql(
+    folder: Folder,
+    statement: Annotated[
+        str, typer.Argument(metavar="STATEMENT", help="One SELECT; SHOW TABLES lists the names.", show_default=False)
+    ],
+    form: Annotated[
+        str,
+        typer.Option("--format", metavar="|".join(FORMATS), callback=_one_of(FORMATS), help="How to print the rows."),
+    ] = "table",
+    as_of_round: Annotated[
+        int | None, typer.Option(metavar="R", help="What was so at the end of round R.", show_default=False)
+    ] = None,
+    engine: Engine = None,
+) -> None:
+    """Answer a SQL query over the tables and views of a store."""
+    from pipelines.cli.rows import MAX_SHOWN, write_rows
+    from pipelines.query_errors import readable_errors
+
+    with _opened(folder, engine) as result, readable_errors():
+        answer = result.sql(statement, as_of_round)
+        rows = (answer.limit(MAX_SHOWN + 1) if form == "table" else answer).toArrow()
+    write_rows(rows.slice(0, MAX_SHOWN) if form == "table" else rows, form, sys.stdout)
+    if form == "table" and rows.num_rows > MAX_SHOWN:
+        complain(f"the first {MAX_SHOWN:,} rows are shown; --format csv and --format json give all")
+
+
+def _opened(folder: Path, engine: Any) -> Result:  # noqa: ANN401 - one of ENGINES
+    from pipelines.api import open_store
+
+    return open_store(folder, engine=engine)
+
+
+def _form(*, quiet: bool, as_json: bool) -> Form:
+    if as_json:
+        return Form.JSON
+    if quiet:
+        return Form.NONE
+    return Form.BAR if sys.stderr.isatty() else Form.LINES

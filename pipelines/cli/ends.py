@@ -1,0 +1,93 @@
+"""How commands end: one exit code a cause, errors in a line each, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from pipelines.errors import InternalError, RoundtableError, ScenarioError
+
+VALID, INVALID, UNKNOWN = 0, 1, 2
+WRONG_INPUT = 64
+INTERNAL = 70
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
+DEBUG = "ROUNDTABLE_DEBUG"
+
+# Typer exports no base class of the errors for a wrong command line; they are the bases of the one that it exports.
+_COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
+
+
+class Commands(TyperGroup):
+    """The commands, with the exit codes of `BY_VERDICT` and above."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,  # noqa: ANN401 - as in the base
+    ) -> Any:  # noqa: ANN401 - as in the base
+        """Runs a command and exits with its code; with ``standalone_mode`` off it raises what the command raises."""
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
+        return sys.exit(_code_of(run)) if standalone_mode else run()
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base
+        """Runs a command; Typer itself takes an interruption for an error of its own."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            complain("; ".join(("interrupted", *_notes(error))))
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read the output has enough; Python would complain again when it flushes at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(CLOSED_PIPE) from None
+
+
+def complain(*lines: str) -> None:
+    """Writes lines to stderr, as they are."""
+    print(*lines, sep="\n", file=sys.stderr, flush=True)
+
+
+def _code_of(command: Callable[[], object]) -> int:
+    try:
+        code = command()
+    except _COMMAND_LINE_ERROR as error:
+        error.show()
+        return WRONG_INPUT
+    except InternalError as error:
+        return _internal(error)
+    except ScenarioError as error:
+        complain(*error.problems)
+        return WRONG_INPUT
+    except RoundtableError as error:
+        complain(f"error: {error}")
+        return WRONG_INPUT
+    except Exception as error:  # whatever it is, the user is not to see where it comes from
+        return _internal(error)
+    return code if isinstance(code, int) else VALID
+
+
+def _internal(error: Exception) -> int:
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    first = (str(error).strip().splitlines() or [""])[0]
+    hint = "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 to see where; please report it)"
+    what = "; ".join((f"{type(error).__name__}: {first[:300]}", *_notes(error)))
+    complain(f"internal error: {what}{hint}")
+    return INTERNAL
+
+
+def _notes(error: BaseException) -> Sequence[str]:
+    return getattr(error, "__notes__", ())

@@ -1,0 +1,63 @@
+"""``roundtable plan``: what a scenario would run, and with what."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+from pipelines.cli.rows import print_table
+from pipelines.engine.settings import local_settings
+from pipelines.plan import Combination, Prepared, combinations, counted, message_kinds, store_tables
+from pipelines.protocols import PROTOCOLS
+
+_MAX_SHOWN = 20
+_NAMES = ("nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "messages of a kind")
+
+
+def print_plan(prepared: Prepared, engine: str) -> None:
+    """Prints the plan of a scenario."""
+    rows = combinations(prepared)
+    n_seeds = len(prepared.scenario.runs.seeds)
+    time = prepared.runs[0].scenario.time
+    runs = f"{counted(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {counted(n_seeds, 'seed')}"
+    print(f"scenario  {prepared.scenario.name}: {runs}")
+    print(f"protocol  {prepared.protocol}: {PROTOCOLS[prepared.protocol].summary}")
+    print(f"time      at most {time.rounds:,} rounds of {time.round_ms:g} ms")
+    print(f"engine    {engine}: {', '.join(_engine(engine))}\n")
+    _print_combinations(rows, n_seeds)
+    _print_messages(prepared, rows, n_seeds)
+    print("\ntables, each with run_id:")
+    tables = sorted(store_tables(prepared.protocol), key=lambda table: table.name.startswith("state_"))
+    print_table(("table", "a row is"), [(table.name, table.grain) for table in tables], (False, False))
+
+
+def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
+    varied = list(rows[0].parameters)
+    cells = [_cells(row) for row in rows[:_MAX_SHOWN]]
+    print_table((*varied, *_NAMES), cells, [*(False for _ in varied), *(True for _ in _NAMES)])
+    if len(rows) > _MAX_SHOWN:
+        print(f"... and {len(rows) - _MAX_SHOWN:,} more combinations")
+    if n_seeds > 1:
+        print("counts are those of the first seed")
+
+
+def _cells(row: Combination) -> list[object]:
+    diameter = f"{'' if row.is_diameter_exact else '>= '}{row.diameter}"
+    calls = (row.n_subscriptions, row.n_unsubscriptions, row.n_publications, row.n_joins)
+    return [*row.parameters.values(), row.n_nodes, row.n_links, diameter, *calls, row.n_crossings]
+
+
+def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
+    """On a tree no call crosses a link twice; on other overlays that is a yardstick only."""
+    total = n_seeds * sum(row.n_crossings for row in rows)
+    limit = "at most" if PROTOCOLS[prepared.protocol].needs_tree else "about"
+    print(f"messages: {limit} {total:,} of each kind in all runs, if every call crosses every link once")
+    print(f"kinds: {', '.join(message_kinds(prepared.protocol))}")
+
+
+def _engine(engine: str) -> list[str]:
+    if engine == "sail":
+        return [f"pysail {version('pysail')} in this process", "no JVM", f"{os.cpu_count()} threads"]
+    settings = {key: value for key, value in local_settings(Path("-")).items() if value != str(Path("-", "warehouse"))}
+    return [f"pyspark {version('pyspark')}", *(f"{key}={value}" for key, value in sorted(settings.items()))]

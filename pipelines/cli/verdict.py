@@ -1,0 +1,125 @@
+"""What a run or an audit found, in words: the runs, the broken guarantees, the verdict."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.cli.rows import plain, print_table
+from pipelines.plan import counted
+from pipelines.query_errors import readable_errors
+
+if TYPE_CHECKING:
+    from pipelines.api import Result
+    from pipelines.audits.run import AuditReport, Finding, Shown
+
+MAX_RUNS = 20
+_SUMMARY = """
+select run_id, n_publications, n_deliveries, n_messages, latency_rounds_median, latency_rounds_max,
+  confirmation_rounds_median, confirmation_rounds_max
+from run_summary where run_id <= {last} order by run_id
+"""
+_NAMES = ("publications", "deliveries", "messages", "latency", "max", "confirmed after", "max")
+
+
+def print_runs(result: Result) -> None:
+    """Prints a table of the first runs: what was varied, what it cost, how it ended; durations in rounds."""
+    first = result.runs[:MAX_RUNS]
+    if not first:
+        return
+    with readable_errors():
+        measured = {row[0]: row[1:] for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
+    varied = [
+        key for key in first[0].parameters if len({json.dumps(run.parameters.get(key)) for run in result.runs}) > 1
+    ]
+    rows = [
+        (run.run_id, run.seed, *(run.parameters.get(key) for key in varied), *measured[run.run_id], run.verdict)
+        for run in first
+    ]
+    print_table(
+        ("run", "seed", *varied, *_NAMES, "verdict"),
+        [["-" if value is None else plain(value) for value in row] for row in rows],
+        [True, True, *(False for _ in varied), *(True for _ in _NAMES), False],
+    )
+    if len(result.runs) > MAX_RUNS:
+        print(f"... and {len(result.runs) - MAX_RUNS:,} more: see view run_summary")
+    print()
+
+
+def print_findings(report: AuditReport) -> None:
+    """Prints what is wrong, a guarantee at a time; nothing where all hold."""
+    for finding in report.findings:
+        if finding.error is not None:
+            print(f"{finding.name} could not be checked: {_first_line(finding.error)}")
+        elif finding.n_violations:
+            print(f"{finding.name} is broken {_times(finding.n_violations)}: {finding.summary}")
+            for violation in finding.shown:
+                print(f"  {_story(violation)}")
+            more = finding.n_violations - len(finding.shown)
+            if more > 0:
+                print(f"  ... and {more:,} more: see table violation")
+
+
+def print_guarantees(report: AuditReport) -> None:
+    """Prints one line a guarantee: whether it holds."""
+    rows = [(finding.name, _state(finding), finding.summary) for finding in report.findings]
+    print_table(("guarantee", "result", "says"), rows, (False, False, False))
+    print()
+
+
+def verdict_line(result: Result, report: AuditReport) -> str:
+    """Returns the verdict of all runs in a sentence."""
+    number = Counter(run.verdict for run in result.runs)
+    runs = counted(len(result.runs), "run")
+    if result.verdict == "invalid":
+        broken = ", ".join(f"{name} {_times(count)}" for name, count in violations(report).items() if count)
+        text = f"{number['invalid']:,} of {runs} broke a guarantee ({broken})"
+    elif result.verdict == "unknown":
+        failed = [finding.name for finding in report.findings if finding.error is not None]
+        why = f"no audit of {', '.join(failed)}" if failed else "messages were in flight at the horizon"
+        text = f"{number['unknown']:,} of {runs} not decided: {why}"
+    else:
+        text = f"{runs}, all guarantees hold"
+    return f"{result.verdict}: {text}; history in {result.store}"
+
+
+def verdict_json(result: Result, report: AuditReport) -> str:
+    """Returns the verdict of all runs as one JSON object."""
+    number = Counter(run.verdict for run in result.runs)
+    event = {
+        "event": "verdict",
+        "verdict": result.verdict,
+        "runs": {verdict: number[verdict] for verdict in ("valid", "invalid", "unknown")},
+        "violations": violations(report),
+        "store": str(result.store),
+    }
+    return json.dumps(event, ensure_ascii=False)
+
+
+def violations(report: AuditReport) -> dict[str, int | None]:
+    """Returns how often each guarantee is broken; None where it could not be checked."""
+    return {finding.name: finding.n_violations for finding in report.findings}
+
+
+def _state(finding: Finding) -> str:
+    if finding.n_violations is None:
+        return "not checked"
+    return f"broken {_times(finding.n_violations)}" if finding.n_violations else "holds"
+
+
+def _story(violation: Shown) -> str:
+    parts: Sequence[tuple[str, Any]] = (
+        ("run", violation.run_id), ("round", violation.round), ("node", violation.node),
+        ("source", violation.source), ("seq", violation.source_seq),
+    )  # fmt: skip
+    return f"{', '.join(f'{name} {value}' for name, value in parts if value is not None)}: {violation.detail}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0][:300]

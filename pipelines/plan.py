@@ -1,0 +1,289 @@
+"""What an experiment will be, before anything runs: its runs, what each combination of the grid is made of, its tables.
+
+Nothing here needs an engine, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from pipelines.errors import InputError, Problem, ScenarioError
+from pipelines.inputs import Inputs, build_inputs, build_run
+from pipelines.overlay.graph import Overlay
+from pipelines.protocols import PROTOCOLS
+from pipelines.scenario.expand import RunConfig, expand
+from pipelines.scenario.load import LoadedScenario, load_scenario, to_scenario_error
+from pipelines.scenario.model import Scenario
+from pipelines.scenario.shape import parse_path
+from pipelines.scenario.tree import nearest_node
+from pipelines.workload.tables import Workload
+
+if TYPE_CHECKING:
+    from pipelines.tables import Table
+
+_SHARED = {
+    ("protocol", "name"): "the runs of one job run one protocol",
+    ("time", "rounds"): "the runs of one job end at the same horizon",
+}
+_EXACT_STEPS = 5_000_000
+_MAX_PROBLEMS = 100
+
+Built = tuple[RunConfig, Overlay, Workload]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A scenario that was read, and its runs.
+
+    Attributes:
+        loaded: The scenario with the places of its values.
+        runs: Every combination of the grid with every seed.
+    """
+
+    loaded: LoadedScenario
+    runs: Sequence[RunConfig]
+
+    @property
+    def scenario(self) -> Scenario:
+        """What the file says, without the grid's values."""
+        return self.loaded.scenario
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of all runs."""
+        return str(self.runs[0].scenario.protocol.name)
+
+    @property
+    def horizon(self) -> int:
+        """The last round that may happen, in all runs."""
+        return self.runs[0].scenario.time.rounds
+
+    @property
+    def beside(self) -> Path:
+        """The scenario file's folder."""
+        return self.loaded.path.parent
+
+    def combinations(self) -> list[RunConfig]:
+        """Returns one run, that of the first seed, for each combination of the grid."""
+        return list(self.runs[:: len(self.scenario.runs.seeds)])
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What the runs of one combination of the grid are made of, by the example of the first seed.
+
+    Attributes:
+        parameters: The grid's values by path.
+        n_nodes: Nodes of the overlay.
+        n_links: Its undirected links.
+        diameter: Links on the longest of all shortest paths.
+        is_diameter_exact: Whether it is the diameter; otherwise it is a lower bound.
+        n_subscriptions: Subscriptions.
+        n_unsubscriptions: Unsubscriptions up to the horizon.
+        n_publications: Publications.
+        n_joins: Nodes that join while the run goes on.
+    """
+
+    parameters: Mapping[str, Any]
+    n_nodes: int
+    n_links: int
+    diameter: int
+    is_diameter_exact: bool
+    n_subscriptions: int
+    n_unsubscriptions: int
+    n_publications: int
+    n_joins: int
+
+    @property
+    def n_crossings(self) -> int:
+        """Messages of one kind, if every application call crosses every link once."""
+        n_calls = self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins
+        return n_calls * self.n_links
+
+
+def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
+    """Reads a scenario and expands its runs.
+
+    Args:
+        path: The scenario file.
+        overrides: Values set from outside, each ``path=value``.
+
+    Raises:
+        ScenarioError: The file is wrong, or its runs cannot go through one job.
+    """
+    loaded = load_scenario(path, overrides)
+    problems = list(_split_problems(loaded))
+    if problems:
+        raise ScenarioError(problems)
+    return Prepared(loaded, expand(loaded))
+
+
+def _split_problems(loaded: LoadedScenario) -> Iterator[str]:
+    """Yields what varies in the grid and may not, because all runs of an experiment go through the same rounds."""
+    places = nearest_node(loaded.root, ("runs", "grid")).key_places
+    for text, values in loaded.scenario.runs.grid.items():
+        reason = _SHARED.get(tuple(parse_path(text)))  # type: ignore[arg-type]  # any path may be asked for
+        if reason and len(values) > 1:
+            yield (
+                f"{places[text]}: {text} takes {len(values)} values, but {reason}; allowed: one value, so run the file "
+                f"once for each, with --set {text}={values[0]} and so on"
+            )
+
+
+def build(prepared: Prepared) -> Inputs:
+    """Builds the overlays and workloads of all runs.
+
+    Raises:
+        ScenarioError: With the place of everything that is wrong.
+    """
+    try:
+        return build_inputs(prepared.runs, prepared.beside)
+    except InputError as error:
+        check(prepared)
+        raise to_scenario_error(prepared.loaded, error) from error
+
+
+def check(prepared: Prepared) -> None:
+    """Builds the overlay and the workload of each combination of the grid, for the first seed.
+
+    Raises:
+        ScenarioError: With the place of everything that is wrong.
+    """
+    for _ in built(prepared):
+        pass
+
+
+def built(prepared: Prepared) -> Iterator[Built]:
+    """Yields each combination of the grid with its overlay and workload; what the grid leaves alone is built once.
+
+    Raises:
+        ScenarioError: After the last combination, with the place of everything that is wrong.
+    """
+    combinations = prepared.combinations()
+    made: dict[str, tuple[Overlay, Workload] | InputError] = {}
+    wrong: dict[Problem, list[RunConfig]] = {}
+    for run in combinations:
+        key = _inputs_key(run)
+        if key not in made:
+            made[key] = _attempt(run, prepared.beside)
+        found = made[key]
+        if isinstance(found, InputError):
+            for problem in found.problems:
+                wrong.setdefault(problem, []).append(run)
+        elif not wrong:
+            yield run, *found
+        if len(wrong) >= _MAX_PROBLEMS:
+            break
+    if wrong:
+        problems = (_with_values(problem, runs, len(combinations)) for problem, runs in wrong.items())
+        raise to_scenario_error(prepared.loaded, InputError(*problems))
+
+
+def _inputs_key(run: RunConfig) -> str:
+    """Everything that an overlay and a workload are made from."""
+    needs_tree = PROTOCOLS[run.scenario.protocol.name].needs_tree
+    return f"{run.seed} {needs_tree} {run.scenario.model_dump_json(include={'overlay', 'workload', 'time'})}"
+
+
+def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload] | InputError:
+    try:
+        return build_run(run, beside)
+    except InputError as error:
+        return error
+
+
+def _with_values(problem: Problem, runs: Sequence[RunConfig], n_all: int) -> Problem:
+    """Names the grid's values where only some combinations have the problem."""
+    if len(runs) == n_all:
+        return problem
+    given = ", ".join(f"{path} = {value}" for path, value in runs[0].parameters.items())
+    return Problem(problem.path, f"with {given}: {problem.message}")
+
+
+def combinations(prepared: Prepared) -> list[Combination]:
+    """Measures what each combination of the grid is made of.
+
+    Raises:
+        ScenarioError: With the place of everything that is wrong.
+    """
+    diameters: dict[int, tuple[int, bool]] = {}
+    rows = []
+    overlays = []  # keeps them alive, so that their ids stay theirs
+    for run, overlay, workload in built(prepared):
+        overlays.append(overlay)
+        if id(overlay) not in diameters:
+            diameters[id(overlay)] = diameter(overlay)
+        rows.append(_measured(run, overlay, workload, *diameters[id(overlay)]))
+    return rows
+
+
+def _measured(run: RunConfig, overlay: Overlay, workload: Workload, hops: int, is_exact: bool) -> Combination:
+    ended = pc.less_equal(workload.subscription["until"], run.scenario.time.rounds)
+    return Combination(
+        parameters=run.parameters,
+        n_nodes=len(overlay.names),
+        n_links=len(overlay.a),
+        diameter=hops,
+        is_diameter_exact=is_exact,
+        n_subscriptions=len(workload.subscription),
+        n_unsubscriptions=pc.sum(ended).as_py() or 0,
+        n_publications=len(workload.publication),
+        n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
+    )
+
+
+def diameter(overlay: Overlay) -> tuple[int, bool]:
+    """Returns the longest of all shortest paths in links, and whether it is exact.
+
+    Exact on trees and on overlays of moderate size; on large ones with cycles a lower bound.
+    """
+    neighbours: list[list[int]] = [[] for _ in overlay.names]
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    if not overlay.is_tree and len(overlay.names) * len(overlay.a) <= _EXACT_STEPS:
+        return max(_farthest(neighbours, node)[1] for node in range(len(neighbours))), True
+    # The node farthest from any node of a tree is an end of one of its longest paths.
+    end, _ = _farthest(neighbours, 0)
+    return _farthest(neighbours, end)[1], overlay.is_tree
+
+
+def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int]:
+    """Returns a node as far away as any, and how many links that is."""
+    hops = [-1] * len(neighbours)
+    hops[start] = 0
+    queue = deque([start])
+    node = start
+    while queue:
+        node = queue.popleft()
+        for other in neighbours[node]:
+            if hops[other] < 0:
+                hops[other] = hops[node] + 1
+                queue.append(other)
+    return node, hops[node]
+
+
+def store_tables(protocol: str) -> list[Table]:
+    """Returns the tables that a store of a protocol has."""
+    from pipelines.execute import protocol_module, state_tables
+    from pipelines.tables import HISTORY
+
+    return [*HISTORY, *state_tables(protocol_module(protocol))]
+
+
+def message_kinds(protocol: str) -> Sequence[str]:
+    """Returns the kinds of messages that a protocol sends."""
+    from pipelines.execute import protocol_module
+
+    return protocol_module(protocol).kinds
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns ``1 run``, ``2 runs``."""
+    return f"{number:,} {noun}" + ("s" if number != 1 else "")
