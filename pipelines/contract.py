@@ -25,6 +25,7 @@ from typing import Any, Protocol as Structural
 
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.audits.base import Audit
 from pipelines.tables import Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
@@ -109,12 +110,14 @@ class ProtocolModule(Structural):
         payload: What a message carries beside its head.
         body: SQL over the payload for column ``body`` of table ``message``.
         states: Its state relations.
+        audits: The guarantees that it gives beside the general ones.
     """
 
     kinds: Sequence[str]
     payload: T.StructType
     body: str
     states: Sequence[State]
+    audits: Sequence[Audit]
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""

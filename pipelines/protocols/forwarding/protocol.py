@@ -106,6 +106,7 @@ class ForwardingProtocol:
     body = """case when kind = 'PUB' then to_json(named_struct('hops', hops))
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""
     states = (State(SUBSCRIPTION),)
+    audits = ()
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Nothing is known before the first subscription."""

@@ -1,0 +1,90 @@
+"""What an audit is, and what it may read.
+
+An audit looks at the store's tables and views only, never at what the round engine holds in memory: whoever has the
+store can check again. It reads all runs in one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol as Structural
+
+from pyspark.sql import DataFrame
+
+from pipelines.materialise import Materialiser, Relation
+from pipelines.paths import delta_paths
+
+FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
+"""Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
+
+IN_FLIGHT_RUN = "select distinct run_id from message where fate = 'in_flight'"
+"""SQL for the runs that the horizon cut short: ``run_id``. The others were quiet at their end."""
+
+
+class Reader(Structural):
+    """A store that is read by table name and by SQL."""
+
+    def table(self, name: str) -> DataFrame:
+        """Gives a table or view."""
+        ...
+
+    def sql(self, text: str) -> DataFrame:
+        """Gives the answer of a query over the tables and views, which it calls by their bare names."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What audits may read.
+
+    Attributes:
+        reader: The store.
+        parameters: The distinct parameters of its runs: path to value, as in column ``parameters`` of table ``run``.
+        materialiser: Keeps what several audits read.
+    """
+
+    reader: Reader
+    parameters: Sequence[Mapping[str, Any]]
+    materialiser: Materialiser
+    _kept: dict[str, Relation] = field(default_factory=dict, repr=False)
+
+    def table(self, name: str) -> DataFrame:
+        """Gives a table or view of the store."""
+        return self.reader.table(name)
+
+    def sql(self, text: str) -> DataFrame:
+        """Gives the answer of a query over the store."""
+        return self.reader.sql(text)
+
+    def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
+        """Gives all δ-paths of trees; arguments and rows as in `delta_paths`."""
+        return delta_paths(self.materialiser.session, link, max_hops)
+
+    def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """Materialises a frame under a name; whoever asks for the name again gets the same rows without the work."""
+        if name not in self._kept:
+            self._kept[name] = self.materialiser.keep(f"audit_{name}", make())
+        return self._kept[name].frame
+
+    def release(self) -> None:
+        """Gives back what was kept; the frames must not be used afterwards."""
+        for relation in self._kept.values():
+            relation.release()
+        self._kept.clear()
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A guarantee that can be checked.
+
+    Attributes:
+        name: Name of the guarantee.
+        summary: One line for ``roundtable list audits``.
+        find: Gives the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
+            ``source_seq`` are null where the guarantee is about none.
+    """
+
+    name: str
+    summary: str
+    find: Callable[[Evidence], DataFrame]

@@ -1,0 +1,111 @@
+"""Guarantees that every protocol is held against (report CSRG-570, section 4.2 and Theorem 1).
+
+They read the views ``matching`` (which publications satisfy which subscriptions) and ``expected_delivery`` (who has to
+get which publication: whose subscription stood when it was published). A protocol without confirmations promises
+nothing, so it may break them; that is what they are to show.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence
+
+MISSING = f"""
+select e.run_id, e.publication_round as round, e.subscriber as node_id, e.source, e.source_seq,
+  concat('published in round ', e.publication_round, ', never delivered') as detail
+from expected_delivery e
+join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
+left join ({IN_FLIGHT_RUN}) busy on busy.run_id = e.run_id
+left join delivery d on d.run_id = e.run_id and d.subscriber = e.subscriber
+  and d.source = e.source and d.source_seq = e.source_seq
+where d.subscriber is null and (busy.run_id is null or p.confirmed_round is not null)
+"""  # noqa: S608 - built of constants
+"""An expected delivery that did not happen, and cannot any more: nothing is in flight, or the source has its Conf."""
+
+REPEATED = """
+select run_id, max(round) as round, subscriber as node_id, source, source_seq,
+  concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
+from delivery
+group by run_id, subscriber, source, source_seq
+having count(1) > 1
+"""
+"""A delivery that happened more than once."""
+
+UNWANTED = """
+select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
+  concat('delivered in round ', d.round, ' to a node without a matching subscription in that round') as detail
+from delivery d
+left join (
+  select m.run_id, m.source, m.source_seq, s.subscriber, s.issued_round,
+    coalesce(s.ended_round, 9223372036854775807) as last_round
+  from matching m
+  join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+) wanted on wanted.run_id = d.run_id and wanted.source = d.source and wanted.source_seq = d.source_seq
+  and wanted.subscriber = d.subscriber and d.round between wanted.issued_round and wanted.last_round
+where wanted.subscriber is null
+"""
+"""A delivery that nobody asked for; in the round in which a subscription ends, one may have come before the end."""
+
+OUT_OF_ORDER = """
+with first as (
+  select run_id, subscriber, source, source_seq, min(round) as round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), followed as (
+  select *, max(source_seq) over (
+    partition by run_id, subscriber, source order by round, source_seq
+    rows between unbounded preceding and 1 preceding
+  ) as newest
+  from first
+)
+select run_id, round, subscriber as node_id, source, source_seq,
+  concat('delivered in round ', round, ', after publication ', newest, ' of the same source') as detail
+from followed
+where newest > source_seq
+"""
+"""A publication that came first in a later round than one issued after it; the order within a round is not recorded."""
+
+CONFIRMED_TOO_EARLY = """
+with first as (
+  select run_id, subscriber, source, source_seq, min(round) as round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+)
+select e.run_id, p.confirmed_round as round, e.subscriber as node_id, e.source, e.source_seq,
+  concat('confirmed in round ', p.confirmed_round,
+    case when d.round is null then ', never delivered' else concat(', delivered in round ', d.round) end) as detail
+from expected_delivery e
+join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
+left join first d on d.run_id = e.run_id and d.subscriber = e.subscriber
+  and d.source = e.source and d.source_seq = e.source_seq
+where p.confirmed_round is not null and (d.round is null or d.round > p.confirmed_round)
+"""
+"""A publication that its source has confirmed before an expected subscriber has it."""
+
+
+def exactly_once(evidence: Evidence) -> DataFrame:
+    """Every expected delivery happens exactly once, and no other does."""
+    expected = evidence.sql(MISSING).unionByName(evidence.sql(REPEATED))
+    return expected.unionByName(evidence.sql(UNWANTED)).select(*FOUND)
+
+
+def source_order(evidence: Evidence) -> DataFrame:
+    """A subscriber gets the publications of one source in the order in which it issued them."""
+    return evidence.sql(OUT_OF_ORDER).select(*FOUND)
+
+
+def conf_implies_delivered(evidence: Evidence) -> DataFrame:
+    """A confirmed publication has been delivered to every expected subscriber; vacuous without confirmations."""
+    return evidence.sql(CONFIRMED_TOO_EARLY).select(*FOUND)
+
+
+GENERAL = (
+    Audit("exactly_once", "every matching subscriber gets a publication exactly once, and nobody else", exactly_once),
+    Audit("source_order", "a subscriber gets the publications of a source in their order", source_order),
+    Audit(
+        "conf_implies_delivered",
+        "a publication is confirmed only after every matching subscriber has it",
+        conf_implies_delivered,
+    ),
+)

@@ -1,0 +1,216 @@
+"""Runs the audits over a store, and records what they find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.audits.base import IN_FLIGHT_RUN, Audit, Evidence, Reader
+from pipelines.audits.general import GENERAL
+from pipelines.contract import ProtocolModule
+from pipelines.execute import protocol_module
+from pipelines.materialise import Relation, materialiser_for
+from pipelines.protocols import PROTOCOLS
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.tables import RUN, VIOLATION
+
+Verdict = Literal["valid", "invalid", "unknown"]
+SHOWN = 5
+"""Violating rows of an audit that a report shows."""
+
+LAST_ROUND = """
+select run_id, cast(max(last_round) as bigint) as rounds from (
+  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
+  from message group by run_id
+  union all
+  select run_id, max(round) as last_round from delivery group by run_id
+  union all
+  select run_id, max(greatest(round, confirmed_round)) as last_round from publication group by run_id
+  union all
+  select run_id, max(greatest(issued_round, confirmed_round, unsubscribed_round, ended_round)) as last_round
+  from subscription group by run_id
+  union all
+  select run_id, max(round) as last_round from node_status group by run_id
+) happened
+group by run_id
+"""
+"""The last round in which anything happened: ``run_id, rounds``; a message in flight was sent, but never handled."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A violating row with names, for printing; as in table ``violation``."""
+
+    run_id: int
+    round: int | None
+    node: str | None
+    source: str | None
+    source_seq: int | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an audit found.
+
+    Attributes:
+        name: The guarantee.
+        summary: What it says.
+        n_violations: Violating rows that are not excused; None where the audit could not run.
+        shown: The first of them, at most `SHOWN`.
+        error: Why it could not run.
+    """
+
+    name: str
+    summary: str
+    n_violations: int | None
+    shown: tuple[Shown, ...] = ()
+    error: str | None = None
+
+
+class RunVerdict(NamedTuple):
+    """How a run ended; as in table ``run``."""
+
+    run_id: int
+    verdict: Verdict
+    within_bound: bool
+    rounds: int
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What the audits found in a store.
+
+    Attributes:
+        findings: One an audit.
+        runs: One a run, by id.
+        violation: Rows of table ``violation``; readable until `release`.
+    """
+
+    findings: tuple[Finding, ...]
+    runs: tuple[RunVerdict, ...]
+    violation: DataFrame
+    _held: tuple[Relation, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """``invalid`` if any run is, else ``unknown`` if any is, else ``valid``."""
+        found = {run.verdict for run in self.runs}
+        if "invalid" in found:
+            return "invalid"
+        return "unknown" if "unknown" in found else "valid"
+
+    def release(self) -> None:
+        """Gives back what `violation` reads."""
+        for relation in self._held:
+            relation.release()
+
+
+def audits_of(protocol: ProtocolModule) -> tuple[Audit, ...]:
+    """Gives the audits that a protocol's runs go through: the general ones and its own."""
+    return (*GENERAL, *protocol.audits)
+
+
+def describe() -> list[tuple[str, str]]:
+    """Gives name and summary of every audit; a protocol's own say whose they are."""
+    own = [
+        (audit.name, f"{audit.summary} ({name} only)") for name in PROTOCOLS for audit in protocol_module(name).audits
+    ]
+    return [(audit.name, audit.summary) for audit in GENERAL] + own
+
+
+def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> AuditReport:
+    """Checks every guarantee of every run, from the store alone.
+
+    Args:
+        reader: The store.
+        session: The engine.
+        protocol: The protocol of its runs.
+
+    Returns:
+        The report; nothing is written to the store.
+    """
+    materialiser = materialiser_for(session)
+    evidence = Evidence(reader, _parameters(reader), materialiser)
+    findings: list[Finding] = []
+    broken: list[Relation] = []
+    for audit in audits_of(protocol):
+        finding, rows = _check(audit, evidence)
+        findings.append(finding)
+        broken += [rows] if rows is not None else []
+    evidence.release()
+    violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
+    all_ran = all(finding.error is None for finding in findings)
+    return AuditReport(tuple(findings), _run_verdicts(reader, violation, all_ran), violation, tuple(broken))
+
+
+def record(report: AuditReport, store: Store) -> None:
+    """Writes table ``violation``, and the verdicts into table ``run``; what was there of an earlier audit goes."""
+    store.overwrite(VIOLATION.name, report.violation)
+    schema = T.StructType([field for field in RUN.schema if field.name in RunVerdict._fields])
+    found = store.session.spark.createDataFrame(_by_column(report.runs, schema), schema)
+    kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
+    store.overwrite(RUN.name, store.read(RUN.name).select(kept).join(found, "run_id").select(RUN.columns))
+
+
+def _by_column(runs: Sequence[RunVerdict], schema: T.StructType) -> pa.Table:
+    return pa.table({name: [getattr(run, name) for run in runs] for name in schema.names})
+
+
+def _parameters(reader: Reader) -> list[dict[str, Any]]:
+    distinct = reader.table("run").select("parameters").distinct().collect()
+    return [json.loads(row.parameters) for row in distinct]
+
+
+def _check(audit: Audit, evidence: Evidence) -> tuple[Finding, Relation | None]:
+    """Runs one audit over all runs; gives its rows of table ``violation`` if there are any."""
+    try:
+        # No fault can be scheduled, so every run is within its bound, and nothing is excused.
+        rows = audit.find(evidence).selectExpr(f"'{audit.name}' as guarantee", "*", "false as excused")
+        counted = {"violation": {"n_violations": "count_if(not excused)", "n_rows": "count(1)"}}
+        settled, facts = evidence.materialiser.settle({"violation": rows.select(VIOLATION.columns)}, counted)
+        relation = settled["violation"]
+        shown = _shown(evidence, relation.frame) if facts["n_violations"] else ()
+    except Exception as error:  # an audit that fails leaves its guarantee undecided, whatever the reason
+        return Finding(audit.name, audit.summary, None, error=f"{type(error).__name__}: {error}"), None
+    finding = Finding(audit.name, audit.summary, facts["n_violations"] or 0, shown)
+    if facts["n_rows"]:
+        return finding, relation
+    relation.release()
+    return finding, None
+
+
+def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
+    order = ("run_id", "round", "node_id", "source", "source_seq", "detail")
+    first = violation.where("not excused").orderBy(*order).limit(SHOWN)
+    name = evidence.table("node").select("run_id", "node_id", "name")
+    named = first.join(name.withColumnRenamed("name", "node"), ["run_id", "node_id"], "left").join(
+        name.selectExpr("run_id", "node_id as source", "name as source_name"), ["run_id", "source"], "left"
+    )
+    rows = named.orderBy(*order).collect()
+    return tuple(Shown(r.run_id, r.round, r.node, r.source_name, r.source_seq, r.detail) for r in rows)
+
+
+def _run_verdicts(reader: Reader, violation: DataFrame, all_ran: bool) -> tuple[RunVerdict, ...]:
+    """Gives a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid."""
+    broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
+    busy = reader.sql(IN_FLIGHT_RUN).selectExpr("run_id", "true as is_busy")
+    undecided = "is_busy is not null" if all_ran else "true"
+    verdict = f"case when is_broken is not null then 'invalid' when {undecided} then 'unknown' else 'valid' end"
+    rows = (
+        reader.table("run").select("run_id")
+        .join(broken, "run_id", "left")
+        .join(busy, "run_id", "left")
+        .join(reader.sql(LAST_ROUND), "run_id", "left")
+        .selectExpr("run_id", f"{verdict} as verdict", "true as within_bound", "coalesce(rounds, 0) as rounds")
+        .orderBy("run_id")
+        .collect()
+    )  # fmt: skip
+    return tuple(RunVerdict(*row) for row in rows)
