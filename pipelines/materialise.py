@@ -80,9 +80,13 @@ class Materialiser(ABC):
         """Gives back what is left, when the runs are over; no relation may be used afterwards."""
 
     def empty(self, schema: T.StructType) -> DataFrame:
-        """Gives a frame without rows."""
-        columns = ", ".join(f"cast(null as {field.dataType.simpleString()}) as {field.name}" for field in schema)
-        return self.session.spark.sql(f"select {columns} where false")  # noqa: S608 - the names are the program's own
+        """Gives a frame without rows; its numbers count as never null, as in relations with rows."""
+        columns = [f"{_placeholder(field.dataType)} as {field.name}" for field in schema]
+        return self.session.spark.range(1).where("id > 1").selectExpr(*columns)
+
+
+def _placeholder(kind: T.DataType) -> str:
+    return "id" if isinstance(kind, T.LongType) else f"cast(null as {kind.simpleString()})"
 
 
 class FileMaterialiser(Materialiser):
@@ -159,6 +163,10 @@ class MemoryMaterialiser(Materialiser):
         frame = self.session.spark.createDataFrame(rows, schema=schema)
         placed = frame.repartition(self.session.partitions, "run_id")
         return self.settle({name: placed}, {})[0][name]
+
+    def empty(self, schema: T.StructType) -> DataFrame:
+        """Gives a frame without rows that is partitioned like those with rows, and not known to be empty when planned."""
+        return super().empty(schema).repartition(self.session.partitions, "run_id")
 
     def keep(self, name: str, frame: DataFrame) -> Relation:
         """Marks the frame: the first job that needs a part of it keeps it for the others.
