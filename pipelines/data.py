@@ -10,7 +10,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def installed_data() -> Path:
-    """Returns the folder that holds ``conf`` and ``datasets``: inside a wheel, or the checkout of an editable install."""
+    """Returns the folder that holds ``conf`` and ``datasets``: a wheel's own, or an editable install's checkout."""
     packed = _PACKAGE / "_data"
     return packed if packed.is_dir() else _PACKAGE.parent
 

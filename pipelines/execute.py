@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -45,7 +44,8 @@ class Experiment:
     @property
     def protocol_name(self) -> str:
         """The protocol of the runs."""
-        return self.runs[0].scenario.protocol.name
+        name: str = self.runs[0].scenario.protocol.name
+        return name
 
     @property
     def horizon(self) -> int:

@@ -1,7 +1,7 @@
 """What the rounds leave behind: buffered between commits, then appended to the history tables.
 
-The call log (``state_call_log``) holds the calls that are issued and not yet final: a publication's row is written once,
-when it is confirmed, and a subscription's when it has ended; what is still open is written with the last commit.
+The call log (``state_call_log``) holds the calls that are issued and not yet final: a publication's row is written
+once, when it is confirmed, and a subscription's when it has ended; what is still open is written with the last commit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from pipelines.contract import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.materialise import Materialiser, Relation
@@ -29,6 +30,7 @@ CALL_LOG = table(
     ("confirmed_round", BIGINT, "round in which it was confirmed"),
 )  # fmt: skip
 _CALL = ["run_id", "source", "source_seq"]
+_SUBSCRIPTION = ["run_id", "subscription_id"]
 
 
 @dataclass
@@ -138,45 +140,43 @@ class History:
 
     def _close_calls(self, event: DataFrame | None, is_final: bool) -> dict[str, DataFrame]:
         """Brings the call log up to date; gives the rows of subscriptions and publications that are final."""
-        log = self._log.frame
-        if event is not None:
-            event = self._hold("call_event", event)
-            issued = event.where("event = 'issued'").join(self._call, _CALL).selectExpr(
-                *_CALL, "kind", "subscription_id", "round as issued_round", "cast(null as bigint) as confirmed_round"
-            )  # fmt: skip
-            confirmed = event.where("event = 'confirmed'").selectExpr(*_CALL, "round as now_confirmed")
-            log = log.unionByName(issued).join(confirmed, _CALL, "left").selectExpr(
-                *_CALL, "kind", "subscription_id", "issued_round", "coalesce(confirmed_round, now_confirmed) as confirmed_round"
-            )  # fmt: skip
-            log = log.where("kind <> 'join' or confirmed_round is null")
-        whole = self._hold("call_log", log)
-        published = whole.where("kind = 'publish'")
-        published = published if is_final else published.where(self._final)
-        over = whole.where("kind = 'unsubscribe'")
-        over = over if is_final else over.where(self._final)
-        subscribed = whole.where("kind = 'subscribe'")
+        log = self._hold("call_log", self._log.frame if event is None else self._logged(event))
+        final = "true" if is_final else self._final
+        published = log.where(f"kind = 'publish' and {final}")
+        over = log.where(f"kind = 'unsubscribe' and {final}")
         ended = over.selectExpr(
             "run_id", "subscription_id", "issued_round as unsubscribed_round", f"{self._ended} as ended_round"
         )
-        subscribed = subscribed.join(ended, ["run_id", "subscription_id"], "left" if is_final else "inner")
-        rows = {
-            "publication": published.withColumnRenamed("issued_round", "round").join(self._publication, _CALL).select(PUBLICATION.columns),
-            "subscription": subscribed.join(self._subscription, ["run_id", "subscription_id"]).select(SUBSCRIPTION.columns),
-        }  # fmt: skip
-        self._keep_open(whole, published, over)
-        return rows
+        subscribed = log.where("kind = 'subscribe'").join(ended, _SUBSCRIPTION, "left" if is_final else "inner")
+        self._keep_open(log, published, over)
+        issued = published.withColumnRenamed("issued_round", "round")
+        return {
+            "publication": issued.join(self._publication, _CALL).select(PUBLICATION.columns),
+            "subscription": subscribed.join(self._subscription, _SUBSCRIPTION).select(SUBSCRIPTION.columns),
+        }
+
+    def _logged(self, event: DataFrame) -> DataFrame:
+        """Gives the call log with issued calls added and confirmations filled in; a confirmed join needs no more."""
+        event = self._hold("call_event", event)
+        issued = event.where("event = 'issued'").join(self._call, _CALL)
+        issued = issued.selectExpr(
+            *_CALL, "kind", "subscription_id", "round as issued_round", "cast(null as bigint) as confirmed_round"
+        )
+        confirmed = event.where("event = 'confirmed'").selectExpr(*_CALL, "round as now_confirmed")
+        log = self._log.frame.unionByName(issued).join(confirmed, _CALL, "left")
+        confirmed_round = "coalesce(confirmed_round, now_confirmed) as confirmed_round"
+        log = log.selectExpr(*_CALL, "kind", "subscription_id", "issued_round", confirmed_round)
+        return log.where("kind <> 'join' or confirmed_round is null")
 
     def _hold(self, name: str, frame: DataFrame) -> DataFrame:
         relation = self._materialiser.keep(f"history_{name}", frame)
         self._held.append(relation)
         return relation.frame
 
-    def _keep_open(self, whole: DataFrame, published: DataFrame, over: DataFrame) -> None:
+    def _keep_open(self, log: DataFrame, published: DataFrame, over: DataFrame) -> None:
         final = published.select(_CALL).unionByName(over.select(_CALL))
         ended = over.select("run_id", "subscription_id", F.lit("subscribe").alias("kind"))
-        opened = whole.join(final, _CALL, "left_anti").join(
-            ended, ["run_id", "subscription_id", "kind"], "left_anti"
-        )
+        opened = log.join(final, _CALL, "left_anti").join(ended, ["run_id", "subscription_id", "kind"], "left_anti")
         settled, _ = self._materialiser.settle({"call_log": opened.select(CALL_LOG.columns)}, {})
         self._log.release()
         self._log = settled["call_log"]

@@ -198,4 +198,4 @@ def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 def parameters_json(run: RunConfig) -> str:
     """Gives the protocol's settings and a run's grid values as JSON, path to value, with sorted keys."""
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
-    return json.dumps(settings | run.parameters, sort_keys=True)
+    return json.dumps({**settings, **run.parameters}, sort_keys=True)

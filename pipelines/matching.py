@@ -7,7 +7,8 @@ subscription's comparisons hold for the publication's attributes as it has.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 _COMPARISONS = """case op
   when '=' then case when number is not null then number = value_number else text = value_text end
@@ -22,12 +23,15 @@ _COMPARISONS = """case op
   when 'contains' then contains(value_text, text)
 end"""
 _PUBLICATION = ["run_id", "source", "source_seq"]
-_RANK = "row_number() over (partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, text, number)"
+_RANK = """row_number() over (
+  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, text, number)"""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
     """Adds ``place`` (1 for the anchor) and ``n_comparisons`` of the subscription to each comparison."""
-    return predicate.selectExpr("*", f"{_RANK} as place", "count(1) over (partition by run_id, subscription_id) as n_comparisons")
+    return predicate.selectExpr(
+        "*", f"{_RANK} as place", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
+    )
 
 
 def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
@@ -53,9 +57,7 @@ def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
         .unionAll(value.join(by_number, ["run_id", "attribute", "value_number"]).select(pair))
         .unionAll(value.join(others, ["run_id", "attribute"]).select(pair))
     )  # fmt: skip
-    compared = candidate.join(anchored, ["run_id", "subscription_id"]).join(
-        value, [*_PUBLICATION, "attribute"]
-    )
+    compared = candidate.join(anchored, ["run_id", "subscription_id"]).join(value, [*_PUBLICATION, "attribute"])
     return (
         compared.where(_COMPARISONS)
         .groupBy(*pair, "n_comparisons")

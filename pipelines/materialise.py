@@ -1,9 +1,9 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
 - Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back.
-- The classic engine keeps relations in memory; the JVM frees them when nobody refers to them any more. ``cache()`` alone
-  does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through joins until planning
-  takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint alone serves.
+- The classic engine keeps relations in memory; the JVM frees them when nobody refers to them any more. ``cache()``
+  alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through joins until
+  planning takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint serves.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, functions as F, types as T
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.observation import Observation
 
 from pipelines.session import Session
@@ -92,7 +94,7 @@ def _placeholder(kind: T.DataType) -> str:
 class FileMaterialiser(Materialiser):
     """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one)."""
 
-    _OPTIONS = {"compression": "uncompressed", "dictionary_enabled": "false", "statistics_enabled": "none"}
+    _OPTIONS: ClassVar = {"compression": "uncompressed", "dictionary_enabled": "false", "statistics_enabled": "none"}
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -165,7 +167,7 @@ class MemoryMaterialiser(Materialiser):
         return self.settle({name: placed}, {})[0][name]
 
     def empty(self, schema: T.StructType) -> DataFrame:
-        """Gives a frame without rows that is partitioned like those with rows, and not known to be empty when planned."""
+        """Gives a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
         return super().empty(schema).repartition(self.session.partitions, "run_id")
 
     def keep(self, name: str, frame: DataFrame) -> Relation:

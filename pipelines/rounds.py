@@ -139,9 +139,15 @@ class RoundEngine:
         kept: list[Relation] = []
         result = self._protocol.round(
             Round(
-                inbox=inbox, calls=self._calls.due(upcoming), kinds=frozenset(kinds), state=self._state_frames(),
-                facts=self._facts, fixed=self._fixed, may_duplicate=self._may_duplicate, keep=self._keeper(kept),
-            )  # fmt: skip
+                inbox=inbox,
+                calls=self._calls.due(upcoming),
+                kinds=frozenset(kinds),
+                state=self._state_frames(),
+                facts=self._facts,
+                fixed=self._fixed,
+                may_duplicate=self._may_duplicate,
+                keep=self._keeper(kept),
+            )
         )
         frames = self._outcome(result, None if all_due else network.waiting_messages(before.frame, step))
         settled, facts = self._materialiser.settle(frames, self._wanted_facts(frames))

@@ -18,7 +18,7 @@ from typing import Literal, Self, get_args
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from pyspark.sql import SparkSession  # noqa: E402
+from pyspark.sql import SparkSession
 
 from pipelines.engine.classic import running_session, start_classic
 from pipelines.engine.remote import connect_given, is_remote, is_sail

@@ -48,7 +48,9 @@ def table(name: str, grain: str, key: str, *columns: tuple[str, T.DataType, str]
 
 
 RUN = table(
-    "run", "one run of the scenario", "",
+    "run",
+    "one run of the scenario",
+    "",
     ("scenario", STRING, "name of the scenario"),
     ("protocol", STRING, "name of the protocol"),
     ("seed", BIGINT, "seed of every random draw of the run"),
@@ -60,19 +62,25 @@ RUN = table(
     ("rounds", BIGINT, "last round in which anything happened"),
 )
 NODE = table(
-    "node", "a node of a run", "node_id",
+    "node",
+    "a node of a run",
+    "node_id",
     ("node_id", BIGINT, "id of the node, from 0"),
     ("name", STRING, "name in the scenario"),
     ("role", STRING, "what it is: broker, or a kind of client"),
 )
 LINK = table(
-    "link", "a directed overlay link of a run", "src,dst",
+    "link",
+    "a directed overlay link of a run",
+    "src,dst",
     ("src", BIGINT, "node that sends"),
     ("dst", BIGINT, "node that receives"),
     ("latency_rounds", BIGINT, "rounds from sending to handling, at least 1"),
 )
 SUBSCRIPTION = table(
-    "subscription", "a subscription that was issued", "subscription_id",
+    "subscription",
+    "a subscription that was issued",
+    "subscription_id",
     ("subscription_id", BIGINT, "id of the subscription in its run"),
     ("subscriber", BIGINT, "node that subscribed"),
     ("predicate", STRING, "the conjunction it asks for"),
@@ -82,7 +90,9 @@ SUBSCRIPTION = table(
     ("ended_round", BIGINT, "round in which the unsubscription was confirmed (issued, where nothing is confirmed)"),
 )
 PREDICATE = table(
-    "predicate", "a comparison of a subscription's predicate", "subscription_id,attribute,op,number,text",
+    "predicate",
+    "a comparison of a subscription's predicate",
+    "subscription_id,attribute,op,number,text",
     ("subscription_id", BIGINT, "the subscription; it is in the scenario, whether it was issued or not"),
     ("attribute", STRING, "attribute of a publication; topic is the publication's topic"),
     ("op", STRING, "= != < <= > >= prefix suffix contains"),
@@ -90,7 +100,9 @@ PREDICATE = table(
     ("text", STRING, "value compared with, where it is a text"),
 )
 PUBLICATION = table(
-    "publication", "a publication that was issued", "source,source_seq",
+    "publication",
+    "a publication that was issued",
+    "source,source_seq",
     ("source", BIGINT, "node that published"),
     ("source_seq", BIGINT, "number among the source's calls, ascending from 1"),
     ("round", BIGINT, "round in which it was issued"),
@@ -99,7 +111,9 @@ PUBLICATION = table(
     ("confirmed_round", BIGINT, "round in which the source got its confirmation; null: never, or it does not confirm"),
 )
 MESSAGE = table(
-    "message", "a message put on a link, written when its fate is known", "message_id",
+    "message",
+    "a message put on a link, written when its fate is known",
+    "message_id",
     ("message_id", BIGINT, "id in the run; ascending in (sent_round, src, order of sending)"),
     ("kind", STRING, "kind, named as in the protocol's paper"),
     ("src", BIGINT, "node that sent it"),
@@ -112,7 +126,9 @@ MESSAGE = table(
     ("body", STRING, "JSON object of what else it carries; null where it carries nothing else"),
 )
 DELIVERY = table(
-    "delivery", "a delivery of a publication to a subscriber", "subscriber,source,source_seq,round",
+    "delivery",
+    "a delivery of a publication to a subscriber",
+    "subscriber,source,source_seq,round",
     ("subscriber", BIGINT, "node that delivered it to its application"),
     ("source", BIGINT, "node that published"),
     ("source_seq", BIGINT, "number of the publication at its source"),
@@ -121,7 +137,9 @@ DELIVERY = table(
     ("hops", BIGINT, "links it travelled over"),
 )
 FAULT_EVENT = table(
-    "fault_event", "a crash, a recovery or a link fault", "round,kind,node_id,src,dst",
+    "fault_event",
+    "a crash, a recovery or a link fault",
+    "round,kind,node_id,src,dst",
     ("round", BIGINT, "round in which it takes effect"),
     ("kind", STRING, "crash, recovery or a kind of link fault"),
     ("node_id", BIGINT, "the node, for faults of nodes"),
@@ -129,20 +147,26 @@ FAULT_EVENT = table(
     ("dst", BIGINT, "other end, for faults of links"),
 )
 NODE_STATUS = table(
-    "node_status", "a change of a node's state", "node_id,round,status",
+    "node_status",
+    "a change of a node's state",
+    "node_id,round,status",
     ("node_id", BIGINT, "the node"),
     ("round", BIGINT, "round from which it is in the state"),
     ("status", STRING, "the state, named as in the protocol's paper"),
 )
 ROUND_METRIC = table(
-    "round_metric", "a kind and fate of messages due in a round of a run", "round,kind,fate",
+    "round_metric",
+    "a kind and fate of messages due in a round of a run",
+    "round,kind,fate",
     ("round", BIGINT, "the round in which they were due"),
     ("kind", STRING, "kind of message"),
     ("fate", STRING, "their fate"),
     ("n_messages", BIGINT, "how many there were"),
 )
 VIOLATION = table(
-    "violation", "a broken guarantee", "guarantee,round,node_id,source,source_seq,detail",
+    "violation",
+    "a broken guarantee",
+    "guarantee,round,node_id,source,source_seq,detail",
     ("guarantee", STRING, "name of the guarantee, see `roundtable list audits`"),
     ("round", BIGINT, "round in which it was broken, null where it has none"),
     ("node_id", BIGINT, "node at which it was broken"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol as Structural
+from typing import Any
+from typing import Protocol as Structural
 
 from pyspark.sql import DataFrame
 
@@ -18,8 +19,8 @@ from pipelines.paths import delta_paths
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
 
-IN_FLIGHT_RUN = "select distinct run_id from message where fate = 'in_flight'"
-"""SQL for the runs that the horizon cut short: ``run_id``. The others were quiet at their end."""
+IN_FLIGHT_RUN = "select distinct run_id from sent_message where fate = 'in_flight'"
+"""SQL for the runs that ended, or were interrupted, before they were quiet: ``run_id``."""
 
 
 class Reader(Structural):
@@ -31,6 +32,10 @@ class Reader(Structural):
 
     def sql(self, text: str) -> DataFrame:
         """Gives the answer of a query over the tables and views, which it calls by their bare names."""
+        ...
+
+    def is_finished(self) -> bool:
+        """Tells whether its runs ended; otherwise more rounds may come."""
         ...
 
 

@@ -9,7 +9,8 @@ from functools import reduce
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from pipelines.audits.base import IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.audits.general import GENERAL
@@ -147,8 +148,8 @@ def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> A
         broken += [rows] if rows is not None else []
     evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
-    all_ran = all(finding.error is None for finding in findings)
-    return AuditReport(tuple(findings), _run_verdicts(reader, violation, all_ran), violation, tuple(broken))
+    can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
+    return AuditReport(tuple(findings), _run_verdicts(reader, violation, can_tell), violation, tuple(broken))
 
 
 def record(report: AuditReport, store: Store) -> None:
@@ -198,11 +199,11 @@ def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
     return tuple(Shown(r.run_id, r.round, r.node, r.source_name, r.source_seq, r.detail) for r in rows)
 
 
-def _run_verdicts(reader: Reader, violation: DataFrame, all_ran: bool) -> tuple[RunVerdict, ...]:
+def _run_verdicts(reader: Reader, violation: DataFrame, can_tell: bool) -> tuple[RunVerdict, ...]:
     """Gives a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid."""
     broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
     busy = reader.sql(IN_FLIGHT_RUN).selectExpr("run_id", "true as is_busy")
-    undecided = "is_busy is not null" if all_ran else "true"
+    undecided = "is_busy is not null" if can_tell else "true"
     verdict = f"case when is_broken is not null then 'invalid' when {undecided} then 'unknown' else 'valid' end"
     rows = (
         reader.table("run").select("run_id")

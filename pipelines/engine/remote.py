@@ -25,6 +25,9 @@ def connect(url: str, closing: ExitStack, is_near: bool = False) -> SparkSession
     if is_near:
         # Streams within a process do not break off; not preparing for that halves the time of a small query.
         session.client.disable_reattachable_execute()
+        # Ctrl-C ends the server at once: asking it again, or for a farewell, would hold up the end for ten minutes.
+        session.client.set_retry_policies([])
+        session.release_session_on_close = False
     return cast(SparkSession, session)
 
 

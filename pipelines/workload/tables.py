@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-SUBSCRIPTION = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("predicate", pa.string())])
-PUBLICATION = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string())])
+SUBSCRIPTION = pa.schema(
+    [("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("predicate", pa.string())]
+)
+PUBLICATION = pa.schema(
+    [("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string())]
+)
 ATTRIBUTE = pa.schema(
     [("publication", pa.int64()), ("attribute", pa.string()), ("number", pa.float64()), ("text", pa.string())]
 )

@@ -16,7 +16,9 @@ from pipelines.store import Store
 
 TABLES = ("node", "link", "subscription", "publication", "message", "delivery", "node_status", "round_metric")
 WORKLOAD = {
-    "subscriptions": {"generate": {"kind": "quotes", "symbols": 3, "nodes": "all", "rounds": [0, 20], "lifetime": [30, 90]}},
+    "subscriptions": {
+        "generate": {"kind": "quotes", "symbols": 3, "nodes": "all", "rounds": [0, 20], "lifetime": [30, 90]}
+    },
     "publications": {"generate": {"kind": "quotes", "symbols": 3, "nodes": 2, "rounds": [10, 40], "rate": 0.5}},
 }  # fmt: skip
 

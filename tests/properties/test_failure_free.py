@@ -28,7 +28,8 @@ def workload(draw: random.Random, names: list[str]) -> dict[str, Any]:
         for name in draw.sample(names, max(1, len(names) // 3))
     ]
     publications = [
-        {"at": draw.choice(names), "round": PUBLISHED + draw.randrange(20), "topic": draw.choice("abc")} for _ in range(3)
+        {"at": draw.choice(names), "round": PUBLISHED + draw.randrange(20), "topic": draw.choice("abc")}
+        for _ in range(3)
     ]
     return {"subscriptions": subscriptions, "publications": publications}
 

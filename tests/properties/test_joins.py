@@ -33,7 +33,8 @@ def joining_tree(seed: int) -> dict[str, Any]:
         "latency": {"uniform": [1, 3]} if seed % 2 else {"rounds": 1},
     }  # fmt: skip
     subscriptions = [
-        {"at": draw.choice(names), "round": draw.randrange(40), "topic": "t"} | ({"until": 60} if draw.random() < 0.3 else {})
+        {"at": draw.choice(names), "round": draw.randrange(40), "topic": "t"}
+        | ({"until": 60} if draw.random() < 0.3 else {})
         for _ in range(4)
     ]
     publications = [{"at": draw.choice(names), "round": draw.randrange(80), "topic": "t"} for _ in range(4)]

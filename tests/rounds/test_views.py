@@ -265,7 +265,7 @@ def holds(predicate: Predicate, attributes: dict[str, float | str | bool]) -> bo
 @pytest.fixture(scope="module")
 def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
     """A store of random publications and subscriptions without a run, and what must match in it."""
-    draw = random.Random(7)  # noqa: S311 - test data
+    draw = random.Random(7)
     wanted = [tuple(draw_predicate(draw) for _ in range(draw.choice((1, 1, 2, 3)))) for _ in range(400)]
     contents = [draw_content(draw) for _ in range(150)]
     topics = [draw.choice((None, *filter(None, TEXTS))) for _ in contents]

@@ -68,7 +68,7 @@ def graphml(nodes: list[tuple[str, str | None, float | None, float | None]], edg
     return (text + "</graph></graphml>").encode()
 
 
-def refused(folder: Path, name: str, content: bytes | str, **file: Any) -> tuple[str, str]:  # noqa: ANN401
+def refused(folder: Path, name: str, content: bytes | str, **file: Any) -> tuple[str, str]:
     """Writes a file, reads it as an overlay, and returns the setting that is blamed and the message."""
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(OverlayError) as caught:

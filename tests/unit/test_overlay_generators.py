@@ -24,7 +24,7 @@ RANDOM = [
 ]
 
 
-def make(seed: int = 0, *, needs_tree: bool = False, **generate: Any) -> Overlay:  # noqa: ANN401 (settings of any kind)
+def make(seed: int = 0, *, needs_tree: bool = False, **generate: Any) -> Overlay:
     spec = OverlaySpec.model_validate({"generate": generate})
     return build_overlay(spec, seed=seed, round_ms=10.0, needs_tree=needs_tree, beside=None)
 

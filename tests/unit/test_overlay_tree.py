@@ -91,7 +91,7 @@ def test_components_equal_those_of_networkx() -> None:
         assert labels.tolist() == [expected[node] for node in range(60)]
 
 
-def test_the_cut_is_by_the_latencies_of_the_run_before_rounding(tmp_path: Any) -> None:  # noqa: ANN401
+def test_the_cut_is_by_the_latencies_of_the_run_before_rounding(tmp_path: Any) -> None:
     (tmp_path / "net.csv").write_text("src,dst,ms\nA,B,9\nB,C,8\nA,C,7\n")
     path = str(tmp_path / "net.csv")
     by_ms = build({"file": {"path": path, "latency": "ms"}})

@@ -18,7 +18,8 @@ P(B, from_B)[δ] is the node δ+1 hops from N on P(N, S).
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence
 
@@ -127,7 +128,7 @@ def _near(evidence: Evidence) -> DataFrame:
 
 
 def _entries(evidence: Evidence) -> DataFrame:
-    """SUBS_SET_N of VALID_JOINED nodes of quiet runs: entry key, ``origin, via, delta``, ``n_entries`` with that key."""
+    """SUBS_SET_N of VALID_JOINED nodes in quiet runs: entry key, ``origin, via, delta``, ``n_entries`` of that key."""
     copies = "count(1) over (partition by run_id, node_id, subscription_id) as n_entries"
     entry = evidence.table("state_subscription").join(_valid_nodes(evidence), _NODE)
     return entry.selectExpr(*_ENTRY, "origin", "via", "delta", copies)
@@ -153,7 +154,7 @@ def level_1(evidence: Evidence) -> DataFrame:
 
 
 def _far_counts(evidence: Evidence) -> DataFrame:
-    """Far nodes that do not have exactly one entry of a live subscription, or have any of one that ended or never was."""
+    """Far nodes without exactly one entry of a live subscription, or with any of one that has ended or never was."""
     key = [*_ENTRY, "subscriber"]
     subscription = evidence.table("subscription").select("run_id", "subscription_id", "subscriber")
     live = _judged_subscriptions(evidence).where("is_live").drop("is_live")

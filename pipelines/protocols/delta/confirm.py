@@ -6,7 +6,8 @@ sender, subscription_id, origin, join_point``; ``trigger`` is the message that e
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from pipelines.protocols.delta.forward import KEY
 
@@ -68,7 +69,9 @@ def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
 
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     """A duplicate of a message that is finished: its sender gets CONF at once (line 5)."""
-    return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(*KEY, "trigger", "round", "sender")
+    return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(
+        *KEY, "trigger", "round", "sender"
+    )
 
 
 def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:

@@ -117,8 +117,22 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     body = first.select(
         *KEY, "kind", "round", "trigger", "sender", "hops", "subscription_id", "origin", "join_point"
     )  # fmt: skip
-    return recipient.where("recipient <> node_id").join(body.hint("shuffle_hash"), KEY).select(
-        *KEY, "kind", "round", "trigger", "sender", "hops", "subscription_id", "origin", "join_point", "recipient", "via"
+    return (
+        recipient.where("recipient <> node_id")
+        .join(body.hint("shuffle_hash"), KEY)
+        .select(
+            *KEY,
+            "kind",
+            "round",
+            "trigger",
+            "sender",
+            "hops",
+            "subscription_id",
+            "origin",
+            "join_point",
+            "recipient",
+            "via",
+        )
     )
 
 

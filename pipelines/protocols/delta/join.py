@@ -3,7 +3,7 @@
 Rows that the steps read and write, for a joining node N and its join point M:
 
 1. join call at N: JOIN_REQUEST to M; N stays DETACHED.
-2. JOIN_REQUEST at M, once M is VALID_JOINED: marked link N–M into TOP_M; PAR_TOP and PAR_SUB back; N becomes a
+2. JOIN_REQUEST at M, once M is VALID_JOINED: marked link N-M into TOP_M; PAR_TOP and PAR_SUB back; N becomes a
    recipient of every J, SUB and UNSUB in M's ProcessingList whose scope holds it.
 3. PAR_TOP at N: TOP_N, own link marked; N is ATTACHED and issues J. PAR_SUB at N: SUBS_SET_N.
 4. J's own confirmation at N: N is VALID_JOINED; calls that waited are issued.
@@ -13,7 +13,8 @@ An *accepted* row is a JOIN_REQUEST that M takes: ``run_id, node_id`` (M), ``joi
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from pipelines.contract import CALL_TRIGGER
 from pipelines.protocols.delta.forward import COPY, KEY, NODE
@@ -77,7 +78,7 @@ def waiting_requests(opened: DataFrame, join: DataFrame) -> DataFrame:
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
-    """Algorithm 2, M: the link N–M, marked."""
+    """Algorithm 2, M: the link N-M, marked."""
     return accepted.selectExpr(
         *NODE, "least(node_id, joiner) as a", "greatest(node_id, joiner) as b", "true as is_marked"
     )
@@ -116,9 +117,7 @@ def send_entries(accepted: DataFrame, subscription: DataFrame, path: DataFrame, 
     )  # fmt: skip
 
 
-def processing_for_joiner(
-    accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame
-) -> DataFrame:
+def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """N becomes a recipient of what M still processes and N must know: SUB, UNSUB, and J with N in its scope.
 
     Returns:

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 from pipelines.contract import Round, RoundResult, Start
 from pipelines.protocols.delta import confirm, forward, join, routing
 from pipelines.protocols.delta.audits import AUDITS
-from pipelines.protocols.entries import remaining_entries, visible_entries
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
+from pipelines.protocols.entries import remaining_entries, visible_entries
 
 _SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
 
@@ -169,9 +169,7 @@ def _confirmed_entries(work: _Work, path: DataFrame) -> DataFrame:
     if not (work.finished and work.may_change_entries):
         return entries
     done = work.finished[0]
-    return remaining_entries(
-        visible_entries(entries, routing.added_entries(done, path), routing.removed_entries(done))
-    )
+    return remaining_entries(visible_entries(entries, routing.added_entries(done, path), routing.removed_entries(done)))
 
 
 def _ready_calls(work: _Work, now: DataFrame) -> DataFrame | None:
@@ -279,12 +277,7 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     call = start.calls
     joins = call.where("kind = 'join'").selectExpr("run_id", "node_id", "join_point", "'DETACHED' as status")
     setting = start.fixed["setting"].select("run_id", "delta")
-    path = (
-        start.paths(radius)
-        .join(setting, "run_id")
-        .where("distance <= delta + 1")
-        .select(PATH.columns)
-    )
+    path = start.paths(radius).join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns)
     near = path.select("run_id", "node_id", "target")
     link = start.fixed["link"].where("src < dst").selectExpr("run_id", "src as a", "dst as b")
     topology = (
@@ -297,8 +290,9 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
         "topology": topology,
         "path": path,
         "join": joins,
-        "node_status": status.selectExpr("run_id", "node_id", "cast(0 as bigint) as round", "'VALID_JOINED' as status")
-        .unionByName(joins.selectExpr("run_id", "node_id", "cast(0 as bigint) as round", "status")),
+        "node_status": status.selectExpr(
+            "run_id", "node_id", "cast(0 as bigint) as round", "'VALID_JOINED' as status"
+        ).unionByName(joins.selectExpr("run_id", "node_id", "cast(0 as bigint) as round", "status")),
     }
 
 

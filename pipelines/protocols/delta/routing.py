@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.tables import SUBSCRIPTION, TOPOLOGY
@@ -18,7 +19,7 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
-    """update_routing_information^UNSUB: the entry of the subscription goes; ``run_id, node_id, subscription_id, gone``."""
+    """update_routing_information^UNSUB: the entry goes; gives ``run_id, node_id, subscription_id, gone``."""
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as gone")
 
 
@@ -65,9 +66,12 @@ def view_paths(topology: DataFrame, radius: int) -> DataFrame:
             reached.join(ends.withColumnRenamed("here", "target"), [*NODE, "target"])
             .where("not array_contains(path, there)")
             .selectExpr(
-                *NODE, "there as target", f"{hop} as distance", "concat(path, array(there)) as path",
+                *NODE,
+                "there as target",
+                f"{hop} as distance",
+                "concat(path, array(there)) as path",
                 "there as via" if hop == 1 else "via",
-            )  # fmt: skip
+            )
         )
         paths = paths.unionByName(reached)
     return paths

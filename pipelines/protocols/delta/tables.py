@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from pipelines.contract import State
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
@@ -42,14 +43,18 @@ def newest_per_source(increments: DataFrame) -> DataFrame:
 
 
 TOPOLOGY = table(
-    "topology", "a link in a node's view TOP_N", "node_id,a,b",
+    "topology",
+    "a link in a node's view TOP_N",
+    "node_id,a,b",
     ("node_id", BIGINT, "the node N whose view it is"),
     ("a", BIGINT, "the link's lower end"),
     ("b", BIGINT, "the link's higher end"),
     ("is_marked", BOOLEAN, "whether the join that makes the link is still under way"),
 )
 PATH = table(
-    "path", "a node in a node's view, with the path to it", "node_id,target",
+    "path",
+    "a node in a node's view, with the path to it",
+    "node_id,target",
     ("node_id", BIGINT, "the node N"),
     ("target", BIGINT, "the node X"),
     ("distance", INT, "d(N, X), links of the view, at most δ+1"),
@@ -57,7 +62,9 @@ PATH = table(
     ("via", BIGINT, "first hop of the path; N itself where X is N"),
 )
 SUBSCRIPTION = table(
-    "subscription", "an entry of a node's SUBS_SET_N", "node_id,subscription_id",
+    "subscription",
+    "an entry of a node's SUBS_SET_N",
+    "node_id,subscription_id",
     ("node_id", BIGINT, "the node N"),
     ("subscription_id", BIGINT, "the subscription"),
     ("origin", BIGINT, "its from at N: the subscriber, or the node δ+1 hops from N towards it"),
@@ -81,32 +88,42 @@ PROCESSING = table(
     ("via", BIGINT, "the member of Out_N^m that is responsible for the recipient"),
 )  # fmt: skip
 WAITING = table(
-    "waiting", "a sender of a duplicate that waits for its confirmation", "node_id,source,source_seq,sender",
+    "waiting",
+    "a sender of a duplicate that waits for its confirmation",
+    "node_id,source,source_seq,sender",
     ("node_id", BIGINT, "the node N"),
     ("source", BIGINT, "source of the multicast message m"),
     ("source_seq", BIGINT, "its number at the source"),
     ("sender", BIGINT, "a member of Sender_N^m beside the first copy's"),
 )
 DETECTOR = table(
-    "detector", "a source that a node heard of (nts_obj_N)", "node_id,source",
+    "detector",
+    "a source that a node heard of (nts_obj_N)",
+    "node_id,source",
     ("node_id", BIGINT, "the node N"),
     ("source", BIGINT, "the source"),
     ("last_seq", BIGINT, "identifier of the most recent message from it"),
 )
 JOIN = table(
-    "join", "a node that joins or has joined while the run goes on", "node_id",
+    "join",
+    "a node that joins or has joined while the run goes on",
+    "node_id",
     ("node_id", BIGINT, "the node"),
     ("join_point", BIGINT, "where it joins"),
     ("status", STRING, "DETACHED, ATTACHED or VALID_JOINED"),
 )
 JOIN_REQUEST = table(
-    "join_request", "a JoinRequest that waits until its join point is VALID_JOINED", "node_id,joiner",
+    "join_request",
+    "a JoinRequest that waits until its join point is VALID_JOINED",
+    "node_id,joiner",
     ("node_id", BIGINT, "the join point M"),
     ("joiner", BIGINT, "the node that asked"),
     ("source_seq", BIGINT, "number of its join call"),
 )
 CALL = table(
-    "call", "an application call that waits until its node is VALID_JOINED", "node_id,source_seq",
+    "call",
+    "an application call that waits until its node is VALID_JOINED",
+    "node_id,source_seq",
     ("node_id", BIGINT, "the node"),
     ("source_seq", BIGINT, "number of the call at its node"),
     ("kind", STRING, "subscribe, unsubscribe or publish"),
