@@ -122,11 +122,15 @@ class History:
 
     def _ledger(self, last_round: int, written: list[str], is_final: bool) -> None:
         self._versions |= {name: self._store.version(name) for name in written}
-        row = (
-            self.first_round if self.first_round is not None else last_round, last_round, is_final,
-            json.dumps(self._versions, sort_keys=True),
-        )  # fmt: skip
-        self._store.append(ROUND_COMMIT.name, self._store.session.spark.createDataFrame([row], ROUND_COMMIT.schema))
+        first_round = self.first_round if self.first_round is not None else last_round
+        row = {
+            "first_round": [first_round],
+            "last_round": [last_round],
+            "is_final": [is_final],
+            "versions": [json.dumps(self._versions, sort_keys=True)],
+        }
+        ledger = self._store.session.spark.createDataFrame(pa.table(row), ROUND_COMMIT.schema)
+        self._store.append(ROUND_COMMIT.name, ledger)
 
     def _appended(self, is_final: bool) -> dict[str, DataFrame]:
         events = {

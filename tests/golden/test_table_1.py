@@ -12,8 +12,8 @@ from pipelines.session import Session
 NODES = ("P1", "N1", "N2", "N3", "S1", "S2", "S3", "S4")
 LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]
 
-# The report prints N1 for S2 at δ = 0 and {S4, N1} for N3 at δ = 1. Both contradict Level-2 consistency (4.3), which asks
-# for the node δ+1 hops towards the subscriber: one hop from S2 that is N2, and two hops from N3 towards S1 it is N2.
+# Two cells are misprinted: N1 for S2 at δ = 0, and S4 N1 for N3 at δ = 1. Level-2 consistency (4.3) asks for the node
+# δ+1 hops towards the subscriber: one hop from S2 that is N2, and two hops from N3 towards S1 it is N2 as well.
 TABLE_1 = {
     "P1": ("N1", "N2 N3", "S1 S4", "S1 S4"),
     "N1": ("N2 N3", "S1 S4", "S1 S4", "S1 S4"),
