@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.inputs import Inputs
 from pipelines.matching import anchored_predicates, matches

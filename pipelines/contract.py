@@ -21,11 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from typing import Protocol as Structural
+from typing import Any, Protocol as Structural
 
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.audits.base import Audit
 from pipelines.tables import Table

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.materialise import Materialiser, Relation

@@ -7,8 +7,7 @@ subscription's comparisons hold for the publication's attributes as it has.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 _COMPARISONS = """case op
   when '=' then case when number is not null then number = value_number else text = value_text end

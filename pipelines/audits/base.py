@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from typing import Protocol as Structural
+from typing import Any, Protocol as Structural
 
 from pyspark.sql import DataFrame
 

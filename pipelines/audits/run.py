@@ -9,8 +9,7 @@ from functools import reduce
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.audits.base import IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.audits.general import GENERAL

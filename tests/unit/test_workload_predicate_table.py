@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipelines.workload.predicate import OPERATORS, Predicate, canonical
 from pipelines.workload.predicate_table import PREDICATE, predicate_rows

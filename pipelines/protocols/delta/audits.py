@@ -18,8 +18,7 @@ P(B, from_B)[δ] is the node δ+1 hops from N on P(N, S).
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence
 

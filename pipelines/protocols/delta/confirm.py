@@ -6,8 +6,7 @@ sender, subscription_id, origin, join_point``; ``trigger`` is the message that e
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import KEY
 

@@ -13,8 +13,7 @@ An *accepted* row is a JOIN_REQUEST that M takes: ``run_id, node_id`` (M), ``joi
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
 from pipelines.protocols.delta.forward import COPY, KEY, NODE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract import State
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract import CALL_TRIGGER, Round, RoundResult, Start, State
 from pipelines.protocols.entries import remaining_entries, visible_entries
