@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.ends import BY_VERDICT, UNKNOWN, VALID, WRONG_INPUT, Commands, complain
+from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, UNKNOWN, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.listing import GROUPS, print_groups
 from pipelines.errors import ScenarioError, nearest
 from pipelines.progress import Form, reporter
@@ -131,9 +131,14 @@ def run(
     from pipelines.api import run_prepared  # PySpark takes a second: errors of the file come before
 
     chosen: Any = engine
+
+    def say(text: str) -> None:
+        INTERRUPTION.listen()
+        progress.note(text)
+
     with reporter(_form(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
         result = run_prepared(
-            prepared, store=store, engine=chosen, commit_every=commit_every, observe=progress, say=progress.note
+            prepared, store=store, engine=chosen, commit_every=commit_every, observe=progress, say=say
         )
     with result:
         report = result.audit()
@@ -196,7 +201,9 @@ def sql(
 def _opened(folder: Path, engine: Any) -> Result:  # noqa: ANN401 - one of ENGINES
     from pipelines.api import open_store
 
-    return open_store(folder, engine=engine)
+    result = open_store(folder, engine=engine)
+    INTERRUPTION.listen()
+    return result
 
 
 def _form(*, quiet: bool, as_json: bool) -> Form:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import typer
 from typer.core import TyperGroup
@@ -44,15 +47,57 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base
         """Runs a command; Typer itself takes an interruption for an error of its own."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            complain("; ".join(("interrupted", *_notes(error))))
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # Whoever read the output has enough; Python would complain again when it flushes at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(CLOSED_PIPE) from None
+        with INTERRUPTION:
+            try:
+                return super().invoke(ctx)
+            except BrokenPipeError:
+                # Whoever read the output has enough; Python would complain again when it flushes at the end.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(CLOSED_PIPE) from None
+            except BaseException as error:
+                # An engine that is cut off in the middle of an answer fails in ways of its own.
+                if not INTERRUPTION.came and not isinstance(error, KeyboardInterrupt):
+                    raise
+                complain("; ".join(("interrupted", *_notes(error))))
+                raise typer.Exit(INTERRUPTED) from None
+
+
+class Interruption:
+    """Whether the user interrupted a command (Ctrl-C); a context manager around the command.
+
+    Attributes:
+        came: Whether it came.
+    """
+
+    def __init__(self) -> None:
+        """Starts without one."""
+        self.came = False
+        self._before: Any = None
+
+    def listen(self) -> None:
+        """Takes interruptions; to be called again after an engine has started, which sets a handler of its own."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._take)
+
+    def _take(self, number: int, frame: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+    def __enter__(self) -> Self:
+        """Starts to listen."""
+        self.came, self._before = False, signal.getsignal(signal.SIGINT)
+        self.listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives the signal back."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
+
+
+INTERRUPTION = Interruption()
 
 
 def complain(*lines: str) -> None:
