@@ -255,7 +255,7 @@ def nothing_pending(evidence: Evidence) -> DataFrame:
     return pending.agg(F.expr("count(1) as n_recipients")).selectExpr(*message, detail).select(*FOUND)
 
 
-AUDITS = (
+AUDITS: tuple[Audit, ...] = (
     Audit("join_consistency", "every node's view holds exactly the links within δ+1 hops (Eq. 1)", join_consistency),
     Audit("level_1", "within δ+1 hops of a subscriber, entries name the subscriber itself", level_1),
     Audit("level_2", "farther away, entries name the node δ+1 hops towards the subscriber", level_2),
