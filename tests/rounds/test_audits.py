@@ -1,0 +1,290 @@
+"""The general audits: clean runs break nothing, planted violations are found and named, verdicts follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audit_support import Change, copied, found, planted, removed, replaced
+from pyspark.sql import DataFrame
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.audits.base import Audit, Evidence
+from pipelines.audits.run import AuditReport, audit_store, describe, record
+from pipelines.execute import protocol_module
+from pipelines.protocols.delta.protocol import DeltaProtocol
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+
+# P - B1 - B2 - S, and Q at B2: P's publications reach B1 after 1 round and S after 3.
+WORKLOAD = {
+    "subscriptions": [
+        {"at": "S", "round": 0, "topic": "a"},
+        {"at": "B1", "round": 0, "topic": "a", "until": 60},
+        {"at": "S", "round": 0, "topic": "a", "where": "n > 5", "until": 40},
+    ],
+    "publications": [
+        {"at": "P", "round": 20, "topic": "a"},
+        {"at": "P", "round": 24, "topic": "a", "content": {"n": 9}},
+        {"at": "P", "round": 80, "topic": "a"},
+        {"at": "Q", "round": 20, "topic": "b"},
+    ],
+}
+
+
+def chain(protocol: str = "delta", rounds: int = 200, **settings: Any) -> dict[str, Any]:
+    links = [["P", "B1"], ["B1", "B2"], ["B2", "S"], ["B2", "Q"]]
+    given = {"name": protocol, **settings}
+    return scenario(protocol=given, overlay={"links": links}, workload=WORKLOAD, time={"rounds": rounds})
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits")
+
+
+@pytest.fixture(scope="module")
+def clean(sail: Session, root: Path) -> Store:
+    """Run 0 with δ = 0, run 1 with δ = 1."""
+    return run_all(run_configs([chain(delta=0), chain(delta=1)]), sail, root)
+
+
+def audited(store: Store, protocol: Any = None) -> AuditReport:
+    reader = StoreReader(store.session, store.root)
+    return audit_store(reader, store.session, protocol or protocol_module("delta"))
+
+
+def node(store: Store, name: str) -> int:
+    return int(store.read("node").where(f"run_id = 1 and name = '{name}'").collect()[0].node_id)
+
+
+def delivery(store: Store, subscriber: str, source: str, seq: int) -> str:
+    ids = f"subscriber = {node(store, subscriber)} and source = {node(store, source)}"
+    return f"run_id = 1 and {ids} and source_seq = {seq}"
+
+
+def publication(store: Store, source: str, seq: int) -> str:
+    return f"run_id = 1 and source = {node(store, source)} and source_seq = {seq}"
+
+
+def one_in_flight(frame: DataFrame) -> DataFrame:
+    """Lets one message of run 1 be still on its way."""
+    first = frame.where("run_id = 1").orderBy("message_id").limit(1).collect()[0].message_id
+    return replaced(f"run_id = 1 and message_id = {first}", fate="'in_flight'")(frame)
+
+
+def test_clean_runs_break_nothing(clean: Store) -> None:
+    report = audited(clean)
+    assert [(finding.name, finding.n_violations, finding.error) for finding in report.findings] == [
+        (name, 0, None)
+        for name in (
+            "exactly_once", "source_order", "conf_implies_delivered",
+            "join_consistency", "level_1", "level_2", "nothing_pending",
+        )
+    ]  # fmt: skip
+    # The last publication is issued in round 80; its Conf is back 2 * 3 rounds later.
+    assert report.runs == ((0, "valid", True, 86), (1, "valid", True, 86))
+    assert report.verdict == "valid"
+    assert rows(clean, "delivery"), "the guarantees were put to the test"
+
+
+def test_a_lost_delivery_is_found(clean: Store, root: Path) -> None:
+    lost = planted(clean, root, delivery=removed(delivery(clean, "S", "P", 1)))
+    assert found(lost, "exactly_once") == [(1, "S", "P", 1, "published in round 20, never delivered")]
+    assert found(lost, "conf_implies_delivered") == [(1, "S", "P", 1, "confirmed in round 26, never delivered")]
+    assert found(lost, "source_order") == []
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_what_may_still_come_is_not_lost(clean: Store, root: Path, is_confirmed: bool, is_quiet: bool) -> None:
+    changes: dict[str, Change] = {"delivery": removed(delivery(clean, "S", "P", 1))}
+    if not is_confirmed:
+        changes["publication"] = replaced(publication(clean, "P", 1), confirmed_round="null")
+    if not is_quiet:
+        changes["message"] = one_in_flight
+    is_lost = is_confirmed or is_quiet
+    assert [row[:4] for row in found(planted(clean, root, **changes), "exactly_once")] == [(1, "S", "P", 1)] * is_lost
+
+
+def test_a_repeated_delivery_is_found(clean: Store, root: Path) -> None:
+    twice = planted(clean, root, delivery=copied(delivery(clean, "S", "P", 1), round="round + 40"))
+    detail = "delivered 2 times, first in round 23, last in round 63"
+    assert found(twice, "exactly_once") == [(1, "S", "P", 1, detail)]
+    assert found(twice, "source_order") == []
+    assert found(twice, "conf_implies_delivered") == []
+
+
+def test_a_delivery_that_nobody_asked_for_is_found(clean: Store, root: Path) -> None:
+    stray = planted(clean, root, delivery=copied(delivery(clean, "S", "P", 1), subscriber=str(node(clean, "Q"))))
+    detail = "delivered in round 23 to a node without a matching subscription in that round"
+    assert found(stray, "exactly_once") == [(1, "Q", "P", 1, detail)]
+    other = planted(clean, root, delivery=copied(delivery(clean, "S", "P", 1), source=str(node(clean, "Q"))))
+    assert found(other, "exactly_once") == [(1, "S", "Q", 1, detail)]
+
+
+@pytest.mark.parametrize(
+    ("column", "round_", "is_broken"),
+    [("issued_round", 23, False), ("issued_round", 24, True), ("ended_round", 23, False), ("ended_round", 22, True)],
+)
+def test_a_subscription_lasts_from_issue_to_end(
+    clean: Store, root: Path, column: str, round_: int, is_broken: bool
+) -> None:
+    only = {"confirmed_round": "null", "ended_round": "1000", column: str(round_)}
+    where = f"run_id = 1 and subscriber = {node(clean, 'S')}"
+    moved = planted(
+        clean, root,
+        subscription=replaced(where, **only),
+        delivery=removed(f"run_id = 1 and not ({delivery(clean, 'S', 'P', 1)})"),
+        publication=removed(f"run_id = 1 and not ({publication(clean, 'P', 1)})"),
+    )  # fmt: skip
+    stray = [row[:4] for row in found(moved, "exactly_once") if "without a matching" in row[4]]
+    assert stray == [(1, "S", "P", 1)] * is_broken
+
+
+def test_a_wrong_order_is_found(clean: Store, root: Path) -> None:
+    late = planted(clean, root, delivery=replaced(delivery(clean, "S", "P", 1), round="28"))
+    detail = "delivered in round 28, after publication 2 of the same source"
+    assert found(late, "source_order") == [(1, "S", "P", 1, detail)]
+    same = planted(clean, root, delivery=replaced(delivery(clean, "S", "P", 1), round="27"))
+    assert found(same, "source_order") == []
+
+
+def test_a_confirmation_before_the_delivery_is_found(clean: Store, root: Path) -> None:
+    early = planted(clean, root, publication=replaced(publication(clean, "P", 1), confirmed_round="22"))
+    assert found(early, "conf_implies_delivered") == [(1, "S", "P", 1, "confirmed in round 22, delivered in round 23")]
+    same = planted(clean, root, publication=replaced(publication(clean, "P", 1), confirmed_round="23"))
+    assert found(same, "conf_implies_delivered") == []
+
+
+# Figure 1: the chain P - B2 - B1 with S1 and S2 at B1; s2 is settled long before, s1 comes while P publishes.
+FIGURE_1_LINKS = [["P", "B2"], ["B2", "B1"], ["B1", "S1"], ["B1", "S2"]]
+CONTENT_BASED = {  # 1(b): s2 matches p1 only. p1 takes its way and meets s1 at B1; p2 is issued before s1 is at P.
+    "subscriptions": [{"at": "S2", "round": 0, "where": "n = 1"}, {"at": "S1", "round": 10, "where": "n >= 1"}],
+    "publications": [{"at": "P", "round": round_, "content": {"n": n}} for n, round_ in ((1, 11), (2, 12), (3, 20))],
+}
+TOPIC_BASED = {  # 1(c): s2 ends. p1 is just ahead of its end at B2 and meets s1 at B1; p2 is just behind it.
+    "subscriptions": [{"at": "S2", "round": 0, "topic": "t", "until": 9}, {"at": "S1", "round": 10, "topic": "t"}],
+    "publications": [{"at": "P", "round": round_, "topic": "t"} for round_ in (10, 11, 20)],
+}
+
+
+def figure_1(protocol: str) -> list[dict[str, Any]]:
+    parts = {"protocol": {"name": protocol}, "overlay": {"links": FIGURE_1_LINKS}}
+    return [scenario(**parts, workload=workload) for workload in (CONTENT_BASED, TOPIC_BASED)]
+
+
+def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, root: Path) -> None:
+    store = run_all(run_configs(figure_1("forwarding")), sail, root)
+    report = audited(store, protocol_module("forwarding"))
+    assert found(store, "exactly_once", "forwarding") == [
+        (0, "S1", "P", 2, "published in round 12, never delivered"),
+        (1, "S1", "P", 2, "published in round 11, never delivered"),
+    ]
+    assert {finding.name: finding.n_violations for finding in report.findings} == {
+        "exactly_once": 2, "source_order": 0, "conf_implies_delivered": 0,
+    }  # fmt: skip
+    assert report.verdict == "invalid"
+
+
+def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> None:
+    report = audited(run_all(run_configs(figure_1("delta")), sail, root))
+    assert [finding.n_violations for finding in report.findings] == [0] * 7
+    assert report.verdict == "valid"
+
+
+def test_verdicts_are_recorded_in_place_of_earlier_ones(clean: Store, root: Path) -> None:
+    lost = planted(clean, root, delivery=removed(delivery(clean, "S", "P", 1)))
+    report = audited(lost)
+    assert report.verdict == "invalid"
+    assert [(run.run_id, run.verdict) for run in report.runs] == [(0, "valid"), (1, "invalid")]
+    shown = next(finding for finding in report.findings if finding.name == "exactly_once").shown
+    assert [(row.run_id, row.node, row.source, row.source_seq) for row in shown] == [(1, "S", "P", 1)]
+    before = lost.read("run").drop("verdict", "within_bound", "rounds").collect()
+    record(report, lost)
+    report.release()
+    assert rows(lost, "violation", "run_id", "guarantee", "round", "source_seq", "excused") == [
+        (1, "conf_implies_delivered", 26, 1, False), (1, "exactly_once", 20, 1, False),
+    ]  # fmt: skip
+    assert rows(lost, "run", "run_id", "verdict", "within_bound", "rounds") == [
+        (0, "valid", True, 86), (1, "invalid", True, 86),
+    ]  # fmt: skip
+    assert sorted(lost.read("run").drop("verdict", "within_bound", "rounds").collect()) == sorted(before)
+    lost.overwrite("delivery", clean.read("delivery"))
+    again = audited(lost)
+    record(again, lost)
+    assert rows(lost, "violation") == []
+    assert rows(lost, "run", "verdict") == [("valid",), ("valid",)]
+
+
+def test_at_most_five_violations_are_shown(clean: Store, root: Path) -> None:
+    emptied = planted(clean, root, delivery=removed("true"))
+    finding = next(finding for finding in audited(emptied).findings if finding.name == "exactly_once")
+    # In each run S has to get all three of P's topic, B1 the first two.
+    assert (finding.n_violations, len(finding.shown)) == (10, 5)
+
+
+def test_a_run_cut_short_is_not_decided(sail: Session, root: Path) -> None:
+    workload = {"subscriptions": [{"at": "S", "topic": "a"}], "publications": [{"at": "P", "round": 20, "topic": "a"}]}
+    cut = {**chain(rounds=22), "workload": workload}
+    store = run_all(run_configs([cut, cut]), sail, root)
+    report = audited(store)
+    assert report.runs == ((0, "unknown", True, 22), (1, "unknown", True, 22))
+    assert report.verdict == "unknown"
+    lost = planted(store, root, publication=replaced("run_id = 1", confirmed_round="22"))
+    assert [run.verdict for run in audited(lost).runs] == ["unknown", "invalid"]
+
+
+def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> None:
+    for protocol in ("delta", "forwarding"):
+        idle = {**chain(protocol), "workload": {}}
+        assert audited(run_all(run_configs([idle]), sail, root), protocol_module(protocol)).runs == (
+            (0, "valid", True, 0),
+        )
+
+
+class WithBrokenAudit(DeltaProtocol):
+    """The protocol with an audit that cannot run."""
+
+    def __init__(self, audits: Sequence[Audit]) -> None:
+        super().__init__()
+        self.audits = tuple(audits)
+
+
+def no_such_table(evidence: Evidence) -> DataFrame:
+    return evidence.table("no_such_table")
+
+
+def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, root: Path) -> None:
+    broken = Audit("broken", "cannot run", no_such_table)
+    report = audited(clean, WithBrokenAudit([broken, *protocol_module("delta").audits]))
+    finding = next(finding for finding in report.findings if finding.name == "broken")
+    assert finding.n_violations is None
+    assert finding.error is not None
+    assert "no_such_table" in finding.error
+    assert {f.n_violations for f in report.findings if f is not finding} == {0}
+    assert report.verdict == "unknown"
+    lost = planted(clean, root, delivery=removed(delivery(clean, "S", "P", 1)))
+    assert [run.verdict for run in audited(lost, WithBrokenAudit([broken])).runs] == ["unknown", "invalid"]
+
+
+def test_a_store_whose_runs_are_not_over_is_not_decided(clean: Store) -> None:
+    reader = StoreReader(clean.session, clean.root)
+
+    class Unfinished(StoreReader):
+        def is_finished(self) -> bool:
+            return False
+
+    unfinished = Unfinished(clean.session, clean.root)
+    module = protocol_module("delta")
+    assert audit_store(reader, clean.session, module).verdict == "valid"
+    assert audit_store(unfinished, clean.session, module).verdict == "unknown"
+
+
+def test_audits_describe_themselves() -> None:
+    described = dict(describe())
+    assert list(described)[:3] == ["exactly_once", "source_order", "conf_implies_delivered"]
+    assert described["level_2"].endswith("(delta only)")

@@ -1,0 +1,328 @@
+"""The audits of protocol delta: clean runs, planted violations, and the local rule of Level 2 against its definition.
+
+The fixed tree, with the subscriptions at their subscribers (the last one ends in round 90):
+
+    P1 - N1 - N3 - S4[2] - X1 - X2[1]      X1 and X2 join while the run goes on
+         |    |
+         N2   S3 - Y1
+         | |
+    S1[0]  S2
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from audit_support import Change, added, copied, found, planted, removed, replaced
+from pyspark.sql import DataFrame
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.audits.run import audit_store
+from pipelines.execute import protocol_module
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+
+LINKS = ["P1 N1", "N1 N2", "N1 N3", "N2 S1", "N2 S2", "N3 S3", "S3 Y1", "N3 S4", "S4 X1", "X1 X2"]
+NAMES = ["P1", "N1", "N2", "N3", "S1", "S2", "S3", "Y1", "S4", "X1", "X2"]
+WORKLOAD = {
+    "joins": [{"node": "X1", "to": "S4", "round": 3}, {"node": "X2", "to": "X1", "round": 9}],
+    "subscriptions": [
+        {"at": "S1", "round": 40, "topic": "a"},
+        {"at": "X2", "round": 40, "topic": "a"},
+        {"at": "S4", "round": 40, "topic": "a", "until": 90},
+    ],
+    "publications": [{"at": "P1", "round": round_, "topic": "a"} for round_ in (60, 140)],
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits_delta")
+
+
+@pytest.fixture(scope="module")
+def clean(sail: Session, root: Path) -> Store:
+    """Run d has δ = d."""
+    parts = {"overlay": {"links": [link.split() for link in LINKS]}, "workload": WORKLOAD}
+    scenarios = [scenario(protocol={"name": "delta", "delta": delta}, **parts) for delta in range(4)]
+    return run_all(run_configs(scenarios), sail, root)
+
+
+@pytest.fixture(scope="module")
+def ids(clean: Store) -> dict[str, int]:
+    return {row.name: row.node_id for row in clean.read("node").where("run_id = 0").collect()}
+
+
+def no_violations(store: Store) -> None:
+    report = audit_store(StoreReader(store.session, store.root), store.session, protocol_module("delta"))
+    assert {f.name: f.error or f.n_violations for f in report.findings if f.error or f.n_violations} == {}
+    assert report.verdict == "valid"
+
+
+def test_clean_runs_break_nothing(clean: Store) -> None:
+    no_violations(clean)
+
+
+def random_scenario(seed: int) -> dict[str, Any]:
+    """A random tree that stands or joins node by node, subscriptions of which some end, publications."""
+    draw = random.Random(seed)
+    n = draw.randrange(2, 13)
+    names = [f"N{i}" for i in range(1, n + 1)]
+    subscriptions: list[dict[str, Any]] = [
+        {"at": name, "round": draw.randrange(10), "topic": draw.choice("ab")} for name in draw.sample(names, 1 + n // 2)
+    ]
+    for subscription in subscriptions[::3]:
+        subscription["until"] = subscription["round"] + draw.choice([1, 5, 40])
+    publications = [
+        {"at": draw.choice(names), "round": draw.randrange(0, 80, 8), "topic": draw.choice("ab")} for _ in range(9)
+    ]
+    return scenario(
+        protocol={"name": "delta", "delta": seed % 4},
+        overlay={"generate": {"kind": "random_tree", "nodes": n}, "start": draw.choice(["joined", "joining"])},
+        workload={"subscriptions": subscriptions, "publications": publications},
+    )
+
+
+@pytest.fixture(scope="module")
+def random_runs(sail: Session, root: Path) -> Store:
+    return run_all(run_configs([random_scenario(seed) for seed in range(40)]), sail, root)
+
+
+def test_random_runs_break_nothing(random_runs: Store) -> None:
+    no_violations(random_runs)
+    assert {row[0] for row in rows(random_runs, "delivery", "run_id")}, "something was delivered"
+    ended = {row[0] is not None for row in rows(random_runs, "subscription", "ended_round")}
+    assert ended == {True, False}, "some subscriptions ended, some stayed"
+
+
+def at(ids: dict[str, int], run_id: int, node: str, subscription: int | None = None) -> str:
+    row = f"run_id = {run_id} and node_id = {ids[node]}"
+    return row if subscription is None else f"{row} and subscription_id = {subscription}"
+
+
+def link(ids: dict[str, int], a: str, b: str) -> dict[str, int]:
+    low, high = sorted((ids[a], ids[b]))
+    return {"a": low, "b": high}
+
+
+def is_link(ids: dict[str, int], a: str, b: str) -> str:
+    ends = link(ids, a, b)
+    return f"a = {ends['a']} and b = {ends['b']}"
+
+
+def entry(ids: dict[str, int], origin: str, via: str) -> dict[str, str]:
+    return {"origin": str(ids[origin]), "via": str(ids[via])}
+
+
+def check(store: Store, root: Path, table: str, change: Change, audit: str, *expected: tuple[int, str, str]) -> None:
+    """Plants one violation, and holds what one audit finds against (run, node, detail)."""
+    wanted = sorted((run, node, None, None, detail) for run, node, detail in expected)
+    assert found(planted(store, root, **{table: change}), audit) == wanted
+
+
+def test_join_consistency_finds_links(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    def check_topology(change: Change, *expected: tuple[int, str, str]) -> None:
+        check(clean, root, "state_topology", change, "join_consistency", *expected)
+
+    near = f"{at(ids, 1, 'N3')} and {is_link(ids, 'P1', 'N1')}"
+    name = "-".join(sorted(("P1", "N1"), key=ids.__getitem__))
+    check_topology(removed(near), (1, "N3", f"TOP lacks the link {name}"))
+    check_topology(replaced(near, is_marked="true"), (1, "N3", f"TOP still marks the link {name}"))
+    check_topology(copied(near), (1, "N3", f"TOP holds more than once the link {name}"))
+    far = added(run_id=1, node_id=ids["X2"], is_marked=False, **link(ids, "P1", "N1"))
+    check_topology(far, (1, "X2", f"TOP holds, beyond its reach, the link {name}"))
+    own = removed(f"{at(ids, 0, 'X2')} and {is_link(ids, 'X1', 'X2')}")
+    name = "-".join(sorted(("X1", "X2"), key=ids.__getitem__))
+    check_topology(own, (0, "X2", f"TOP lacks the link {name}"))
+
+
+def test_links_of_a_node_that_has_not_joined_are_not_valid(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    detached = removed(f"{at(ids, 1, 'X2')} and status = 'VALID_JOINED'")
+    broken = found(planted(clean, root, node_status=detached), "join_consistency")
+    assert [row[:2] for row in broken] == [(1, "S4"), (1, "X1")]
+    assert all(row[4].startswith("TOP holds, beyond its reach,") for row in broken)
+
+
+def test_level_1_finds_entries(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    def check_entry(change: Change, *expected: tuple[int, str, str]) -> None:
+        check(clean, root, "state_subscription", change, "level_1", *expected)
+
+    own, near = at(ids, 1, "S1", 0), at(ids, 1, "N1", 0)
+    of = "subscription 0 of S1 has"
+    check_entry(removed(near), (1, "N1", f"{of} no entry"))
+    check_entry(removed(own), (1, "S1", f"{of} no entry"))
+    check_entry(copied(near), (1, "N1", f"{of} 2 entries"))
+    check_entry(copied(near, origin=str(ids["N2"])), (1, "N1", f"{of} 2 entries"))
+    check_entry(replaced(near, origin=str(ids["N2"])), (1, "N1", f"{of} an entry from N2"))
+    check_entry(replaced(near, origin="null"), (1, "N1", f"{of} an entry from nowhere"))
+    check_entry(replaced(near, via=str(ids["P1"])), (1, "N1", f"{of} an entry via P1, the way is via N2"))
+    check_entry(replaced(own, via=str(ids["N2"])), (1, "S1", f"{of} an entry via N2, the way is via S1"))
+    stale = added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], via=ids["S4"])
+    check_entry(stale, (1, "N3", "subscription 2 of S4 has ended and still has an entry"))
+
+
+def test_what_level_1_finds_is_not_held_against_far_nodes(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """N1 is the next hop of P1 and N3, which are far from S1 and right."""
+    for change in (
+        removed(at(ids, 1, "N1", 0)),
+        copied(at(ids, 1, "N1", 0)),
+        replaced(at(ids, 1, "N1", 0), **entry(ids, "S2", "N2")),
+        replaced(at(ids, 1, "N1", 0), **entry(ids, "S3", "N3")),
+        added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], via=ids["S4"]),
+    ):
+        check(clean, root, "state_subscription", change, "level_2")
+
+
+def test_level_2_finds_missing_and_superfluous_entries(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    def check_entry(change: Change, *expected: tuple[int, str, str]) -> None:
+        check(clean, root, "state_subscription", change, "level_2", *expected)
+        check(clean, root, "state_subscription", change, "level_1")
+
+    far = at(ids, 1, "S4", 0)
+    check_entry(removed(far), (1, "S4", "subscription 0 of S1 has no entry"))
+    check_entry(copied(far), (1, "S4", "subscription 0 of S1 has 2 entries"))
+    stale = added(run_id=1, node_id=ids["P1"], subscription_id=2, origin=ids["N3"], via=ids["N1"])
+    check_entry(stale, (1, "P1", "subscription 2 of S4 has ended and still has an entry"))
+    unknown = added(run_id=1, node_id=ids["P1"], subscription_id=9, origin=ids["N3"], via=ids["N1"])
+    check_entry(unknown, (1, "P1", "subscription 9 was never issued and has an entry"))
+
+
+def test_level_2_finds_wrong_entries(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """With δ = 1, S4's entry of S1's subscription is from N1 via N3, X1's from N3 via S4."""
+
+    def check_entry(change: Change, *expected: tuple[int, str, str]) -> None:
+        check(clean, root, "state_subscription", change, "level_2", *expected)
+        check(clean, root, "state_subscription", change, "level_1")
+
+    far, of = at(ids, 1, "S4", 0), "subscription 0 of S1 has an entry"
+    check_entry(replaced(far, origin=str(ids["N3"])), (1, "S4", f"{of} from N3, not 2 hops away"))
+    check_entry(replaced(far, origin=str(ids["P1"])), (1, "S4", f"{of} from P1, not 2 hops away"))
+    check_entry(replaced(far, origin="null"), (1, "S4", f"{of} from nowhere, not 2 hops away"))
+    check_entry(replaced(far, via=str(ids["X1"])), (1, "S4", f"{of} via X1, the way is via N3"))
+    check_entry(replaced(far, origin=str(ids["S3"])), (1, "S4", f"{of} from S3, that of N3 asks for N1"))
+    back = replaced(far, **entry(ids, "X2", "X1"))
+    turns = (1, "S4", f"{of} via X1, whose own turns back"), (1, "X1", f"{of} via S4, whose own turns back")
+    check_entry(back, *turns)
+
+
+def test_level_2_names_the_first_of_a_chain_of_wrong_entries(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """With δ = 2, an entry from Y1 at S4 asks for S3 at X1, which has N1 and is right."""
+    astray = replaced(at(ids, 2, "S4", 0), origin=str(ids["Y1"]))
+    detail = "subscription 0 of S1 has an entry from Y1, that of N3 asks for N2"
+    check(clean, root, "state_subscription", astray, "level_2", (2, "S4", detail))
+
+
+def test_subscriptions_under_way_are_not_judged(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """As long as a subscription is not confirmed, nodes may have an entry or not."""
+    store = planted(
+        clean, root,
+        subscription=replaced("run_id = 1 and subscription_id = 0", confirmed_round="null"),
+        state_subscription=removed(f"{at(ids, 1, 'N1', 0)} or {at(ids, 1, 'S4', 0)}"),
+    )  # fmt: skip
+    assert found(store, "level_1") == []
+    assert found(store, "level_2") == []
+
+
+def pending(ids: dict[str, int]) -> Change:
+    """Two recipients of P1's second call, at N1."""
+    row = {"run_id": 1, "node_id": ids["N1"], "source": ids["P1"], "source_seq": 2, "kind": "PUB", "round": 141}
+
+    def change(frame: DataFrame) -> DataFrame:
+        both = added(**row, trigger=7, recipient=ids["S1"], via=ids["N2"])(frame)
+        return added(**row, trigger=7, recipient=ids["X2"], via=ids["N3"])(both)
+
+    return change
+
+
+def test_nothing_pending_finds_unconfirmed_messages(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    store = planted(clean, root, state_processing=pending(ids))
+    detail = "PUB of round 141 still waits for 2 recipients"
+    assert found(store, "nothing_pending") == [(1, "N1", "P1", 2, detail)]
+
+
+def test_runs_that_are_not_quiet_are_not_judged(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    def one_in_flight(frame: DataFrame) -> DataFrame:
+        last = frame.where("run_id = 1").agg({"message_id": "max"}).collect()[0][0]
+        return replaced(f"run_id = 1 and message_id = {last}", fate="'in_flight'")(frame)
+
+    store = planted(
+        clean, root,
+        message=one_in_flight,
+        state_topology=removed(at(ids, 1, "N3")),
+        state_subscription=removed(f"{at(ids, 1, 'N1', 0)} or {at(ids, 1, 'S4', 0)}"),
+        state_processing=pending(ids),
+    )  # fmt: skip
+    for audit in ("join_consistency", "level_1", "level_2", "nothing_pending"):
+        assert found(store, audit) == []
+
+
+Entry = tuple[int, int, int, int]
+"""An entry of a run: node, subscription, origin, via."""
+
+
+def consistent(tree: nx.Graph[int], delta: int, live: dict[int, int], entries: list[Entry]) -> bool:
+    """Level 1 and Level 2 as they are defined: P(N, S) for all nodes N and subscribers S."""
+    wanted = []
+    for subscription, subscriber in live.items():
+        for n, path in nx.single_target_shortest_path(tree, subscriber).items():
+            wanted.append((n, subscription, path[min(delta + 1, len(path) - 1)], path[min(1, len(path) - 1)]))
+    return sorted(wanted) == sorted(entries)
+
+
+def disturbed(draw: random.Random, nodes: list[int], tree: nx.Graph[int], entries: list[Entry]) -> list[Entry]:
+    """Changes up to three entries, mostly into some that look right from their own node."""
+    entries = list(entries)
+    for _ in range(draw.randrange(4)):
+        if not entries:
+            break
+        place = draw.randrange(len(entries))
+        n, subscription, origin, _ = entries[place]
+        kind = draw.choice(["remove", "copy", "any", "near", "near", "near", "near"])
+        if kind == "remove":
+            entries.pop(place)
+        elif kind == "copy":
+            entries.append(entries[place])
+        elif kind == "any":
+            entries[place] = (n, subscription, draw.choice(nodes), draw.choice(nodes))
+        else:
+            distance = nx.shortest_path_length(tree, n, origin)
+            other = draw.choice([x for x, d in nx.single_source_shortest_path_length(tree, n).items() if d == distance])
+            entries[place] = (n, subscription, other, nx.shortest_path(tree, n, other)[min(1, distance)])
+    return entries
+
+
+def instead(new: list[tuple[int, ...]]) -> Change:
+    """Puts other rows in the place of all."""
+    return lambda frame: frame.sparkSession.createDataFrame(new, frame.schema)
+
+
+def test_the_local_rule_finds_exactly_what_the_definition_forbids(random_runs: Store, root: Path) -> None:
+    runs = range(40)
+    trees: dict[int, nx.Graph[int]] = {run: nx.Graph() for run in runs}
+    for run, node in rows(random_runs, "node", "run_id", "node_id"):
+        trees[run].add_node(node)
+    for run, src, dst in rows(random_runs, "link", "run_id", "src", "dst"):
+        trees[run].add_edge(src, dst)
+    live: dict[int, dict[int, int]] = {run: {} for run in runs}
+    for run, subscription, subscriber, ended in rows(
+        random_runs, "subscription", "run_id", "subscription_id", "subscriber", "ended_round"
+    ):
+        if ended is None:
+            live[run][subscription] = subscriber
+    entries: dict[int, list[Entry]] = {run: [] for run in runs}
+    for run, *row in rows(random_runs, "state_subscription", "run_id", "node_id", "subscription_id", "origin", "via"):
+        entries[run].append((row[0], row[1], row[2], row[3]))
+    assert all(consistent(trees[run], run % 4, live[run], entries[run]) for run in runs)
+    for attempt in range(3):
+        draw = random.Random(attempt)
+        changed = {run: disturbed(draw, list(trees[run]), trees[run], entries[run]) for run in runs}
+        forbidden = {run for run in runs if not consistent(trees[run], run % 4, live[run], changed[run])}
+        new: list[tuple[int, ...]] = [(run, *row) for run in runs for row in changed[run]]
+        store = planted(random_runs, root, state_subscription=instead(new))
+        assert {row[0] for audit in ("level_1", "level_2") for row in found(store, audit)} == forbidden
+        assert 10 < len(forbidden) < 40, "both kinds were tried"
