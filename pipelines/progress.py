@@ -53,14 +53,15 @@ class Reading:
         in_flight: Messages in flight.
         messages: Messages handled so far.
         messages_per_s: Messages handled a second since the last reading.
-        seconds_left: Seconds until the horizon at the pace so far; the runs may end earlier.
+        seconds_left: Seconds until the horizon at the pace so far; the runs may end earlier. None after the first round,
+            which comes with what an engine does once.
     """
 
     round: int
     in_flight: int
     messages: int
     messages_per_s: int
-    seconds_left: float
+    seconds_left: float | None
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Meter:
     horizon: int
     every: float
     clock: Callable[[], float] = time.monotonic
-    _started: float = 0.0
+    _first: tuple[float, int] | None = None
     _read_at: float = 0.0
     _messages: int = 0
     _messages_read: int = 0
@@ -88,12 +89,13 @@ class Meter:
 
     def start(self) -> None:
         """Starts the time again: what came before is no part of the rounds."""
-        self._started = self._read_at = self.clock()
+        self._read_at = self.clock()
 
     def add(self, progress: RoundProgress) -> Reading | None:
         """Counts a round; returns a reading when one is due."""
         self._messages += progress.n_handled
         self._last = progress
+        self._first = self._first or (self.clock(), progress.round)
         return self._reading() if self.clock() - self._read_at >= self.every else None
 
     def rest(self) -> Reading | None:
@@ -106,9 +108,12 @@ class Meter:
             return None
         seconds = max(now - self._read_at, 1e-9)
         pace = round((self._messages - self._messages_read) / seconds)
-        left = (now - self._started) / (last.round + 1) * max(self.horizon - last.round, 0)
         self._read_at, self._messages_read, self._last = now, self._messages, None
-        return Reading(last.round, last.n_in_flight, self._messages, pace, left)
+        return Reading(last.round, last.n_in_flight, self._messages, pace, self._seconds_left(now, last.round))
+
+    def _seconds_left(self, now: float, round_: int) -> float | None:
+        started, first = self._first or (now, round_)
+        return None if round_ == first else (now - started) / (round_ - first) * (self.horizon - round_)
 
 
 class Reporter:
@@ -157,10 +162,10 @@ class LineReporter(Reporter):
 
     def _show(self, reading: Reading | None) -> None:
         if reading is not None:
+            left = "" if reading.seconds_left is None else f", at most {clock_time(reading.seconds_left)} left"
             self._write(
                 f"round {reading.round} of at most {self._meter.horizon}, {reading.in_flight:,} in flight, "
-                f"{reading.messages:,} messages, {reading.messages_per_s:,} a second, "
-                f"at most {clock_time(reading.seconds_left)} left"
+                f"{reading.messages:,} messages, {reading.messages_per_s:,} a second{left}"
             )
 
     def _write(self, line: str) -> None:
@@ -172,8 +177,9 @@ class JsonReporter(LineReporter):
 
     def _show(self, reading: Reading | None) -> None:
         if reading is not None:
-            event = {"event": "round", "horizon": self._meter.horizon, **asdict(reading)}
-            self._write(json.dumps(event | {"seconds_left": round(reading.seconds_left, 1)}))
+            left = None if reading.seconds_left is None else round(reading.seconds_left, 1)
+            event = {"event": "round", "horizon": self._meter.horizon, **asdict(reading), "seconds_left": left}
+            self._write(json.dumps(event))
 
     def note(self, text: str) -> None:
         """Writes the text as an event."""

@@ -54,7 +54,7 @@ def test_quickstart_over_padres_quotes(sail: Session, tmp_path: Path) -> None:
     parts["workload"] = {
         "subscriptions": [{"at": brokers[place % 6], "where": text} for place, text in enumerate(where)],
         "publications": {"file": {
-            "path": str(QUOTES), "format": "padres", "topic": "symbol", "nodes": 3, "reverse": True,
+            "path": str(QUOTES), "format": "padres", "nodes": 3, "reverse": True,
             "round": 60, "per_round": 100, "limit": 2000,
         }},
     }  # fmt: skip
