@@ -119,9 +119,14 @@ def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
     """
     loaded = load_scenario(path, overrides)
     problems = list(_split_problems(loaded))
+    runs: Sequence[RunConfig] = ()
+    try:
+        runs = expand(loaded)
+    except ScenarioError as error:
+        problems += error.problems
     if problems:
         raise ScenarioError(problems)
-    return Prepared(loaded, expand(loaded))
+    return Prepared(loaded, runs)
 
 
 def _split_problems(loaded: LoadedScenario) -> Iterator[str]:

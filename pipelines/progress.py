@@ -53,8 +53,8 @@ class Reading:
         in_flight: Messages in flight.
         messages: Messages handled so far.
         messages_per_s: Messages handled a second since the last reading.
-        seconds_left: Seconds until the horizon at the pace so far; the runs may end earlier. None after the first round,
-            which comes with what an engine does once.
+        seconds_left: Seconds until the horizon at the pace so far; the runs may end earlier. None after the first
+            round, which comes with what an engine does once.
     """
 
     round: int

@@ -1,0 +1,121 @@
+"""Roundtable from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import pipelines as rt
+from pipelines.cli.app import app
+from pipelines.errors import EngineError, QueryError, ScenarioError, StoreError
+from pipelines.rounds import Progress
+from pipelines.session import Session
+
+SCENARIO = """name: small
+protocol: {name: delta}
+overlay: {links: [[A, B], [B, C]]}
+workload:
+  subscriptions: [{at: C, round: 0, topic: a}]
+  publications: [{at: A, round: 20, topic: a}]
+time: {rounds: 100}
+engine: sail
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scenario in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    return tmp_path / "s.yaml"
+
+
+def test_a_run_gives_its_verdict_tables_and_answers(scenario: Path, sail: Session) -> None:
+    seen: list[Progress] = []
+    overrides = ["runs.seeds=[3, 4]", "runs.grid={protocol.delta: [0, 2]}"]
+    with rt.run(scenario, spark=sail.spark, store="out", overrides=overrides, observe=seen.append) as result:
+        assert result.verdict == "valid"
+        assert result.store == Path("out")
+        assert [(run.run_id, run.seed, run.parameters["protocol.delta"]) for run in result.runs] == [
+            (0, 3, 0), (1, 4, 0), (2, 3, 2), (3, 4, 2),
+        ]  # fmt: skip
+        # A to C takes two rounds, the confirmation two more.
+        assert {(run.verdict, run.within_bound, run.rounds) for run in result.runs} == {("valid", True, 24)}
+        assert result.violations.count() == 0
+        assert result.table("delivery").count() == 4
+        assert result.table("delivery", as_of_round=21).count() == 0
+        assert result.sql("select max(hops) as hops from delivery").collect()[0].hops == 2
+        with pytest.raises(QueryError, match="did you mean 'delivery'"):
+            result.table("delivry")
+    assert seen[-1].n_in_flight == 0
+    assert [progress.round for progress in seen] == sorted({progress.round for progress in seen})
+
+
+def test_the_callers_session_goes_on(scenario: Path, sail: Session) -> None:
+    sail.spark.range(3).createOrReplaceTempView("mine")
+    with rt.run(str(scenario), sail.spark, "out"):
+        pass
+    with rt.open_store("out", sail.spark) as result:
+        assert result.session.spark is sail.spark
+        assert result.verdict == "valid"
+    assert sail.spark.sql("select count(1) as n from mine").collect()[0].n == 3
+
+
+@pytest.mark.slow
+def test_a_classic_session_of_the_caller_is_used_as_it_is(scenario: Path, spark: Session) -> None:
+    with rt.run(scenario, spark.spark, "out", engine="sail") as result:
+        assert result.verdict == "valid"
+        assert [row.engine for row in result.table("run").collect()] == ["spark"]
+    assert spark.spark.range(3).count() == 3
+
+
+def test_without_a_store_there_is_a_folder_for_each_run_and_a_link_to_the_newest(scenario: Path, sail: Session) -> None:
+    stores = []
+    for _ in range(2):
+        with rt.run(scenario, sail.spark) as result:
+            stores.append(result.store)
+    assert len(set(stores)) == 2
+    assert {store.parent for store in stores} == {Path("runs/small")}
+    assert Path("runs/small/latest").resolve() == stores[1].resolve()
+    assert sorted(path.name for path in Path("runs/small").iterdir()) == sorted(
+        [*(store.name for store in stores), "latest"]
+    )
+    with rt.open_store("runs/small/latest", sail.spark) as result:
+        assert result.verdict == "valid"
+
+
+def test_errors_of_the_input_write_nothing(scenario: Path, sail: Session) -> None:
+    for overrides, words in (
+        (["protocol.dleta=1"], "did you mean 'delta'"),
+        (["overlay={file: {path: none.csv}}", "workload={}"], "none.csv"),
+        (["runs.grid={time.rounds: [50, 60]}"], "the same horizon"),
+    ):
+        with pytest.raises(ScenarioError, match=words):
+            rt.run(scenario, sail.spark, "out", overrides=overrides)
+    with pytest.raises(EngineError, match="did you mean 'sail'"):
+        rt.run(scenario, engine="sial", store="out")  # type: ignore[arg-type]  # what is tested
+    assert [path.name for path in scenario.parent.iterdir()] == ["s.yaml"]
+
+
+def test_a_folder_that_is_no_store_is_refused(scenario: Path, sail: Session) -> None:
+    with pytest.raises(StoreError, match="there is no store"):
+        rt.open_store("out", sail.spark)
+    with pytest.raises(StoreError, match="is not empty"):
+        rt.run(scenario, sail.spark, scenario.parent)
+
+
+def test_a_store_of_unfinished_runs_is_open_to_questions_but_not_decided(scenario: Path, sail: Session) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.round > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rt.run(scenario, sail.spark, "out", commit_every=1, observe=stop)
+    with rt.open_store("out", sail.spark) as result:
+        assert result.verdict == "unknown"
+        assert result.sql("select count(1) as n from run").collect()[0].n == 1
+        with pytest.raises(StoreError, match="not finished: the last round is 20"):
+            result.audit()
+    assert CliRunner().invoke(app, ["audit", "out"]).exit_code == 2

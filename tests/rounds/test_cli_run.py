@@ -1,0 +1,244 @@
+"""The command line with an engine: runs, audits and queries of whole stores."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipelines.cli import app as commands
+from pipelines.cli.app import app
+
+LINKS = "overlay: {links: [[P, B2, 1], [B2, B1, 6], [B1, S1, 1], [B1, S2, 1]]}\n"
+SCENARIO = (
+    "name: small\nprotocol: {name: delta}\n" + LINKS + "workload:\n"
+    "  subscriptions: [{at: S2, round: 0, topic: a}]\n"
+    "  publications: [{at: P, round: 30, topic: a, content: {x: 1}}, {at: B1, round: 31, topic: b}]\n"
+    "time: {rounds: 200}\nengine: sail\nruns: {grid: {protocol.delta: [0, 1]}}\n"
+)
+# Figure 1 of the report: S1's subscription is at B1 but not yet at B2 when p2 is published.
+LOSSY = (
+    "name: lossy\nprotocol: {name: forwarding}\n" + LINKS + "workload:\n"
+    '  subscriptions: [{at: S2, round: 0, where: "item = 1"}, {at: S1, round: 20, topic: news}]\n'
+    "  publications:\n"
+    "    - {at: P, round: 19, topic: news, content: {item: 1}}\n"
+    "    - {at: P, round: 21, topic: news, content: {item: 2}}\n"
+    "    - {at: P, round: 40, topic: news, content: {item: 3}}\n"
+    "time: {rounds: 200}\nengine: sail\n"
+)
+
+
+def cli(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def scenario_file(folder: Path, text: str) -> Path:
+    path = folder / "s.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """A folder with a finished default store, and what its run printed."""
+    folder = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return folder, cli("run", scenario_file(folder, SCENARIO))
+
+
+def query(small: tuple[Path, Result], statement: str, *options: str) -> Result:
+    return cli("sql", small[0] / "runs/small/latest", statement, *options)
+
+
+def test_a_run_ends_with_its_table_and_the_verdict(small: tuple[Path, Result]) -> None:
+    folder, result = small
+    assert result.exit_code == 0
+    store = next(path for path in (folder / "runs/small").iterdir() if not path.is_symlink())
+    head, _, *rows, _, last = result.stdout.splitlines()
+    assert head.split()[:3] == ["run", "seed", "protocol.delta"]
+    # P to S2 takes 1 + 6 + 1 rounds; nobody wants topic b.
+    assert [row.split()[:5] for row in rows] == [["0", "0", "0", "2", "1"], ["1", "0", "1", "2", "1"]]
+    assert [(row.split()[6:8], row.split()[-1]) for row in rows] == [(["8", "8"], "valid")] * 2
+    assert last == f"valid: 2 runs, all guarantees hold; history in runs/small/{store.name}"
+    assert result.stderr.splitlines()[0] == "building 2 runs"
+    assert (folder / "runs/small/latest").readlink() == Path(store.name)
+
+
+def test_an_audit_finds_again_what_the_run_found(small: tuple[Path, Result]) -> None:
+    result = cli("audit", small[0] / "runs/small/latest")
+    assert result.exit_code == 0
+    assert "exactly_once" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("valid: 2 runs, all guarantees hold; history in ")
+
+
+def test_a_query_answers_in_each_format(small: tuple[Path, Result]) -> None:
+    statement = "select name, cast(null as bigint) as nothing, 'a, \"b\"' as text from node where run_id = 0 order by 1"
+    rows = json.loads(query(small, statement, "--format", "json").stdout)
+    assert rows[0] == {"name": "B1", "nothing": None, "text": 'a, "b"'}
+    assert [row["name"] for row in rows] == ["B1", "B2", "P", "S1", "S2"]
+    text = query(small, statement, "--format", "csv").stdout
+    assert text.splitlines()[:2] == ["name,nothing,text", 'B1,,"a, ""b"""']
+    assert len(list(csv.DictReader(io.StringIO(text)))) == 5
+    table = query(small, statement).stdout.splitlines()
+    assert [line.split()[:2] for line in table[2:]] == [[row["name"], "null"] for row in rows]
+
+
+def test_a_long_table_is_cut_and_says_so(small: tuple[Path, Result]) -> None:
+    result = query(small, "select explode(sequence(1, 1500)) as n")
+    assert len(result.stdout.splitlines()) == 1002
+    assert "--format csv" in result.stderr
+    assert len(query(small, "select explode(sequence(1, 1500)) as n", "--format", "csv").stdout.splitlines()) == 1501
+
+
+def test_a_query_as_of_a_round_sees_what_had_happened(small: tuple[Path, Result]) -> None:
+    counts = [
+        json.loads(query(small, "select count(1) as n from delivery", "--format", "json", *options).stdout)[0]["n"]
+        for options in (("--as-of-round", "37"), ("--as-of-round", "38"), ())
+    ]
+    assert counts == [0, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("statement", "options", "words"),
+    [
+        ("select * from delivry", (), "did you mean 'delivery'?"),
+        ("select nam from node", (), "did you mean 'name'?"),
+        ("drop table node", (), "a store is only read"),
+        ("select * from node where", (), "the statement cannot be answered"),
+        ("select assert_true(run_id < 0) from run", (), "the statement cannot be answered"),
+        ("select 1 as a, 2 as a", ("--format", "json"), "a names several columns"),
+        ("select * from node", ("--as-of-round", "-1"), "before the first round"),
+    ],
+)
+def test_a_wrong_query_is_one_line(
+    small: tuple[Path, Result], statement: str, options: tuple[str, ...], words: str
+) -> None:
+    result = query(small, statement, *options)
+    assert result.exit_code == 64
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_store_is_not_written_twice(small: tuple[Path, Result]) -> None:
+    folder, _ = small
+    result = cli("run", folder / "s.yaml", "--store", folder / "runs/small/latest")
+    assert result.exit_code == 64
+    assert "a store is there already" in result.stderr
+    result = cli("sql", folder / "runs/small", "select 1")
+    assert "its stores are " in result.stderr
+
+
+def test_a_broken_guarantee_is_1_and_told_by_name(tmp_path: Path) -> None:
+    result = cli("run", scenario_file(tmp_path, LOSSY), "--store", tmp_path / "store")
+    assert result.exit_code == 1
+    assert "exactly_once is broken once: " in result.stdout
+    assert "  run 0, round 21, node S1, source P, seq 2: " in result.stdout
+    last = f"invalid: 1 of 1 run broke a guarantee (exactly_once once); history in {tmp_path / 'store'}"
+    assert result.stdout.splitlines()[-1] == last
+    audited = cli("audit", tmp_path / "store")
+    assert audited.exit_code == 1
+    assert audited.stdout.splitlines()[-1] == last
+
+
+def test_a_horizon_that_comes_early_is_2(tmp_path: Path) -> None:
+    path = scenario_file(tmp_path, SCENARIO)
+    result = cli("run", path, "--quiet", "--store", tmp_path / "new/store", "--set", "time.rounds=31")
+    assert result.exit_code == 2
+    assert result.stderr == ""
+    [line] = result.stdout.splitlines()
+    assert line.startswith("unknown: 2 of 2 runs not decided: messages were in flight at the horizon; history in ")
+
+
+def test_json_is_one_object_a_line_and_the_last_is_the_verdict(tmp_path: Path) -> None:
+    path = scenario_file(tmp_path, SCENARIO)
+    result = cli("run", path, "--json", "--store", tmp_path / "store", "--set", "runs={}", "--commit-every", "5")
+    assert (result.exit_code, result.stderr) == (0, "")
+    *events, last = map(json.loads, result.stdout.splitlines())
+    rounds = [event for event in events if event["event"] == "round"]
+    assert rounds[-1]["in_flight"] == 0
+    assert rounds[-1]["messages"] > 0
+    assert last["event"] == "verdict"
+    assert last["verdict"] == "valid"
+    assert last["runs"] == {"valid": 1, "invalid": 0, "unknown": 0}
+    assert last["store"] == str(tmp_path / "store")
+    assert set(last["violations"].values()) == {0}
+
+
+def test_an_audit_that_cannot_run_decides_nothing(small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.audits.general.REPEATED", "select no_such_column from delivery")
+    result = cli("audit", small[0] / "runs/small/latest")
+    monkeypatch.undo()
+    assert result.exit_code == 2
+    assert "exactly_once could not be checked: " in result.stdout
+    assert "not decided: no audit of exactly_once; history" in result.stdout.splitlines()[-1]
+    assert cli("audit", small[0] / "runs/small/latest").exit_code == 0
+
+
+def test_an_error_on_the_way_leaves_nothing_that_looks_like_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("in a round")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipelines.rounds.RoundEngine.run", fail)
+    result = cli("run", scenario_file(tmp_path, SCENARIO))
+    assert result.exit_code == 70
+    assert "internal error: ZeroDivisionError: in a round" in result.stderr
+    assert "Traceback" not in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
+
+
+def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path) -> None:
+    path = scenario_file(tmp_path, SCENARIO)
+    command = [sys.executable, "-m", "pipelines", "run", str(path), "--json", "--store", "store", "--commit-every", "1"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        for line in running.stdout:
+            event = json.loads(line)
+            if event["event"] == "round" and event["round"] >= 2:
+                break
+        running.send_signal(signal.SIGINT)
+        stderr = running.stderr.read()
+        running.stdout.read()
+        assert running.wait(60) == 130
+    assert stderr == "interrupted; the rounds that were committed stay in store\n"
+    asked = cli("sql", tmp_path / "store", "select verdict from run", "--format", "json")
+    assert json.loads(asked.stdout) == [{"verdict": None}] * 2
+    audited = cli("audit", tmp_path / "store")
+    assert audited.exit_code == 2
+    assert audited.stdout.startswith("unknown: the runs are not finished, round ")
+
+
+def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) -> None:
+    store = small[0] / "runs/small/latest"
+    command = [sys.executable, "-m", "pipelines", "sql", str(store), "select explode(sequence(1, 200000))"]
+    with subprocess.Popen(
+        [*command, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == "col\n"
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(60) == 141
+
+
+def test_queries_take_the_fastest_engine_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines import api
+
+    assert api.fastest_engine() == "sail"
+    monkeypatch.setattr(api, "find_spec", lambda _: None)
+    assert api.fastest_engine() == "spark"
+    assert commands.ENGINES == ("spark", "sail")

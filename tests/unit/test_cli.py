@@ -1,0 +1,263 @@
+"""The command line as far as no engine runs: help, lists, exit codes, plans, wrong commands and wrong stores."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipelines.cli import app as commands
+from pipelines.cli.app import app
+from pipelines.errors import InternalError, RoundtableError
+from pipelines.scenario.model import EngineName
+
+EXAMPLE = """name: example
+protocol: {name: delta}
+overlay: {links: [[A, B], [B, C], [C, D], [C, E]]}
+workload:
+  subscriptions: [{at: A, round: 1, topic: a, until: 9}, {at: E, topic: a}]
+  publications: [{at: D, round: 5, topic: a}]
+time: {rounds: 20}
+runs: {seeds: [0, 1, 2], grid: {protocol.delta: [0, 2]}}
+engine: sail
+"""
+
+
+def cli(*arguments: str | Path, **options: Any) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A right scenario; the working directory is an empty one."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "s.yaml").write_text(EXAMPLE)
+    return tmp_path / "s.yaml"
+
+
+def test_the_engines_are_those_of_scenarios() -> None:
+    assert get_args(EngineName) == commands.ENGINES
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_fits_a_screen_and_names_the_commands_that_exist(arguments: tuple[str, ...]) -> None:
+    result = cli(*arguments)
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) <= 40
+    assert all(name in result.stdout for name in ("list", "validate", "plan", "run", "audit", "sql", "70"))
+    assert not any(name in result.stdout for name in ("resume", "why", "report"))
+
+
+@pytest.mark.parametrize("command", ["list", "validate", "plan", "run", "audit", "sql"])
+def test_every_command_has_an_example(command: str) -> None:
+    result = cli(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: roundtable {command} " in result.stdout
+
+
+def test_version() -> None:
+    assert cli("--version").stdout == "roundtable 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [("protocols", "delta"), ("overlays", "topohub"), ("workloads", "generate quotes"), ("audits", "exactly_once")],
+)
+def test_list_says_what_there_is_a_line_each(group: str, name: str) -> None:
+    result = cli("list", group)
+    assert result.exit_code == 0
+    assert len([line for line in result.stdout.splitlines() if line.startswith(f"{name} ")]) == 1
+    everything = cli("list").stdout
+    assert f"{group}:\n" in everything
+    assert f"  {name} " in everything
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rnu",), "did you mean 'run'?"),
+        (("run",), "missing argument 'file'"),
+        (("run", "s.yaml", "--stroe", "x"), "--store"),
+        (("run", "s.yaml", "--engine", "sprak"), "did you mean 'spark'?"),
+        (("run", "s.yaml", "--commit-every", "0"), "commit-every"),
+        (("list", "protocls"), "did you mean 'protocols'?"),
+        (("sql", "d"), "missing argument"),
+        (("sql", "d", "select 1", "--format", "tabel"), "did you mean 'table'?"),
+        (("sql", "d", "select 1", "--as-of-round", "x"), "as-of-round"),
+        (("validate",), "missing argument 'file..."),
+        (("--verison",), "--version"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_wrong_command_is_64_with_the_nearest_name(arguments: tuple[str, ...], words: str) -> None:
+    result = cli(*arguments)
+    assert result.exit_code == 64
+    assert result.stdout == ""
+    assert words in result.stderr.lower()
+    assert "Traceback" not in result.stderr
+
+
+def test_validate_counts_runs_and_writes_nothing(example: Path) -> None:
+    result = cli("validate", example)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{example}: ok (6 runs)\n", "")
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_validate_shows_the_errors_of_all_files(example: Path) -> None:
+    wrong = example.with_name("wrong.yaml")
+    wrong.write_text(EXAMPLE.replace("topic: a, until", "tpoic: a, until").replace("rounds: 20", "rounds: 0"))
+    result = cli("validate", wrong, example.with_name("none.yaml"), example)
+    assert result.exit_code == 64
+    assert result.stdout == f"{example}: ok (6 runs)\n"
+    places = [line.split(": ")[0] for line in result.stderr.splitlines()]
+    assert places == [f"{wrong}:5:37", f"{wrong}:7:16", str(example.with_name("none.yaml"))]
+
+
+def test_a_missing_file_is_told_with_the_values_that_ask_for_it(example: Path) -> None:
+    (example.parent / "a.csv").write_text("src,dst\nA,B\nB,C\nC,D\nC,E\n")
+    text = EXAMPLE.replace("links: [[A, B], [B, C], [C, D], [C, E]]", "file: {path: a.csv}")
+    example.write_text(text.replace("grid: {protocol.delta: [0, 2]}", "grid: {overlay.file.path: [a.csv, b.csv]}"))
+    result = cli("validate", example)
+    assert result.exit_code == 64
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f"{example}:3:")
+    assert "with overlay.file.path = b.csv" in line
+
+
+@pytest.mark.parametrize(
+    ("grid", "path", "reason"),
+    [
+        ("protocol.name: [delta, forwarding]", "protocol.name", "one protocol"),
+        ("time.rounds: [20, 30]", "time.rounds", "the same horizon"),
+    ],
+)
+def test_runs_of_one_job_share_protocol_and_horizon(example: Path, grid: str, path: str, reason: str) -> None:
+    example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", grid))
+    for command in ("validate", "plan", "run"):
+        result = cli(command, example)
+        assert result.exit_code == 64
+        assert result.stderr.startswith(f"{example}:8:33: {path} takes 2 values")
+        assert reason in result.stderr
+        assert f"--set {path}=" in result.stderr
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_grid_of_one_value_is_no_variation(example: Path) -> None:
+    example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", "time.rounds: [30]"))
+    assert cli("validate", example).stdout == f"{example}: ok (3 runs)\n"
+
+
+def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
+    result = cli("plan", example)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "scenario  example: 6 runs = 2 of the grid x 3 seeds"
+    assert "engine    sail" in result.stdout
+    rows = [line.split() for line in lines]
+    # nodes, links, diameter, subscribe, unsubscribe, publish, join; four calls over four links
+    assert ["0", "5", "4", "3", "2", "1", "1", "0", "16"] in rows
+    assert ["2", "5", "4", "3", "2", "1", "1", "0", "16"] in rows
+    assert "at most 96 of each kind in all runs" in result.stdout
+    assert "PUB" in result.stdout
+    assert {row[0] for row in rows if row} >= {"delivery", "round_commit", "state_subscription"}
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_plan_shows_the_settings_of_the_engine_asked_for(example: Path) -> None:
+    result = cli("plan", example, "--engine", "spark", "--set", "protocol.name=forwarding", "--set", "runs.grid={}")
+    assert "engine    spark: pyspark 4.1.1, spark.app.name=roundtable" in result.stdout
+    assert "protocol  forwarding" in result.stdout
+
+
+def test_a_store_that_is_none_is_told_without_an_engine(example: Path) -> None:
+    empty = example.parent / "empty"
+    empty.mkdir()
+    for folder, words in (
+        (example.parent / "emtpy", "did you mean 'empty'?"),
+        (empty, "no table round_commit"),
+        (example, "is a file"),
+    ):
+        for arguments in (("audit", folder), ("sql", folder, "select 1")):
+            result = cli(*arguments)
+            assert result.exit_code == 64
+            assert result.stdout == ""
+            assert result.stderr.startswith("error: ")
+            assert words in result.stderr
+
+
+def test_a_new_store_has_to_be_new(example: Path) -> None:
+    full = example.parent / "full"
+    full.mkdir()
+    (full / "thesis.txt").write_text("mine")
+    link = example.parent / "dangling"
+    link.symlink_to("nowhere")
+    for folder, words in ((full, "holds thesis.txt; name a new folder"), (example, "is a file"), (link, "dangling")):
+        result = cli("run", example, "--store", folder)
+        assert result.exit_code == 64
+        assert words in result.stderr
+    assert (full / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (RoundtableError("it is wrong; mend it"), 64, "error: it is wrong; mend it\n"),
+        (InternalError("a rule was broken"), 70, "internal error: InternalError: a rule was broken (set ROUND"),
+        (ZeroDivisionError("first\nsecond"), 70, "internal error: ZeroDivisionError: first (set ROUNDTABLE_DEBUG=1"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_every_end_has_its_code_and_one_line(
+    error: BaseException, code: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(commands, "print_groups", fail)
+    monkeypatch.delenv("ROUNDTABLE_DEBUG", raising=False)
+    result = cli("list")
+    assert result.exit_code == code
+    assert result.stderr.startswith(words)
+    assert result.stderr.count("\n") == 1
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("why")
+
+    monkeypatch.setattr(commands, "print_groups", fail)
+    result = cli("list", env={"ROUNDTABLE_DEBUG": "1"})
+    assert result.exit_code == 70
+    assert "Traceback" in result.stderr
+    assert result.stderr.endswith("internal error: ZeroDivisionError: why\n")
+
+
+def test_the_module_is_the_command_and_validates_without_pyspark(example: Path) -> None:
+    text = (
+        "import sys\nfrom pipelines.cli import main\n"
+        f"sys.argv = ['roundtable', 'validate', {str(example)!r}]\n"
+        "try:\n    main()\nfinally:\n    print('pyspark' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{example}: ok (6 runs)\nFalse\n", "")
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines", "validate", "none.yaml"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.startswith("none.yaml: there is no such file")
+
+
+def test_importing_the_package_is_cheap() -> None:
+    text = (
+        "import sys, pipelines as rt\nassert 'pyspark' not in sys.modules and 'pydantic' not in sys.modules\n"
+        "assert {'run', 'open_store'} <= set(dir(rt))\nassert callable(rt.run)\n"
+        "try:\n    rt.rnu\nexcept AttributeError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "module 'pipelines' has no attribute 'rnu'\n"), done.stderr
