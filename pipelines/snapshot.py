@@ -90,7 +90,7 @@ class Ledger:
         if round_ is not None and not last.is_final and round_ > last.last_round:
             raise QueryError(
                 f"round {round_} is not in the store yet; allowed: 0 to {last.last_round}, the last round committed;"
-                " the runs are not finished, `roundtable resume` goes on with them"
+                " the runs are not finished, so later rounds are not there"
             )
         if round_ is None or round_ >= last.last_round:
             return None if last.is_final else last.last_round
