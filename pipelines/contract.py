@@ -35,7 +35,6 @@ OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "sour
 DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
 CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
 NODE_STATUS = ("run_id", "node_id", "round", "status")
-DUPLICATE = ("run_id", "message_id")
 
 
 @dataclass(frozen=True)
