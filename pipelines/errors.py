@@ -59,6 +59,10 @@ class WorkloadError(InputError):
     """A workload names what the overlay lacks, or cannot be read."""
 
 
+class FaultError(InputError):
+    """A fault names what the overlay lacks, contradicts another one, or cannot be placed."""
+
+
 class PredicateError(RoundtableError, ValueError):
     """The text of a subscription is no conjunction of predicates.
 

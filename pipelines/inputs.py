@@ -1,4 +1,4 @@
-"""The runs of an experiment as tables: nodes, links, application calls, predicates and contents.
+"""The runs of an experiment as tables: nodes, links, application calls, predicates, contents and faults.
 
 They are made on the driver from the scenario and hashes of the seed, so they are the same on every engine.
 """
@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.faults.build import build_faults
+from pipelines.faults.tables import Faults
 from pipelines.overlay.build import build_overlay
 from pipelines.overlay.graph import Overlay
 from pipelines.protocols import PROTOCOLS
@@ -40,6 +42,8 @@ class Inputs:
         publication: ``source, source_seq, topic, content``.
         predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
         attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
+        crash: ``node_id, round, until``; one row a time for which a node is down, from round on and before until
+            (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of a node.
     """
 
     node: pa.Table
@@ -50,6 +54,7 @@ class Inputs:
     publication: pa.Table
     predicate: pa.Table
     attribute: pa.Table
+    crash: pa.Table
 
     @property
     def latency(self) -> int | None:
@@ -59,7 +64,7 @@ class Inputs:
 
 
 def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
-    """Builds overlays and workloads of all runs.
+    """Builds overlays, workloads and faults of all runs.
 
     Args:
         runs: The expanded runs of one protocol.
@@ -68,18 +73,18 @@ def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
     Raises:
         OverlayError: An overlay cannot be built.
         WorkloadError: A workload does not fit its overlay.
+        FaultError: Faults do not fit their overlay, or cannot be placed.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     for run in runs:
-        overlay, workload = build_run(run, beside)
-        for name, rows in _run_tables(run, overlay, workload).items():
+        for name, rows in _run_tables(run, build_run(run, beside)).items():
             parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
     tables = {name: pa.concat_tables(rows).combine_chunks() for name, rows in parts.items() if rows}
     return _number_calls(tables)
 
 
-def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload]:
-    """Builds the overlay and the workload of one run; errors as in `build_inputs`."""
+def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, Faults]:
+    """Builds the overlay, the workload and the faults of one run; errors as in `build_inputs`."""
     scenario = run.scenario
     overlay = build_overlay(
         scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
@@ -88,10 +93,11 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload]:
     workload = build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
     )
-    return overlay, workload
+    return overlay, workload, build_faults(scenario.faults, overlay=overlay)
 
 
-def _run_tables(run: RunConfig, overlay: Overlay, workload: Workload) -> dict[str, pa.Table]:
+def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict[str, pa.Table]:
+    overlay, workload, faults = built
     n_nodes = len(overlay.names)
     settings: dict[str, Any] = run.scenario.protocol.model_dump(exclude={"name"})
     n_subscriptions = len(workload.subscription)
@@ -112,6 +118,7 @@ def _run_tables(run: RunConfig, overlay: Overlay, workload: Workload) -> dict[st
         "publication": workload.publication.append_column("publication", _index(workload.publication)),
         "predicate": predicate_rows(workload.subscription).rename_columns({"subscription": "subscription_id"}),
         "attribute": workload.attribute,
+        "crash": faults.crash,
     }  # fmt: skip
 
 
@@ -188,6 +195,7 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
         subscription=tables["subscription"], predicate=tables["predicate"],
         publication=publication.select(["run_id", "source", "source_seq", "topic", "content"]),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
+        crash=tables["crash"],
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from pipelines.errors import InputError, Problem, ScenarioError
+from pipelines.faults.tables import Faults
 from pipelines.inputs import Inputs, build_inputs, build_run
 from pipelines.overlay.graph import Overlay
 from pipelines.protocols import PROTOCOLS
@@ -34,7 +35,7 @@ _SHARED = {
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
 
-Built = tuple[RunConfig, Overlay, Workload]
+Built = tuple[RunConfig, Overlay, Workload, Faults]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Combination:
         n_unsubscriptions: Unsubscriptions up to the horizon.
         n_publications: Publications.
         n_joins: Nodes that join while the run goes on.
+        n_crashes: Crashes of nodes up to the horizon.
     """
 
     parameters: Mapping[str, Any]
@@ -99,6 +101,7 @@ class Combination:
     n_unsubscriptions: int
     n_publications: int
     n_joins: int
+    n_crashes: int
 
     @property
     def n_crossings(self) -> int:
@@ -142,7 +145,7 @@ def _split_problems(loaded: LoadedScenario) -> Iterator[str]:
 
 
 def build(prepared: Prepared) -> Inputs:
-    """Builds the overlays and workloads of all runs.
+    """Builds the overlays, workloads and faults of all runs.
 
     Raises:
         ScenarioError: With the place of everything that is wrong.
@@ -155,7 +158,7 @@ def build(prepared: Prepared) -> Inputs:
 
 
 def check(prepared: Prepared) -> None:
-    """Builds the overlay and the workload of each combination of the grid, for the first seed.
+    """Builds overlay, workload and faults of each combination of the grid, for the first seed.
 
     Raises:
         ScenarioError: With the place of everything that is wrong.
@@ -165,13 +168,13 @@ def check(prepared: Prepared) -> None:
 
 
 def built(prepared: Prepared) -> Iterator[Built]:
-    """Yields each combination of the grid with its overlay and workload; what the grid leaves alone is built once.
+    """Yields each combination of the grid with its overlay, workload and faults; what is the same is built once.
 
     Raises:
         ScenarioError: After the last combination, with the place of everything that is wrong.
     """
     combinations = prepared.combinations()
-    made: dict[str, tuple[Overlay, Workload] | InputError] = {}
+    made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
     wrong: dict[Problem, list[RunConfig]] = {}
     for run in combinations:
         key = _inputs_key(run)
@@ -191,12 +194,12 @@ def built(prepared: Prepared) -> Iterator[Built]:
 
 
 def _inputs_key(run: RunConfig) -> str:
-    """Everything that an overlay and a workload are made from."""
+    """Everything that overlay, workload and faults are made from."""
     needs_tree = PROTOCOLS[run.scenario.protocol.name].needs_tree
-    return f"{run.seed} {needs_tree} {run.scenario.model_dump_json(include={'overlay', 'workload', 'time'})}"
+    return f"{run.seed} {needs_tree} {run.scenario.model_dump_json(include={'overlay', 'workload', 'faults', 'time'})}"
 
 
-def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload] | InputError:
+def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] | InputError:
     try:
         return build_run(run, beside)
     except InputError as error:
@@ -220,15 +223,16 @@ def combinations(prepared: Prepared) -> list[Combination]:
     diameters: dict[int, tuple[int, bool]] = {}
     rows = []
     overlays = []  # keeps them alive, so that their ids stay theirs
-    for run, overlay, workload in built(prepared):
+    for run, overlay, workload, faults in built(prepared):
         overlays.append(overlay)
         if id(overlay) not in diameters:
             diameters[id(overlay)] = diameter(overlay)
-        rows.append(_measured(run, overlay, workload, *diameters[id(overlay)]))
+        rows.append(_measured((run, overlay, workload, faults), *diameters[id(overlay)]))
     return rows
 
 
-def _measured(run: RunConfig, overlay: Overlay, workload: Workload, hops: int, is_exact: bool) -> Combination:
+def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
+    run, overlay, workload, faults = built
     ended = pc.less_equal(workload.subscription["until"], run.scenario.time.rounds)
     return Combination(
         parameters=run.parameters,
@@ -240,6 +244,7 @@ def _measured(run: RunConfig, overlay: Overlay, workload: Workload, hops: int, i
         n_unsubscriptions=pc.sum(ended).as_py() or 0,
         n_publications=len(workload.publication),
         n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
+        n_crashes=len(faults.crash),
     )
 
 

@@ -1,12 +1,14 @@
-"""What must fit between the parts of a scenario: calls come from nodes of the overlay, and before the horizon."""
+"""What must fit between the parts of a scenario: calls and faults are of nodes of the overlay, before the horizon."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from pipelines.errors import Problem, nearest
 from pipelines.scenario.base import Strict
+from pipelines.scenario.faults_spec import Crash, Fault
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import (
     Join,
@@ -37,8 +39,8 @@ def repetition_problems(path: Path, values: Sequence[object]) -> Iterator[Proble
             )
 
 
-def calls(workload: WorkloadSpec) -> Iterator[Call]:
-    """Yields the parts of a workload that name nodes or rounds, with their paths in the scenario."""
+def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
+    """Yields the parts of workload and faults that name nodes or rounds, with their paths in the scenario."""
     for name in ("subscriptions", "publications", "joins"):
         part = getattr(workload, name)
         path: Path = ("workload", name)
@@ -46,20 +48,22 @@ def calls(workload: WorkloadSpec) -> Iterator[Call]:
             yield from (((*path, index), item) for index, item in enumerate(part))
         else:
             yield path, part
+    yield from ((("faults", index), fault) for index, fault in enumerate(faults))
 
 
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
-    """Yields what does not fit between the workload's parts and the others.
+    """Yields what does not fit between the parts of workload and faults and the others.
 
     Args:
         overlay: Names are checked where it lists its links; None checks none.
-        horizon: The last round in which a call may come; None checks none.
+        horizon: The last round in which anything may happen; None checks none.
         parts: As `calls` gives them.
     """
     links = overlay.links if overlay is not None else None
     pairs = {frozenset(link[:2]) for link in links or ()}
     names = sorted({name for link in links or () for name in link[:2]})
     known, joined = set(names), dict[str, Path]()
+    crashes: dict[str, list[tuple[Path, Crash]]] = {}
     for path, part in parts:
         if horizon is not None:
             yield from _late(path, part, horizon)
@@ -70,6 +74,10 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
             )
         if isinstance(part, Join):
             yield from _join_problems(path, part, joined, pairs if links and not unknown else None)
+        elif isinstance(part, Crash):
+            crashes.setdefault(part.node, []).append((path, part))
+    for of_node in crashes.values():
+        yield from _crash_problems(of_node)
 
 
 def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
@@ -78,6 +86,8 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
     elif isinstance(part, Join):
         yield (*path, "node"), part.node
         yield (*path, "to"), part.to
+    elif isinstance(part, Crash):
+        yield (*path, "node"), part.node
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
         yield from (((*path, "file", "nodes", index), name) for index, name in enumerate(part.file.nodes))
     elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)) and isinstance(part.generate.nodes, list):
@@ -85,9 +95,9 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join)):
+    if isinstance(part, (Subscription, Publication, Join, Crash)):
         yield (*path, "round"), part.round
-        if isinstance(part, Subscription) and part.until is not None:
+        if isinstance(part, (Subscription, Crash)) and part.until is not None:
             yield (*path, "until"), part.until
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
         yield (*path, "file", "round"), part.file.round
@@ -119,6 +129,23 @@ def _join_problems(
         )
     if joined.setdefault(join.node, path) != path:
         yield Problem((*path, "node"), f"{join.node!r} joins twice; allowed: one join for each node")
+
+
+def _crash_problems(of_node: list[tuple[Path, Crash]]) -> Iterator[Problem]:
+    """Yields the crashes of one node that come while it is down, or in the round of its recovery."""
+    ordered = sorted(of_node, key=lambda entry: entry[1].round)
+    for (before, earlier), (path, crash) in pairwise(ordered):
+        if earlier.until is None:
+            cure = f"stays down; give number {int(before[-1]) + 1} of the list an until: before {crash.round}"
+        elif crash.round <= earlier.until:
+            cure = f"recovers in round {earlier.until}; allowed: {earlier.until + 1} or later"
+        else:
+            continue
+        yield Problem(
+            (*path, "round"),
+            f"{crash.node!r} cannot crash in round {crash.round}: it is down from round {earlier.round} on by number"
+            f" {int(before[-1]) + 1} of the list, and {cure}",
+        )
 
 
 def _nearest_name(name: str, names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from pipelines.errors import InputError, ScenarioError
 from pipelines.scenario import tree
 from pipelines.scenario.complaints import complaints_of, placed
 from pipelines.scenario.consistency import Call, call_problems
+from pipelines.scenario.faults_spec import Fault
 from pipelines.scenario.model import Scenario, TimeSpec
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.overrides import apply_overrides
@@ -35,10 +36,14 @@ _FIXED = {
     "engine": "all runs of an experiment go through one engine",
     "runs": "the grid cannot change itself",
 }
-_ITEMS: dict[str, tuple[Any, Any]] = {
-    "subscriptions": (TypeAdapter(Subscription), TypeAdapter(SubscriptionFileSource | SubscriptionGenerator)),
-    "publications": (TypeAdapter(Publication), TypeAdapter(PublicationFileSource | PublicationGenerator)),
-    "joins": (TypeAdapter(Join), TypeAdapter(Join)),
+_ITEMS: dict[tree.Path, tuple[Any, Any]] = {
+    ("workload", "subscriptions"): (
+        TypeAdapter(Subscription),
+        TypeAdapter(SubscriptionFileSource | SubscriptionGenerator),
+    ),
+    ("workload", "publications"): (TypeAdapter(Publication), TypeAdapter(PublicationFileSource | PublicationGenerator)),
+    ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(Join)),
+    ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
 }
 
 
@@ -116,8 +121,8 @@ def _valid(adapter: Any, root: Node, *path: str | int) -> Any:  # noqa: ANN401 -
 
 
 def _valid_calls(root: Node) -> Iterator[Call]:
-    for name, (item, source) in _ITEMS.items():
-        path: tree.Path = ("workload", name)
+    path: tree.Path
+    for path, (item, source) in _ITEMS.items():
         part = tree.nearest_node(root, path)
         places = [(*path, index) for index in range(len(part.value))] if isinstance(part.value, list) else [path]
         for place in places:

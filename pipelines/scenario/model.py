@@ -12,6 +12,7 @@ from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.base import MAX_ROUND, MAX_WHOLE, Positive, Seed, Strict, by_name
 from pipelines.scenario.consistency import call_problems, calls, repetition_problems
+from pipelines.scenario.faults_spec import Fault
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import WorkloadSpec
 
@@ -57,7 +58,7 @@ class RunsSpec(Strict):
 
 
 class Scenario(Strict):
-    """One experiment: a protocol on an overlay under a workload."""
+    """One experiment: a protocol on an overlay under a workload and faults."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)] = Field(
         description="letters, digits, _ . and -, the first a letter or a digit; names the store's folder"
@@ -65,16 +66,14 @@ class Scenario(Strict):
     protocol: ProtocolSettings = Field(description="name, and the protocol's own settings")
     overlay: OverlaySpec
     workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
-    faults: Annotated[list[Any], Field(max_length=0)] = Field(
-        default_factory=list, description="no kind of fault is available yet"
-    )
+    faults: list[Fault] = Field(default_factory=list, description="what goes wrong, and when")
     time: TimeSpec = Field(default_factory=TimeSpec)
     runs: RunsSpec = Field(default_factory=RunsSpec)
     engine: EngineName = Field("spark", description="what runs it, unless --engine says otherwise")
 
     @model_validator(mode="after")
-    def _calls_fit(self) -> Scenario:
-        problems = list(call_problems(self.overlay, self.time.rounds, calls(self.workload)))
+    def _parts_fit(self) -> Scenario:
+        problems = list(call_problems(self.overlay, self.time.rounds, calls(self.workload, self.faults)))
         if problems:
             raise InputError(*problems)
         return self

@@ -114,7 +114,6 @@ WRONG_VALUES = (
     _case("another protocol's setting", LINKS.replace("delta}", "forwarding, §delta: 1}"), "no key 'delta'", "name"),
     _case("a setting out of bounds", LINKS.replace("delta}", "delta, delta: §11}"), "is 11", "from 0 to 10"),
     _case("a setting of the wrong type", LINKS.replace("delta}", "delta, delta: §'1'}"), "'1'", "without quotes"),
-    _case("a fault of no kind", LINKS + "faults: §[{kind: crash}]\n", "a list of 1", "an empty list"),
     _case("no rounds", LINKS + "time: {rounds: §0}\n", "is 0", f"from 1 to {MOST_ROUNDS}"),
     _case("half a round", LINKS + "time: {rounds: §1.5}\n", "is 1.5", "a whole number"),
     _case("rounds in words", LINKS + "time: {rounds: §many}\n", "'many'", "a whole number"),
@@ -292,6 +291,41 @@ WRONG_WORKLOADS = (
     ),
 )
 
+
+def _faults(*items: str) -> str:
+    return LINKS + "faults:\n" + "".join(f"  - {item}\n" for item in items)
+
+
+WRONG_FAULTS = (
+    _case("a fault of no kind", _faults("§{node: A, round: 3}"), "lacks the key 'kind'", "crash"),
+    _case("an unknown fault", _faults("{kind: §crsh, node: A, round: 3}"), "'crsh'", "did you mean 'crash'?"),
+    _case("a fault as a word", _faults("§crash"), "'crash'", "a mapping with the key", "kind"),
+    _case("a crash of nobody", _faults("§{kind: crash, round: 3}"), "lacks the key 'node'", "the node that crashes"),
+    _case("a crash at no time", _faults("§{kind: crash, node: A}"), "lacks the key 'round'", "a whole number from 0"),
+    _case("a crash of a node of no link", _faults("{kind: crash, node: §D, round: 3}"), "'D'", "A, B, C"),
+    _case("a recovery at once", _faults("{kind: crash, node: A, round: 3, until: §3}"), "not after round 3", "4 or"),
+    _case("a late crash", _faults("{kind: crash, node: A, round: §1001}"), "after the horizon", "0 to 1000"),
+    _case("a late recovery", _faults("{kind: crash, node: A, round: 9, until: §1001}"), "after the horizon", "0 to"),
+    _case(
+        "a crash of a node that is down",
+        _faults("{kind: crash, node: A, round: §8, until: 20}", "{kind: crash, node: A, round: 3, until: 10}"),
+        "down from round 3 on by number 2",
+        "11 or later",
+    ),
+    _case(
+        "a crash in the round of a recovery",
+        _faults("{kind: crash, node: A, round: 3, until: 8}", "{kind: crash, node: A, round: §8}"),
+        "recovers in round 8",
+        "9 or later",
+    ),
+    _case(
+        "a crash of a node that is gone",
+        _faults("{kind: crash, node: A, round: 3}", "{kind: crash, node: A, round: §8}"),
+        "stays down",
+        "an until: before 8",
+    ),
+)
+
 WRONG_GRIDS = (
     _case("an unknown path", LINKS + "runs: {grid: {§protocol.dleta: [1]}}\n", "did you mean 'delta'?"),
     _case("the name varied", LINKS + "runs: {grid: {§name: [a, b]}}\n", "cannot be varied", "one name"),
@@ -350,5 +384,6 @@ NEEDS_BUILD = (
 )
 
 CASES = (
-    *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_GRIDS, *WRONG_OVERRIDES, *NEEDS_BUILD,
+    *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_FAULTS, *WRONG_GRIDS,
+    *WRONG_OVERRIDES, *NEEDS_BUILD,
 )  # fmt: skip
