@@ -65,6 +65,7 @@ class Round:
         facts: The counters that the states declare, as of the end of the last round.
         fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (run_id and one
             column a setting of the protocol).
+        settings: The distinct settings objects of the runs.
         may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
             Without it no duplicate exists, and no step needs to look for one.
         keep: Materialises a frame that several steps read; takes a name and the frame.
@@ -76,6 +77,7 @@ class Round:
     state: Mapping[str, DataFrame]
     facts: Mapping[str, int]
     fixed: Mapping[str, DataFrame]
+    settings: Sequence[Any]
     may_duplicate: bool
     keep: Callable[[str, DataFrame], DataFrame]
 

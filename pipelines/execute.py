@@ -104,8 +104,9 @@ def _run(
     publication = _load(materialiser, "publication", inputs.publication)
     confirms = PROTOCOLS[experiment.protocol_name].confirms
     history = History(store, materialiser, all_calls, protocol.body, subscription, publication, confirms)
-    engine = RoundEngine(protocol, materialiser, calls, history, fixed, inputs.latency)
-    engine.begin(protocol.start(_start(experiment, session, fixed, all_calls)))
+    start = _start(experiment, session, fixed, all_calls)
+    engine = RoundEngine(protocol, materialiser, calls, history, fixed, inputs.latency, start.settings)
+    engine.begin(protocol.start(start))
     engine.run(experiment.horizon, experiment.commit_every, observe)
 
 

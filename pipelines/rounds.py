@@ -15,9 +15,10 @@ left out of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -47,7 +48,7 @@ class RoundEngine:
 
     def __init__(
         self, protocol: ProtocolModule, materialiser: Materialiser, calls: Calls, history: History,
-        fixed: Mapping[str, DataFrame], latency: int | None, *, may_duplicate: bool = False,
+        fixed: Mapping[str, DataFrame], latency: int | None, settings: Sequence[Any], *, may_duplicate: bool = False,
     ) -> None:  # fmt: skip
         """Starts with nothing in flight.
 
@@ -58,6 +59,7 @@ class RoundEngine:
             history: Takes what the rounds leave behind.
             fixed: Frames ``node``, ``link``, ``setting``.
             latency: The latency of all links, where it is one.
+            settings: The distinct settings objects of the runs.
             may_duplicate: Whether a message may reach a node twice.
         """
         self._protocol = protocol
@@ -66,6 +68,7 @@ class RoundEngine:
         self._history = history
         self._fixed = fixed
         self._latency = latency
+        self._settings = settings
         self._may_duplicate = may_duplicate
         self._states = {state.table.name: state for state in protocol.states}
         self._whole: dict[str, Relation] = {}
@@ -90,6 +93,22 @@ class RoundEngine:
         self._increments = {name: [] for name, known in self._states.items() if known.compact is not None}
         self._changed |= state.keys() & given.keys()
         self._history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
+
+    def go_on(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
+        """Sets the relations as they were at the end of a round, instead of `begin`.
+
+        Args:
+            round_: The round.
+            state: Every relation of the protocol.
+            in_flight: The messages in flight.
+        """
+        frames = {**state, "in_flight": in_flight}
+        settled, facts = self._materialiser.settle(frames, self._wanted_facts(frames))
+        self._take_facts(facts)
+        self._in_flight = settled.pop("in_flight")
+        self._whole = settled
+        self._increments = {name: [] for name, known in self._states.items() if known.compact is not None}
+        self.round = round_
 
     def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
         """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
@@ -145,6 +164,7 @@ class RoundEngine:
                 state=self._state_frames(),
                 facts=self._facts,
                 fixed=self._fixed,
+                settings=self._settings,
                 may_duplicate=self._may_duplicate,
                 keep=self._keeper(kept),
             )

@@ -13,13 +13,14 @@ Steps whose kinds are absent are left out of the plan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from pipelines.contract import Round, RoundResult, Start
-from pipelines.protocols.delta import confirm, forward, join, routing
+from pipelines.protocols.delta import DeltaSettings, confirm, forward, join, routing
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
 from pipelines.protocols.entries import remaining_entries, visible_entries
@@ -73,17 +74,13 @@ class DeltaProtocol:
     states = STATES
     audits = AUDITS
 
-    def __init__(self) -> None:
-        self._radius = 1
-
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives routing information as it is when the overlay stands, and the nodes that are still to join."""
-        self._radius = 1 + max(settings.delta for settings in start.settings)
-        return starting_state(start, self._radius)
+        return starting_state(start, _radius(start.settings))
 
     def round(self, due: Round) -> RoundResult:
         """Makes one round: the phases of the module's summary."""
-        work = _Work(due, self._radius)
+        work = _Work(due, _radius(due.settings))
         if work.has("CONF"):
             _confirm(work)
         calls = due.calls
@@ -96,6 +93,11 @@ class DeltaProtocol:
         if work.copies:
             _forward(work)
         return _close(work, calls)
+
+
+def _radius(settings: Sequence[DeltaSettings]) -> int:
+    """Gives how far the views of all runs reach: δ+1 with the largest δ."""
+    return 1 + max(setting.delta for setting in settings)
 
 
 def _confirm(work: _Work) -> None:
