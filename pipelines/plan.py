@@ -120,7 +120,11 @@ def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
     Raises:
         ScenarioError: The file is wrong, or its runs cannot go through one job.
     """
-    loaded = load_scenario(path, overrides)
+    return expanded(load_scenario(path, overrides))
+
+
+def expanded(loaded: LoadedScenario) -> Prepared:
+    """Expands the runs of a scenario that was read; errors as in `prepare`."""
     problems = list(_split_problems(loaded))
     runs: Sequence[RunConfig] = ()
     try:

@@ -55,11 +55,15 @@ class LoadedScenario:
         path: The file, as it was named.
         scenario: What it says, with the values set from outside; the grid is not applied.
         root: The values with their places.
+        text: The text of the file.
+        overrides: The values set from outside, each ``path=value``.
     """
 
     path: Path
     scenario: Scenario
     root: Node
+    text: str
+    overrides: tuple[str, ...]
 
     def locate(self, path: tree.Path) -> str:
         """Returns ``file:line:column`` (or the ``--set``) of a value, or of the nearest value around it."""
@@ -76,7 +80,11 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
     Raises:
         ScenarioError: With every problem of the file and of the overrides.
     """
-    text = _text(path)
+    return read_scenario(path, scenario_text(path), overrides)
+
+
+def read_scenario(path: Path, text: str, overrides: Sequence[str] = ()) -> LoadedScenario:
+    """Reads the text of a scenario file; arguments and errors as in `load_scenario`."""
     root, complaints = read_yaml(text, lambda line, column: Place(0, line, column, str(path)))
     if root.value is None and not complaints:
         raise ScenarioError([f"{path}:1:1: the file holds no scenario; write at least name, protocol and overlay"])
@@ -89,7 +97,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
     complaints += [complaint for complaint in found if complaint.place not in refused]
     if scenario is None or complaints:
         raise scenario_error(complaints)
-    return LoadedScenario(path, scenario, root)
+    return LoadedScenario(path, scenario, root, text, tuple(overrides))
 
 
 def to_scenario_error(loaded: LoadedScenario, error: InputError) -> ScenarioError:
@@ -151,7 +159,8 @@ def _not_a_mapping(root: Node) -> str:
     return f"the file holds {tree.shown(root)}; allowed: a mapping with the keys {', '.join(Scenario.model_fields)}"
 
 
-def _text(path: Path) -> str:
+def scenario_text(path: Path) -> str:
+    """Returns the text of a scenario file; errors as in `load_scenario`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
