@@ -14,7 +14,8 @@ Columns that frames share:
   ids of the subscriptions whose predicate the publication satisfies).
 - *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq`` and
   payload columns. A node's messages of a round leave in the order (trigger, rank, dst); ``trigger`` is the id of the
-  message that caused it, or `call_trigger`.
+  message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant, the row says
+  ``latency_rounds``; a message from a node to itself is a timer.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, Protocol as Structural
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.audits.base import Audit
+from pipelines.crashes import CrashesDue
 from pipelines.tables import Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
@@ -46,11 +48,14 @@ class State:
         facts: Counters that the next rounds may ask for, name to SQL aggregate over the relation.
         compact: For a relation that grows by increments: takes the union of the increments (schema of the
             table) and gives the relation. None where every round that changes the relation gives all of it.
+        is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
+            node reads them back from there when it recovers. The rows of other relations go with their node.
     """
 
     table: Table
     facts: Mapping[str, str] = field(default_factory=dict)
     compact: Callable[[DataFrame], DataFrame] | None = None
+    is_durable: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,9 @@ class Round:
         fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (run_id and one
             column a setting of the protocol).
         settings: The distinct settings objects of the runs.
+        may_crash: Whether a node of any run ever crashes.
+        crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
+            crashed nodes have no rows in relations that are not durable.
         may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
             Without it no duplicate exists, and no step needs to look for one.
         keep: Materialises a frame that several steps read; takes a name and the frame.
@@ -78,6 +86,8 @@ class Round:
     facts: Mapping[str, int]
     fixed: Mapping[str, DataFrame]
     settings: Sequence[Any]
+    may_crash: bool
+    crashes: CrashesDue
     may_duplicate: bool
     keep: Callable[[str, DataFrame], DataFrame]
 
@@ -92,7 +102,8 @@ class RoundResult:
         delivery: Deliveries, columns of table ``delivery``.
         call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
         node_status: Changes of nodes' states, columns of table ``node_status``.
-        duplicate: Messages that were recognised as duplicates and dropped.
+        fate: Due messages that were dropped: ``run_id, message_id, fate`` (``duplicate``, or ``lost_crash`` where the
+            sender meant an earlier incarnation of the receiver); the others are delivered.
     """
 
     state: dict[str, DataFrame] = field(default_factory=dict)
@@ -100,7 +111,7 @@ class RoundResult:
     delivery: DataFrame | None = None
     call_event: DataFrame | None = None
     node_status: DataFrame | None = None
-    duplicate: DataFrame | None = None
+    fate: DataFrame | None = None
 
 
 class ProtocolModule(Structural):

@@ -39,13 +39,13 @@ class RoundRows:
 
     Attributes:
         inbox: The messages that were due.
-        duplicate: Those that were dropped as duplicates (``run_id, message_id``), if any.
+        fate: Those that the protocol dropped (``run_id, message_id, fate``), if any.
         events: Frames ``delivery``, ``call_event``, ``node_status`` as far as the round has any.
         held: The relations that these frames read; released after the commit.
     """
 
     inbox: DataFrame | None
-    duplicate: DataFrame | None
+    fate: DataFrame | None
     events: Mapping[str, DataFrame]
     held: list[Relation] = field(default_factory=list)
 
@@ -55,9 +55,9 @@ class History:
 
     def __init__(
         self, store: Store, materialiser: Materialiser, call: DataFrame, body: str,
-        subscription: DataFrame, publication: DataFrame, confirms: bool,
+        subscription: DataFrame, publication: DataFrame, confirms: bool, log: DataFrame | None = None,
     ) -> None:  # fmt: skip
-        """Starts with nothing committed.
+        """Starts with nothing buffered.
 
         Args:
             store: Where the tables are.
@@ -67,6 +67,7 @@ class History:
             subscription: ``run_id, subscription_id, subscriber, predicate``.
             publication: ``run_id, source, source_seq, topic, content``.
             confirms: Whether the protocol confirms calls; if not, a call is final when it is issued.
+            log: The call log of the rounds before; None before the first one.
         """
         self._store = store
         self._materialiser = materialiser
@@ -78,14 +79,23 @@ class History:
         self._ended = "confirmed_round" if confirms else "issued_round"
         self._rounds: list[RoundRows] = []
         self._held: list[Relation] = []
-        self._versions: dict[str, int] = {}
-        self._log = Relation(materialiser.empty(CALL_LOG.schema))
+        given = materialiser.empty(CALL_LOG.schema) if log is None else log
+        self._log = materialiser.settle({"call_log": given}, {})[0]["call_log"]
         self.first_round: int | None = None
 
     @property
     def n_rounds(self) -> int:
         """Rounds that are buffered."""
         return len(self._rounds)
+
+    def write_through(self, state: Mapping[str, DataFrame]) -> None:
+        """Writes state tables at once; the ledger names them with the next commit."""
+        for name, rows in state.items():
+            self._store.overwrite(name, rows)
+
+    def read_state(self, name: str) -> DataFrame:
+        """Gives a state table as it was written last."""
+        return self._store.read(name, self._store.version(name))
 
     def add(self, round_: int, rows: RoundRows) -> None:
         """Buffers a round."""
@@ -113,21 +123,20 @@ class History:
         with ThreadPoolExecutor(6) as pool:
             for job in [pool.submit(job) for job in jobs]:
                 job.result()
-        self._ledger(last_round, [*appended, *overwritten], rest is not None)
+        self._ledger(last_round, rest is not None)
         for relation in (*self._held, *(relation for rows in self._rounds for relation in rows.held)):
             relation.release()
         self._held.clear()
         self._rounds.clear()
         self.first_round = None
 
-    def _ledger(self, last_round: int, written: list[str], is_final: bool) -> None:
-        self._versions |= {name: self._store.version(name) for name in written}
+    def _ledger(self, last_round: int, is_final: bool) -> None:
         first_round = self.first_round if self.first_round is not None else last_round
         row = {
             "first_round": [first_round],
             "last_round": [last_round],
             "is_final": [is_final],
-            "versions": [json.dumps(self._versions, sort_keys=True)],
+            "versions": [json.dumps(self._store.versions(), sort_keys=True)],
         }
         ledger = self._store.session.spark.createDataFrame(pa.table(row), ROUND_COMMIT.schema)
         self._store.append(ROUND_COMMIT.name, ledger)
@@ -191,21 +200,22 @@ class History:
         for rows in self._rounds:
             if rows.inbox is None:
                 continue
-            if rows.duplicate is None:
-                parts.append(rows.inbox.selectExpr("*", "'delivered' as fate"))
+            if rows.fate is None:
+                parts.append(rows.inbox.selectExpr("*", "coalesce(fate, 'delivered') as end"))
             else:
-                late = rows.duplicate.selectExpr("run_id", "message_id", "'duplicate' as late")
+                dropped = rows.fate.selectExpr("run_id", "message_id", "fate as dropped")
                 parts.append(
-                    rows.inbox.join(late, ["run_id", "message_id"], "left").selectExpr(
-                        "*", "coalesce(late, 'delivered') as fate"
-                    ).drop("late")
+                    rows.inbox.join(dropped, ["run_id", "message_id"], "left").selectExpr(
+                        "*", "coalesce(fate, dropped, 'delivered') as end"
+                    ).drop("dropped")
                 )  # fmt: skip
         if rest is not None:
-            parts.append(rest.selectExpr("*", "'in_flight' as fate"))
+            parts.append(rest.selectExpr("*", "coalesce(fate, 'in_flight') as end"))
         if not parts:
             return None
         whole = reduce(DataFrame.unionByName, parts)
-        return whole.withColumn("body", F.expr(self._body)).select(MESSAGE.columns)
+        own = {"fate": "end as fate", "body": f"{self._body} as body"}
+        return whole.selectExpr(*(own.get(name, name) for name in MESSAGE.columns))
 
 
 def round_metrics(message: DataFrame) -> DataFrame:

@@ -3,6 +3,10 @@
 In flight a message has the columns of `in_flight_schema`: what table ``message`` says of it, the protocol's payload,
 and ``wait``, the rounds until it is due. Counting down, rather than comparing ``due_round`` with a literal, keeps the
 text of a round's plan the same, so that engines that compile plans do not compile each round anew.
+
+Faults are known ahead, so a message's end is known when it is sent: one that will find its receiver down has its fate
+at once, and nobody handles it when it is due. A message from a node to itself is a timer: it needs no link, and it is
+due after the rounds that the sender names.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from pipelines.tables import BIGINT, STRING
 
@@ -29,38 +33,64 @@ def in_flight_schema(payload: T.StructType) -> T.StructType:
     names = ["run_id", "message_id", "src", "dst", "sent_round", "due_round", "wait"]
     keys = [T.StructField(name, BIGINT, False) for name in names]
     keys.insert(2, T.StructField("kind", STRING, False))
-    return T.StructType([*keys, T.StructField("source", BIGINT), T.StructField("source_seq", BIGINT), *payload.fields])
+    call = [T.StructField("source", BIGINT), T.StructField("source_seq", BIGINT)]
+    return T.StructType([*keys, *call, T.StructField("fate", STRING), *payload.fields])
 
 
-def put_on_links(outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType) -> DataFrame:
+def put_on_links(
+    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
+) -> DataFrame:
     """Gives an outbox as messages in flight; links keep order because the latency of a link is always the same.
 
     Args:
-        outbox: Columns of `contract.OUTBOX` and any of the payload's.
+        outbox: Columns of `contract.OUTBOX` and any of the payload's; ``latency_rounds`` where the protocol names the
+            latency itself, null for a link's own.
         link: Table ``link``.
         latency: The latency of every link of every run, where it is one.
         payload: The protocol's payload.
+        crash: The down times of all nodes, see `crashes.CRASH`; None where no node ever crashes.
     """
     given = set(outbox.columns)
     body = [
         f"cast({field.name if field.name in given else 'null'} as {field.dataType.simpleString()}) as {field.name}"
         for field in payload
     ]
-    numbered = outbox.selectExpr("run_id", _ID, *_HEAD, "source", "source_seq", *body)
+    named = ["latency_rounds as named_rounds"] if "latency_rounds" in given else []
+    numbered = outbox.selectExpr("run_id", _ID, *_HEAD, "source", "source_seq", *named, *body)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
         wait = "latency_rounds"
     else:
         wait = f"cast({latency} as bigint)"
-    return numbered.selectExpr(
-        "run_id", "message_id", *_HEAD, f"sent_round + {wait} as due_round", f"{wait} as wait", "source", "source_seq",
-        *(field.name for field in payload),
-    )  # fmt: skip
+    if named:
+        wait = f"coalesce(named_rounds, {wait})"
+    head = ["run_id", "message_id", *_HEAD, f"sent_round + {wait} as due_round", f"{wait} as wait"]
+    fields = [field.name for field in payload]
+    if crash is None:
+        return numbered.selectExpr(*head, "source", "source_seq", "cast(null as string) as fate", *fields)
+    return _with_fates(numbered.selectExpr(*head, "source", "source_seq", *fields), crash, fields)
+
+
+def _with_fates(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:
+    """Marks the messages that find their receiver down."""
+    down = crash.selectExpr("run_id as down_run", "node_id as down_node", "round as down_round", "until as up_round")
+    meets = (
+        "run_id = down_run and dst = down_node and due_round >= down_round"
+        " and (up_round is null or due_round < up_round)"
+    )
+    fate = "case when down_node is not null then 'lost_crash' end as fate"
+    columns = [name for name in message.columns if name not in fields]
+    return message.join(down.hint("shuffle_hash"), F.expr(meets), "left").selectExpr(*columns, fate, *fields)
 
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:
-    """Gives the messages that are due ``step`` rounds after the last one."""
-    return in_flight.where(f"wait = {step}")
+    """Gives the messages that are due within ``step`` rounds; those due before that are lost ones."""
+    return in_flight.where(f"wait <= {step}")
+
+
+def handled_messages(due: DataFrame) -> DataFrame:
+    """Gives those of the due messages that somebody handles."""
+    return due.where("fate is null")
 
 
 def waiting_messages(in_flight: DataFrame, step: int) -> DataFrame:
@@ -74,15 +104,17 @@ class Traffic:
     """What is in flight, over all runs.
 
     Attributes:
-        waits: For each kind in flight the rounds until the first of them is due.
+        waits: For each kind in flight the rounds until the first that somebody will handle is due.
         last_wait: Rounds until the last message is due; 0 with nothing in flight.
         n_messages: How many there are.
+        n_doomed: How many of them nobody will handle.
         n_new: How many of them were sent in the round just made.
     """
 
     waits: dict[str, int]
     last_wait: int
     n_messages: int
+    n_doomed: int
     n_new: int
 
     @property
@@ -97,9 +129,9 @@ class Traffic:
 
 def traffic_facts(kinds: Sequence[str]) -> dict[str, str]:
     """Gives the SQL aggregates over messages in flight that `traffic` reads."""
-    waits = {f"wait_{kind}": f"min(case when kind = '{kind}' then wait end)" for kind in kinds}
+    waits = {f"wait_{kind}": f"min(case when kind = '{kind}' and fate is null then wait end)" for kind in kinds}
     return {
-        **waits, "last_wait": "max(wait)", "n_messages": "count(1)",
+        **waits, "last_wait": "max(wait)", "n_messages": "count(1)", "n_doomed": "count(fate)",
         "n_new": "count_if(wait = due_round - sent_round)", "n_lost": "count_if(wait is null)",
         "n_sent": f"max(message_id % {MAX_SENT})",
     }  # fmt: skip
@@ -112,4 +144,5 @@ def traffic(facts: dict[str, int | None]) -> Traffic:
         for name, value in facts.items()
         if name.startswith("wait_") and value is not None
     }
-    return Traffic(waits, facts.get("last_wait") or 0, facts.get("n_messages") or 0, facts.get("n_new") or 0)
+    counts = (facts.get(name) or 0 for name in ("last_wait", "n_messages", "n_doomed", "n_new"))
+    return Traffic(waits, *counts)

@@ -2,7 +2,9 @@
 
 A round:
 
-1. **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
+1. **faults**: a node that crashes loses its rows of all relations that are not durable; one that recovers reads its
+   durable rows back from the store;
+   **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
 2. **protocol steps**: the protocol's own, given in one lazy plan (`contract.Round`);
 3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
 4. **settle**: new state and messages are materialised, and a few counts of them come back to the driver;
@@ -25,12 +27,14 @@ from pyspark.sql import DataFrame
 from pipelines import network
 from pipelines.calls import Calls
 from pipelines.contract import ProtocolModule, Round, RoundResult
+from pipelines.crashes import Crashes, CrashesDue
 from pipelines.errors import InternalError
 from pipelines.history import History, RoundRows
 from pipelines.materialise import Materialiser, Relation
 
 _MAX_INCREMENTS = 16
 _MAX_BUFFERED = 2_000_000
+_NODE = ["run_id", "node_id"]
 _EVENTS = ("delivery", "call_event", "node_status")
 
 
@@ -48,7 +52,8 @@ class RoundEngine:
 
     def __init__(
         self, protocol: ProtocolModule, materialiser: Materialiser, calls: Calls, history: History,
-        fixed: Mapping[str, DataFrame], latency: int | None, settings: Sequence[Any], *, may_duplicate: bool = False,
+        crashes: Crashes, fixed: Mapping[str, DataFrame], latency: int | None, settings: Sequence[Any],
+        *, may_duplicate: bool = False,
     ) -> None:  # fmt: skip
         """Starts with nothing in flight.
 
@@ -57,19 +62,21 @@ class RoundEngine:
             materialiser: Keeps relations.
             calls: The application calls, by round.
             history: Takes what the rounds leave behind.
+            crashes: The crash schedule.
             fixed: Frames ``node``, ``link``, ``setting``.
             latency: The latency of all links, where it is one.
             settings: The distinct settings objects of the runs.
-            may_duplicate: Whether a message may reach a node twice.
+            may_duplicate: Whether links may bring a message twice; after a crash nodes may send one twice anyway.
         """
         self._protocol = protocol
         self._materialiser = materialiser
         self._calls = calls
         self._history = history
+        self._crashes = crashes
         self._fixed = fixed
         self._latency = latency
         self._settings = settings
-        self._may_duplicate = may_duplicate
+        self._may_duplicate = may_duplicate or crashes.schedule is not None
         self._states = {state.table.name: state for state in protocol.states}
         self._whole: dict[str, Relation] = {}
         self._increments: dict[str, list[DataFrame]] = {}
@@ -79,7 +86,7 @@ class RoundEngine:
         materialiser.declare({name: state.table.schema for name, state in self._states.items()})
         materialiser.declare({"in_flight": schema})
         self._in_flight = Relation(materialiser.empty(schema))
-        self._traffic = network.Traffic({}, 0, 0, 0)
+        self._traffic = network.Traffic({}, 0, 0, 0, 0)
         self.round = -1
 
     def begin(self, state: Mapping[str, DataFrame]) -> None:
@@ -122,6 +129,8 @@ class RoundEngine:
         """
         n_buffered = 0
         while (upcoming := self._next_round()) is not None and upcoming <= horizon:
+            if self._crashes.has_crash(upcoming):
+                self._write_durable()
             n_handled = self._make_round(upcoming)
             observe(Progress(self.round, self._traffic.n_messages, n_handled))
             n_buffered += n_handled
@@ -132,8 +141,8 @@ class RoundEngine:
 
     @property
     def n_in_flight(self) -> int:
-        """Messages in flight."""
-        return self._traffic.n_messages
+        """Messages in flight that somebody will handle."""
+        return self._traffic.n_messages - self._traffic.n_doomed
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""
@@ -147,36 +156,44 @@ class RoundEngine:
     def _next_round(self) -> int | None:
         wait = self._traffic.next_wait
         due = None if wait is None else self.round + wait
-        call = self._calls.next_round(self.round)
-        return min((r for r in (due, call) if r is not None), default=None)
+        call, fault = self._calls.next_round(self.round), self._crashes.next_round(self.round)
+        return min((r for r in (due, call, fault) if r is not None), default=None)
 
     def _make_round(self, upcoming: int) -> int:
         step, before, traffic = upcoming - self.round, self._in_flight, self._traffic
         kinds = {*traffic.due_kinds(step), *self._calls.kinds(upcoming)}
         all_due = traffic.last_wait <= step
-        inbox = before.frame if all_due else network.due_messages(before.frame, step)
+        due = before.frame if all_due else network.due_messages(before.frame, step)
+        crashes = self._crashes.due(upcoming)
+        calls = self._calls.due(upcoming)
+        if calls is not None and crashes.down is not None:
+            calls = calls.join(crashes.down.select("run_id", "node_id").hint("shuffle_hash"), _NODE, "left_anti")
         kept: list[Relation] = []
+        state, touched = self._after_faults(crashes)
         result = self._protocol.round(
             Round(
-                inbox=inbox,
-                calls=self._calls.due(upcoming),
+                inbox=network.handled_messages(due) if traffic.n_doomed else due,
+                calls=calls,
                 kinds=frozenset(kinds),
-                state=self._state_frames(),
+                state=state,
                 facts=self._facts,
                 fixed=self._fixed,
                 settings=self._settings,
+                may_crash=self._crashes.schedule is not None,
+                crashes=crashes,
                 may_duplicate=self._may_duplicate,
                 keep=self._keeper(kept),
             )
         )
+        result.state = {**{name: state[name] for name in touched}, **result.state}
         frames = self._outcome(result, None if all_due else network.waiting_messages(before.frame, step))
         settled, facts = self._materialiser.settle(frames, self._wanted_facts(frames))
         self._take_facts(facts)
         self._in_flight = settled.pop("in_flight")
         self._take_state(result, settled)
         events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
-        handled = inbox if traffic.n_messages else None
-        self._history.add(upcoming, RoundRows(handled, result.duplicate, events, [before, *kept]))
+        handled = due if traffic.n_messages else None
+        self._history.add(upcoming, RoundRows(handled, result.fate, events, [before, *kept]))
         self.round = upcoming
         return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
 
@@ -185,6 +202,37 @@ class RoundEngine:
             name: reduce(DataFrame.unionByName, self._increments.get(name, []), relation.frame)
             for name, relation in self._whole.items()
         }
+
+    def _after_faults(self, crashes: CrashesDue) -> tuple[dict[str, DataFrame], list[str]]:
+        """Gives the relations as faults leave them, and the names of those that are still to be settled for that."""
+        state = self._state_frames()
+        touched = []
+        for name, known in self._states.items():
+            if known.is_durable and crashes.recovered is not None:
+                state[name] = self._read_back(name, state[name], crashes.recovered)
+            elif not known.is_durable and crashes.crashed is not None:
+                state[name] = _without(state[name], crashes.crashed)
+            else:
+                continue
+            if known.compact is None:
+                touched.append(name)
+            else:
+                state[name] = self._fold(name, known.compact(state[name]))
+        return state, touched
+
+    def _read_back(self, name: str, frame: DataFrame, recovered: DataFrame) -> DataFrame:
+        """Gives a durable relation in which recovered nodes have the rows that the store has of them."""
+        stored = self._history.read_state(f"state_{name}")
+        node = recovered.select(_NODE).hint("shuffle_hash")
+        return _without(frame, recovered).unionByName(stored.join(node, _NODE, "left_semi"))
+
+    def _write_durable(self) -> None:
+        """Commits the durable relations that changed, so that nodes which crash now can read them back."""
+        durable = [name for name in sorted(self._changed) if self._states[name].is_durable]
+        for name in durable:
+            self._compact(name)
+        self._history.write_through({f"state_{name}": self._whole[name].frame for name in durable})
+        self._changed.difference_update(durable)
 
     def _keeper(self, kept: list[Relation]) -> Callable[[str, DataFrame], DataFrame]:
         def keep(name: str, frame: DataFrame) -> DataFrame:
@@ -200,7 +248,8 @@ class RoundEngine:
         messages = [waiting] if waiting is not None else []
         if result.outbox is not None:
             link = self._fixed["link"]
-            messages.append(network.put_on_links(result.outbox, link, self._latency, self._protocol.payload))
+            payload, schedule = self._protocol.payload, self._crashes.schedule
+            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, schedule))
         if not messages:
             messages.append(self._materialiser.empty(network.in_flight_schema(self._protocol.payload)))
         frames["in_flight"] = reduce(DataFrame.unionByName, messages)
@@ -239,7 +288,18 @@ class RoundEngine:
         compact = self._states[name].compact
         if compact is None or not self._increments[name]:
             return
-        folded = self._materialiser.settle({name: compact(self._state_frames()[name])}, {})[0][name]
+        self._fold(name, compact(self._state_frames()[name]))
+
+    def _fold(self, name: str, whole: DataFrame) -> DataFrame:
+        """Settles a relation that grows by increments; gives it."""
+        folded = self._materialiser.settle({name: whole}, {})[0][name]
         self._whole[name].release()
         self._whole[name] = folded
         self._increments[name].clear()
+        self._changed.add(name)
+        return folded.frame
+
+
+def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
+    """Gives the rows of a relation that belong to other nodes than the given ones."""
+    return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")

@@ -239,7 +239,7 @@ def _drop_duplicates(work: _Work, duplicate: DataFrame) -> None:
     processing = work.now("processing")
     work.outbox.append(confirm.send_confirmations(confirm.answered_at_once(late, processing)))
     work.result.state["waiting"] = work.now("waiting").unionByName(confirm.waiting_senders(late, processing)).distinct()
-    work.result.duplicate = late.selectExpr("run_id", "trigger as message_id")
+    work.result.fate = late.selectExpr("run_id", "trigger as message_id", "'duplicate' as fate")
 
 
 def _answer_senders(work: _Work, finished: DataFrame) -> None:

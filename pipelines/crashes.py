@@ -1,0 +1,102 @@
+"""The crash schedule by round: the driver knows which round has crashes and recoveries, the frames are read off one.
+
+A node's *incarnation* is how often it came back: 0 at first. It crashes in a round, handles nothing from that round on,
+and comes back with the next incarnation in round ``until``, if it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.materialise import Materialiser
+from pipelines.tables import BIGINT, FAULT_EVENT
+
+_KEY = ("run_id", "node_id", "incarnation", "round")
+CRASH = T.StructType(
+    [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("until", BIGINT, True)]
+)  # fmt: skip
+"""One row a down time: ``incarnation`` is the one that crashes in ``round``; ``until`` is null for good."""
+
+
+@dataclass(frozen=True)
+class CrashesDue:
+    """What the crash schedule says of a round; None: nobody.
+
+    Attributes:
+        crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.
+        recovered: Nodes that come back in it, with the incarnation that they have from now on.
+        down: Nodes that are down after it, with the incarnation that crashed.
+    """
+
+    crashed: DataFrame | None
+    recovered: DataFrame | None
+    down: DataFrame | None
+
+
+class Crashes:
+    """The down times of all runs."""
+
+    def __init__(self, crash: pa.Table, materialiser: Materialiser) -> None:
+        """Numbers the incarnations.
+
+        Args:
+            crash: ``run_id, node_id, round, until``; one row a down time, those of a node apart from each other.
+            materialiser: Keeps the schedule.
+        """
+        ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
+        rows = ordered.add_column(2, "incarnation", _places(ordered))
+        self._start = rows["round"].to_numpy()
+        self._end = pc.fill_null(rows["until"], np.iinfo(np.int64).max).to_numpy()
+        self._rounds = np.unique(np.concatenate([self._start, self._end[self._end < np.iinfo(np.int64).max]]))
+        self.schedule: DataFrame | None = None
+        if len(rows):
+            self.schedule = materialiser.load("crash", rows.select(CRASH.names), CRASH).frame
+
+    def next_round(self, after: int) -> int | None:
+        """Gives the first round after the given one in which a node crashes or comes back."""
+        place = int(np.searchsorted(self._rounds, after, side="right"))
+        return int(self._rounds[place]) if place < len(self._rounds) else None
+
+    def has_crash(self, round_: int) -> bool:
+        """Tells whether a node crashes in a round."""
+        return bool((self._start == round_).any())
+
+    def due(self, round_: int) -> CrashesDue:
+        """Gives what happens in a round."""
+        if self.schedule is None:
+            return CrashesDue(None, None, None)
+        crashed = recovered = down = None
+        if self.has_crash(round_):
+            crashed = self.schedule.where(f"round = {round_}").select(*_KEY)
+        if (self._end == round_).any():
+            back = self.schedule.where(f"until = {round_}")
+            recovered = back.selectExpr("run_id", "node_id", "incarnation + 1 as incarnation", "until as round")
+        if ((self._start <= round_) & (round_ < self._end)).any():
+            now = self.schedule.where(f"round <= {round_} and coalesce(until > {round_}, true)")
+            down = now.select(*_KEY)
+        return CrashesDue(crashed, recovered, down)
+
+    def events(self, horizon: int) -> DataFrame | None:
+        """Gives the crashes and recoveries up to the horizon as rows of table ``fault_event``; None: no crash."""
+        if self.schedule is None:
+            return None
+        nobody = [f"cast(null as bigint) as {end}" for end in ("src", "dst")]
+        crash = self.schedule.selectExpr("run_id", "round", "'crash' as kind", "node_id", *nobody)
+        back = self.schedule.where("until is not null").selectExpr(
+            "run_id", "until as round", "'recovery' as kind", "node_id", *nobody
+        )
+        return crash.unionByName(back).where(f"round <= {horizon}").select(FAULT_EVENT.columns)
+
+
+def _places(ordered: pa.Table) -> pa.Array:
+    """Counts the down times of each node before a row."""
+    run, node = (ordered[name].to_numpy() for name in ("run_id", "node_id"))
+    rank = np.arange(len(ordered))
+    is_first = np.ones(len(ordered), dtype=bool)
+    is_first[1:] = (run[1:] != run[:-1]) | (node[1:] != node[:-1])
+    return pa.array(rank - np.maximum.accumulate(np.where(is_first, rank, 0)), pa.int64())
