@@ -1,7 +1,7 @@
 """Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark.
 
-`run` runs a scenario file, `open_store` opens a store that exists. They are loaded when they are first asked for, so
-that ``import pipelines`` takes no time and needs no engine.
+`run` runs a scenario file, `resume` goes on with a run that was interrupted, `open_store` opens a store that exists.
+They are loaded when they are first asked for, so that ``import pipelines`` takes no time and needs no engine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.api import Result, RunRow, open_store, run
+    from pipelines.api import Result, RunRow, open_store, resume, run
 
-__all__ = ["Result", "RunRow", "open_store", "run"]
+__all__ = ["Result", "RunRow", "open_store", "resume", "run"]
 
 
 def __getattr__(name: str) -> object:

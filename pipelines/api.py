@@ -1,15 +1,12 @@
-"""Roundtable from Python: run a scenario, open a store, ask it in SQL."""
+"""Roundtable from Python: run a scenario, go on with one, open a store, ask it in SQL."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,18 +14,20 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.audits.run import AuditReport, Verdict, audit_store, record
-from pipelines.errors import StoreError, nearest
+from pipelines.data import remembered
+from pipelines.errors import StoreError
 from pipelines.execute import Experiment, execute, protocol_module
+from pipelines.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, to_go_on
+from pipelines.inputs import Inputs
+from pipelines.ledger import Ledger
 from pipelines.plan import Prepared, build, counted, prepare
 from pipelines.query import StoreReader
+from pipelines.record import Record, recorded_files, versions
 from pipelines.rounds import Progress
 from pipelines.session import Engine, Session, open_session
 from pipelines.store import Store
 
 COMMIT_EVERY = 20
-LATEST = "latest"
-_LEDGER = Path("round_commit", "_delta_log")
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,11 @@ class Result:
         return "valid" if found == {"valid"} else "unknown"
 
     @property
+    def is_audited(self) -> bool:
+        """Whether the guarantees of all runs were checked."""
+        return all(run.rounds is not None for run in self.runs)
+
+    @property
     def violations(self) -> DataFrame:
         """Table ``violation``: one row a broken guarantee."""
         return self.table("violation")
@@ -118,13 +122,17 @@ class Result:
             What each audit found; `runs` and `verdict` follow it.
 
         Raises:
-            StoreError: The runs are not finished.
+            StoreError: The runs are not finished, or another program writes the store.
         """
         if not self.reader.is_finished():
             raise StoreError(
                 f"the runs in {str(self.store)!r} are not finished: the last round is {self.reader.last_round()}, and "
-                "more were to come; run the scenario again, with a new --store"
+                f"more were to come; {to_go_on(self.store)}"
             )
+        with locked(self.store):
+            return self._audit()
+
+    def _audit(self) -> AuditReport:
         [row] = self.reader.sql("select distinct protocol from run").collect()
         report = audit_store(self.reader, self.session, protocol_module(row.protocol))
         record(report, Store(self.store.absolute(), self.session))
@@ -199,20 +207,117 @@ def run_prepared(
         say: Told, in one line each, what goes on before the rounds.
     """
     if store is not None:
-        _check_empty(store)
-    say(f"building {counted(len(prepared.runs), 'run')}")
-    experiment = Experiment(prepared.runs, build(prepared), commit_every)
+        check_empty(store)
+    files: dict[str, Path] = {}
+    inputs = _build(prepared, files, say)
     chosen: Engine = engine or prepared.scenario.engine
     with ExitStack() as closing:
         session = closing.enter_context(open_session(chosen, spark, say))
-        with _new_store(store, prepared.scenario.name) as root:
-            say(f"protocol {prepared.protocol} on {session.engine}, for at most {prepared.horizon:,} rounds")
-            execute(experiment, session, Store(root.absolute(), session), observe)
-        if store is None:
-            _link_latest(root)
-        result = Result(root, session)
+        with new_store(store, prepared.scenario.name) as root:
+            record = Record(
+                scenario=str(prepared.loaded.path.absolute()),
+                text=prepared.loaded.text,
+                overrides=prepared.loaded.overrides,
+                engine=session.engine,
+                commit_every=commit_every,
+                horizon=prepared.horizon,
+                latest=str(root.resolve().parent / LATEST) if store is None else None,
+                versions=versions(),
+                files=recorded_files(files),
+            )
+            record.write(root)
+            _execute(prepared, record, inputs, Store(root.absolute(), session), observe, say)
+        result = _closed(root, record, session)
         closing.pop_all()
     return result
+
+
+def resume(
+    path: str | Path, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None
+) -> Result:
+    """Goes on with a run that was interrupted, after its last complete round, and audits it.
+
+    It ends with the rows of a run without an interruption. A store that is finished and audited is only opened.
+
+    Args:
+        path: Folder of the store.
+        spark: A session to use as it is, of the engine that the run began with; None starts that engine.
+        observe: Is told of each round.
+
+    Returns:
+        The store, open.
+
+    Raises:
+        StoreError: There is no such store, another program writes it, or it cannot be gone on with: the program, the
+            scenario or a file that it names is another one now.
+        EngineError: The engine cannot be started.
+    """
+    with ExitStack() as closing:
+        result = closing.enter_context(resume_store(Path(path), spark=spark, observe=observe))
+        if not result.is_audited:
+            result.audit()
+        closing.pop_all()
+    return result
+
+
+def resume_store(
+    root: Path, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Result:  # fmt: skip
+    """Goes on with a run that was interrupted, without an audit; `Result.is_audited` tells whether one is due.
+
+    Args:
+        root: Folder of the store.
+        spark: As in `resume`, like the others that are not named here.
+        observe: As in `resume`.
+        say: Told, in one line each, what goes on before the rounds.
+    """
+    record = Record.read(root)
+    with ExitStack() as closing:
+        with locked(root):
+            session = closing.enter_context(open_session(record.engine, spark, say))
+            store = Store(root.absolute(), session)
+            if not (store.is_committed() and Ledger.read(store).last.is_final):
+                record.check_same(root, session.engine)
+                _go_on(root, record, store, observe, say)
+        result = _closed(root, record, session)
+        closing.pop_all()
+    return result
+
+
+def _go_on(
+    root: Path, record: Record, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
+) -> None:
+    prepared = record.prepared()
+    inputs = _build(prepared, record.found(), say)
+    done = f"after round {Ledger.read(store).last.last_round:,}" if store.is_committed() else "from the beginning"
+    say(f"going on {done}")
+    try:
+        _execute(prepared, record, inputs, store, observe, say)
+    except BaseException as error:
+        error.add_note(to_go_on(root))
+        raise
+
+
+def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None]) -> Inputs:
+    say(f"building {counted(len(prepared.runs), 'run')}")
+    with remembered(files):
+        return build(prepared)
+
+
+def _execute(
+    prepared: Prepared, record: Record, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> None:  # fmt: skip
+    say(f"protocol {prepared.protocol} on {record.engine}, for at most {prepared.horizon:,} rounds")
+    execute(Experiment(prepared.runs, inputs, record.commit_every), store.session, store, observe)
+
+
+def _closed(root: Path, record: Record, session: Session) -> Result:
+    """Opens a store whose runs are finished."""
+    if record.latest == str(root.resolve().parent / LATEST):
+        link_latest(root.resolve())
+    return Result(root, session)
 
 
 def open_store(path: str | Path, spark: SparkSession | None = None, engine: Engine | None = None) -> Result:
@@ -241,82 +346,6 @@ def fastest_engine() -> Engine:
     return "sail" if find_spec("pysail") is not None else "spark"
 
 
-def check_store(root: Path) -> None:
-    """Checks that a folder is a store, without an engine.
-
-    Raises:
-        StoreError: It is not there, or it is none.
-    """
-    if (root / _LEDGER).is_dir():
-        return
-    if not root.exists():
-        beside = sorted(path.name for path in root.parent.iterdir()) if root.parent.is_dir() else []
-        raise StoreError(
-            f"there is no store {str(root)!r};{nearest(root.name, beside)} run a scenario with --store {root}"
-        )
-    if not root.is_dir():
-        raise StoreError(f"{str(root)!r} is a file, not a store; name the folder that `run` wrote")
-    inside = [path for path in root.iterdir() if (path / _LEDGER).is_dir()]
-    hint = (
-        f"; its stores are {_some(path.name for path in sorted(inside))}"
-        if inside
-        else "; name the folder that `run` wrote"
-    )
-    raise StoreError(f"{str(root)!r} is no store: it has no table round_commit{hint}")
-
-
-def _check_empty(root: Path) -> None:
-    if root.is_dir():
-        inside = sorted(path.name for path in root.iterdir())
-        if inside:
-            what = "a store is there already" if (root / _LEDGER).is_dir() else f"it holds {_some(inside)}"
-            raise StoreError(f"the store {str(root)!r} is not empty: {what}; name a new folder, or remove this one")
-    elif root.exists() or root.is_symlink():
-        raise StoreError(f"the store {str(root)!r} is a file or a dangling link; name a folder that is new or empty")
-
-
-@contextmanager
-def _new_store(given: Path | None, scenario: str) -> Iterator[Path]:
-    """Makes the folder of a store; an error before the first commit leaves nothing behind."""
-    root = given if given is not None else _free_default(scenario)
-    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
-    try:
-        root.mkdir(parents=True, exist_ok=given is not None)
-    except OSError as error:
-        raise StoreError(f"the store {str(root)!r} cannot be made: {error.strerror}; name another folder") from error
-    try:
-        yield root
-    except BaseException as error:
-        if len(list((root / _LEDGER).glob("*.json"))) <= 1:
-            _remove(root, missing)
-        else:
-            error.add_note(f"the rounds that were committed stay in {root}")
-        raise
-
-
-def _remove(root: Path, made: Sequence[Path]) -> None:
-    for path in root.iterdir():
-        shutil.rmtree(path)
-    for folder in made:
-        with suppress(OSError):  # another run may use it by now
-            folder.rmdir()
-
-
-def _free_default(scenario: str) -> Path:
-    folder = Path("runs", scenario)
-    name = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    names = (name, *(f"{name}-{rank}" for rank in range(2, 1000)))
-    return next(folder / free for free in names if not (folder / free).exists())
-
-
-def _link_latest(root: Path) -> None:
-    """Points ``runs/<scenario>/latest`` to a store, in one step."""
-    link, new = root.parent / LATEST, root.parent / f".{LATEST}-{root.name}"
-    with suppress(OSError):  # not every file system has links, and the store is there without
-        new.symlink_to(root.name)
-        new.replace(link)
-
-
 def _runs(reader: StoreReader) -> list[RunRow]:
     columns = "run_id", "seed", "parameters", "verdict", "within_bound", "rounds"
     rows = reader.table("run").select(*columns).orderBy("run_id").collect()
@@ -324,8 +353,3 @@ def _runs(reader: StoreReader) -> list[RunRow]:
         RunRow(row.run_id, row.seed, json.loads(row.parameters), row.verdict or "unknown", row.within_bound, row.rounds)
         for row in rows
     ]
-
-
-def _some(names: Iterable[str]) -> str:
-    first = list(islice(names, _SHOWN + 1))
-    return ", ".join(first[:_SHOWN]) + (", ..." if len(first) > _SHOWN else "")

@@ -1,4 +1,4 @@
-"""Runs an experiment from its expanded runs to a store with verdicts."""
+"""Runs an experiment from its expanded runs to a store, from the first round on or from where the store stops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,12 +13,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.calls import Calls
 from pipelines.contract import ProtocolModule, Start
+from pipelines.crashes import Crashes
 from pipelines.history import CALL_LOG, History
 from pipelines.inputs import Inputs, parameters_json
+from pipelines.ledger import Commit, Ledger
 from pipelines.materialise import Materialiser, materialiser_for
 from pipelines.network import in_flight_schema
 from pipelines.paths import delta_paths
 from pipelines.protocols import PROTOCOLS
+from pipelines.record import versions
 from pipelines.rounds import Progress, RoundEngine
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
@@ -75,38 +77,58 @@ def state_tables(protocol: ProtocolModule) -> list[Table]:
 def execute(experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None]) -> None:
     """Runs all rounds of all runs and leaves their history in the store; verdicts are the audits' business.
 
+    It goes on after the last complete round of the store: what lies above that is taken back, and the tables end with
+    the rows of a run without an interruption. Without a complete round it starts from the beginning.
+
     Args:
-        experiment: What is to be run.
+        experiment: What is to be run; the same as before where the store holds rounds.
         session: The engine.
-        store: A new store.
+        store: Its folder is there; the runs in it are not finished.
         observe: Is told of each round.
     """
     protocol = protocol_module(experiment.protocol_name)
-    store.create(HISTORY)
-    store.create(state_tables(protocol), is_state=True)
+    last = Ledger.read(store).last if store.is_committed() else None
+    if last is None:
+        store.create(HISTORY)
+        store.create(state_tables(protocol), is_state=True)
+    else:
+        store.rewind(last.versions)
     materialiser = materialiser_for(session)
     try:
-        _run(experiment, protocol, session, store, materialiser, observe)
+        _run(experiment, protocol, session, store, materialiser, last, observe)
     finally:
         materialiser.close()
 
 
 def _run(
     experiment: Experiment, protocol: ProtocolModule, session: Session, store: Store, materialiser: Materialiser,
-    observe: Callable[[Progress], None],
+    last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
-    _write_fixed(experiment, session, store, fixed, materialiser)
+    crashes = Crashes(inputs.crash, materialiser)
+    if last is None:
+        _write_fixed(experiment, session, store, fixed, materialiser)
+        if (events := crashes.events(experiment.horizon)) is not None:
+            store.append("fault_event", events)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
     publication = _load(materialiser, "publication", inputs.publication)
     confirms = PROTOCOLS[experiment.protocol_name].confirms
-    history = History(store, materialiser, all_calls, protocol.body, subscription, publication, confirms)
+
+    def stored(name: str, at: Commit) -> DataFrame:
+        return materialiser.spread(store.read(name, at.versions[name]))
+
+    log = None if last is None else stored(CALL_LOG.name, last)
+    history = History(store, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
     start = _start(experiment, session, fixed, all_calls)
-    engine = RoundEngine(protocol, materialiser, calls, history, fixed, inputs.latency, start.settings)
-    engine.begin(protocol.start(start))
+    engine = RoundEngine(protocol, materialiser, calls, history, crashes, fixed, inputs.latency, start.settings)
+    if last is None:
+        engine.begin(protocol.start(start))
+    else:
+        state = {known.table.name: stored(f"state_{known.table.name}", last) for known in protocol.states}
+        engine.go_on(last.last_round, state, stored("state_message", last))
     engine.run(experiment.horizon, experiment.commit_every, observe)
 
 
@@ -147,7 +169,6 @@ def _write_fixed(
     store.append("link", fixed["link"].select(LINK.columns))
     predicate = _load(materialiser, "predicate_table", experiment.inputs.predicate)
     store.append("predicate", predicate.select(PREDICATE.columns))
-    versions = json.dumps({name: version(name) for name in ("roundtable-pubsub", "pyspark")}, sort_keys=True)
     runs = pa.table({
         "run_id": [run.run_id for run in experiment.runs],
         "scenario": [run.scenario.name for run in experiment.runs],
@@ -155,7 +176,7 @@ def _write_fixed(
         "seed": [run.seed for run in experiment.runs],
         "parameters": [parameters_json(run) for run in experiment.runs],
         "engine": [session.engine] * len(experiment.runs),
-        "versions": [versions] * len(experiment.runs),
+        "versions": [json.dumps(versions(), sort_keys=True)] * len(experiment.runs),
         "verdict": pa.nulls(len(experiment.runs), pa.string()),
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
         "rounds": pa.nulls(len(experiment.runs), pa.int64()),

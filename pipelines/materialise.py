@@ -76,6 +76,10 @@ class Materialiser(ABC):
             The relations, and all facts by name.
         """
 
+    def spread(self, frame: DataFrame) -> DataFrame:
+        """Gives rows that come from elsewhere placed like those of relations."""
+        return frame
+
     def close(self) -> None:  # noqa: B027 - most engines have nothing to give back
         """Gives back what is left, when the runs are over; no relation may be used afterwards."""
 
@@ -161,12 +165,15 @@ class MemoryMaterialiser(Materialiser):
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Distributes the rows by run, so that later joins and windows over runs need no exchange."""
         frame = self.session.spark.createDataFrame(rows, schema=schema)
-        placed = frame.repartition(self.session.partitions, "run_id")
-        return self.settle({name: placed}, {})[0][name]
+        return self.settle({name: self.spread(frame)}, {})[0][name]
 
     def empty(self, schema: T.StructType) -> DataFrame:
         """Gives a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
-        return super().empty(schema).repartition(self.session.partitions, "run_id")
+        return self.spread(super().empty(schema))
+
+    def spread(self, frame: DataFrame) -> DataFrame:
+        """Gives the rows partitioned by run."""
+        return frame.repartition(self.session.partitions, "run_id")
 
     def keep(self, name: str, frame: DataFrame) -> Relation:
         """Marks the frame: the first job that needs a part of it keeps it for the others.

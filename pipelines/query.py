@@ -28,15 +28,17 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.errors import QueryError, StoreError, nearest
+from pipelines.errors import QueryError, nearest
 from pipelines.execute import protocol_module, state_tables
+from pipelines.folder import check_store
+from pipelines.ledger import Ledger
 from pipelines.protocols import PROTOCOLS
 from pipelines.query_errors import query_error
 from pipelines.session import Session
-from pipelines.snapshot import SENT_MESSAGE, Ledger, Snapshot
+from pipelines.snapshot import SENT_MESSAGE, Snapshot
 from pipelines.statement import Statement, read_statement, with_lower_case
 from pipelines.store import Store
-from pipelines.tables import HISTORY, ROUND_COMMIT, RUN, Table
+from pipelines.tables import HISTORY, RUN, Table
 from pipelines.views import relations_read, view_names, view_question, view_sql
 
 _PROTOCOL = "protocol"
@@ -62,7 +64,7 @@ class StoreReader:
         self._session = session
         self._store = Store(Path(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
-        _check_store(self._store)
+        check_store(self._store.root)
         self._newest = Ledger.read(self._store)
 
     def tables(self) -> list[str]:
@@ -175,21 +177,6 @@ class StoreReader:
         run = self._store.read(RUN.name).select(_PROTOCOL).limit(1).collect()
         states = [table for row in run if row[0] in PROTOCOLS for table in state_tables(protocol_module(row[0]))]
         return {table.name: table for table in (*HISTORY, *states)}
-
-
-def _check_store(store: Store) -> None:
-    root = store.root
-    if not root.exists():
-        raise StoreError(f"there is no folder {str(root)!r}; name the folder that `roundtable run` wrote")
-    if not root.is_dir():
-        raise StoreError(f"{str(root)!r} is a file, not a store; name the folder that `roundtable run` wrote")
-    needed = {ROUND_COMMIT.name, RUN.name}
-    if not needed <= set(store.tables()):
-        found = ", ".join(sorted(path.name for path in root.iterdir())[:8]) or "nothing"
-        raise StoreError(
-            f"{str(root)!r} is no store: it lacks table {' and '.join(sorted(needed - set(store.tables())))}, it holds"
-            f" {found}; name the folder that `roundtable run` wrote"
-        )
 
 
 def _kind(name: str) -> str:

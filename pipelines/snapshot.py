@@ -7,15 +7,13 @@ its last commit: rows of an interrupted commit do not show, and calls that are n
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame
 
-from pipelines.errors import QueryError, StoreError
 from pipelines.execute import protocol_module
 from pipelines.history import CALL_LOG
+from pipelines.ledger import Ledger
 from pipelines.store import Store
 from pipelines.tables import (
     DELIVERY,
@@ -33,84 +31,6 @@ from pipelines.tables import (
 SENT_MESSAGE = "sent_message"
 _STATE = "state_"
 _MESSAGES_IN_FLIGHT = "state_message"
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A row of the ledger.
-
-    Attributes:
-        last_round: The last round that it holds.
-        is_final: Whether the runs ended with it.
-        versions: Delta version of each table that was written up to it.
-    """
-
-    last_round: int
-    is_final: bool
-    versions: Mapping[str, int]
-
-
-class Ledger:
-    """The commits of a store, oldest first."""
-
-    def __init__(self, commits: Sequence[Commit]) -> None:
-        """Sorts them; of several that end with the same round the later one counts."""
-        self._commits = sorted(commits, key=lambda commit: (commit.last_round, commit.is_final))
-
-    @classmethod
-    def read(cls, store: Store) -> Ledger:
-        """Reads the ledger of a store.
-
-        Raises:
-            StoreError: Nothing was committed yet.
-        """
-        rows = store.read(ROUND_COMMIT.name).select("last_round", "is_final", "versions").collect()
-        if not rows:
-            raise StoreError(f"the store {str(store.root)!r} holds no complete round; wait, or run the scenario again")
-        return cls([Commit(row.last_round, row.is_final, json.loads(row.versions)) for row in rows])
-
-    @property
-    def last(self) -> Commit:
-        """The newest commit."""
-        return self._commits[-1]
-
-    def cut(self, round_: int | None) -> int | None:
-        """Gives the round that history is cut after; None where nothing is to be cut.
-
-        Args:
-            round_: The round that was asked for; None for the newest. In a store whose runs are over, every round after
-                their last one is as that one.
-
-        Raises:
-            QueryError: No round has this number, or it is not committed yet.
-        """
-        last = self.last
-        if round_ is not None and round_ < 0:
-            raise QueryError(f"round {round_} is before the first round; allowed: 0 to {last.last_round}")
-        if round_ is not None and not last.is_final and round_ > last.last_round:
-            raise QueryError(
-                f"round {round_} is not in the store yet; allowed: 0 to {last.last_round}, the last round committed;"
-                " the runs are not finished, so later rounds are not there"
-            )
-        if round_ is None or round_ >= last.last_round:
-            return None if last.is_final else last.last_round
-        return round_
-
-    def state_commit(self, round_: int | None) -> Commit:
-        """Gives the commit whose state tables answer for a round: the last one that ended by then.
-
-        Raises:
-            QueryError: The round is before the end of the first commit, or as in `cut`.
-        """
-        cut = self.cut(round_)
-        found = [commit for commit in self._commits if cut is None or commit.last_round <= cut]
-        if not found:
-            first = self._commits[0].last_round
-            raise QueryError(
-                f"no state tables were written by round {cut}; the first ones are those of round {first};"
-                " a run with a smaller --commit-every writes them earlier"
-            )
-        return found[-1]
 
 
 class Snapshot:

@@ -1,16 +1,23 @@
-"""The store: a folder of Delta tables, written with append and overwrite only, read by name and version."""
+"""The store: a folder of Delta tables, written with append and overwrite only, read by name and version.
+
+Only one program writes a store (`folder.locked`), so a write makes the next version of its table (Sail makes none of no
+rows): a later one shows that somebody else writes, e.g. an engine that outlives its program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.errors import StoreError
+from pipelines.folder import to_go_on
 from pipelines.session import Session
-from pipelines.tables import Table
+from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
     # Sail cannot read a version that lies before a log checkpoint, and Delta refuses versions past the retention.
@@ -19,6 +26,8 @@ _PROPERTIES = {
     "delta.logRetentionDuration": "interval 36500 days",
 }
 _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
+_LOG = "_delta_log"
+_WRITERS = 6
 
 
 class Store:
@@ -33,13 +42,17 @@ class Store:
         """
         self.root = root
         self.session = session
+        self._versions: dict[str, int] = {}
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
-        """Creates empty tables with their comments."""
+        """Creates empty tables with their comments; what was there under their names goes."""
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda table: self._create(table, is_state), tables))
 
     def _create(self, table: Table, is_state: bool) -> None:
+        self._versions.pop(table.name, None)
+        if self.path(table.name).exists():
+            shutil.rmtree(self.path(table.name))
         properties = _PROPERTIES | (_STATE_PROPERTIES if is_state else {})
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()} comment {_text(_comment(f))}" for f in table.schema)
         options = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
@@ -58,11 +71,30 @@ class Store:
 
     def append(self, name: str, rows: DataFrame) -> None:
         """Adds rows to a table, in one commit."""
-        self._one_file(rows).write.format("delta").mode("append").save(str(self.path(name)))
+        self._write(name, self._one_file(rows), "append")
 
     def overwrite(self, name: str, rows: DataFrame) -> None:
         """Replaces the rows of a table, in one commit; the old version stays readable."""
-        self._one_file(rows).write.format("delta").mode("overwrite").save(str(self.path(name)))
+        self._write(name, self._one_file(rows), "overwrite")
+
+    def rewind(self, versions: Mapping[str, int]) -> None:
+        """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""
+
+        def restore(name: str) -> None:
+            if self.version(name) > versions[name]:
+                self._write(name, self.read(name, versions[name]), "overwrite")
+
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            list(pool.map(restore, versions))
+
+    def _write(self, name: str, rows: DataFrame, mode: Literal["append", "overwrite"]) -> None:
+        before = self._versions[name] if name in self._versions else self.version(name)
+        rows.write.format("delta").mode(mode).save(str(self.path(name)))
+        if self.version(name) > before + 1:
+            raise StoreError(
+                f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
+                f"{to_go_on(self.root)}"
+            )
 
     def _one_file(self, rows: DataFrame) -> DataFrame:
         return rows.coalesce(1) if self.session.is_classic else rows
@@ -77,7 +109,7 @@ class Store:
         Raises:
             StoreError: The store has no such table.
         """
-        if not (self.path(name) / "_delta_log").is_dir():
+        if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
         reader = self.session.spark.read.format("delta")
         if version is not None:
@@ -85,13 +117,27 @@ class Store:
         return reader.load(str(self.path(name)))
 
     def version(self, name: str) -> int:
-        """Gives the newest version of a table."""
-        commits = (self.path(name) / "_delta_log").glob("*.json")
-        return max(int(commit.stem) for commit in commits if commit.stem.isdigit())
+        """Gives the newest version of a table; -1 where there is no such table."""
+        log = self.path(name) / _LOG
+        newest = self._versions.get(name)
+        if newest is None:
+            newest = max((int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit()), default=-1)
+        while (log / f"{newest + 1:020}.json").exists():
+            newest += 1
+        self._versions[name] = newest
+        return newest
+
+    def versions(self) -> dict[str, int]:
+        """Gives the newest version of every table but the ledger."""
+        return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
+
+    def is_committed(self) -> bool:
+        """Tells whether the ledger has a row: a round that is complete."""
+        return self.version(ROUND_COMMIT.name) > 0
 
     def tables(self) -> list[str]:
         """Gives the names of the tables that are there."""
-        return sorted(path.parent.name for path in self.root.glob("*/_delta_log"))
+        return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
 
 
 def _comment(field: T.StructField) -> str:

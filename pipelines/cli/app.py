@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -48,6 +48,9 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Changes a value of the scenario; may be repeated."),
 ]
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print the verdict only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -120,11 +123,10 @@ def run(
     engine: Engine = None,
     overrides: Overrides = None,
     commit_every: Annotated[int, typer.Option(metavar="K", min=1, help="Rounds between commits of the history.")] = 20,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the verdict only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Run a scenario, keep its history in a store, and check every guarantee."""
-    from pipelines.cli import verdict
     from pipelines.plan import prepare
 
     prepared = prepare(file, overrides or ())
@@ -140,6 +142,33 @@ def run(
         result = run_prepared(
             prepared, store=store, engine=chosen, commit_every=commit_every, observe=progress, say=say
         )
+    _audit_and_exit(result, quiet=quiet, as_json=as_json)
+
+
+@app.command(epilog="Example: roundtable resume runs/quickstart/20260131T120000Z")
+def resume(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Go on with a run that was interrupted; ends as if it had not been."""
+    from pipelines.cli import verdict
+    from pipelines.record import Record
+
+    record = Record.read(folder)
+    from pipelines.api import resume_store
+
+    def say(text: str) -> None:
+        INTERRUPTION.listen()
+        progress.note(text)
+
+    with reporter(_form(quiet=quiet, as_json=as_json), record.horizon) as progress:
+        result = resume_store(folder, observe=progress, say=say)
+    if not result.is_audited:
+        _audit_and_exit(result, quiet=quiet, as_json=as_json)
+    with result:
+        print(verdict.finished_json(result) if as_json else verdict.finished_line(result))
+
+
+def _audit_and_exit(result: Result, *, quiet: bool, as_json: bool) -> NoReturn:
+    from pipelines.cli import verdict
+
     with result:
         report = result.audit()
         if as_json:
@@ -156,12 +185,13 @@ def run(
 def audit(folder: Folder, engine: Engine = None) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
+    from pipelines.folder import to_go_on
 
     with _opened(folder, engine) as result:
         if not result.reader.is_finished():
             print(
                 f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
-                f"history in {folder}"
+                f"history in {folder}; {to_go_on(folder)}"
             )
             raise typer.Exit(UNKNOWN)
         report = result.audit()

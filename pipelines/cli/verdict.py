@@ -98,6 +98,20 @@ def verdict_json(result: Result, report: AuditReport) -> str:
     return json.dumps(event, ensure_ascii=False)
 
 
+def finished_line(result: Result) -> str:
+    """Returns that there was nothing to go on with, in a sentence."""
+    return (
+        f"finished: {counted(len(result.runs), 'run')} ended in round {result.reader.last_round():,} and were found "
+        f"{result.verdict}; history in {result.store}"
+    )
+
+
+def finished_json(result: Result) -> str:
+    """Returns that there was nothing to go on with, as one JSON object."""
+    event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
+    return json.dumps(event, ensure_ascii=False)
+
+
 def violations(report: AuditReport) -> dict[str, int | None]:
     """Returns how often each guarantee is broken; None where it could not be checked."""
     return {finding.name: finding.n_violations for finding in report.findings}
