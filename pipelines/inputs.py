@@ -93,7 +93,8 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
     workload = build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
     )
-    return overlay, workload, build_faults(scenario.faults, overlay=overlay)
+    faults = build_faults(scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside)
+    return overlay, workload, faults
 
 
 def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict[str, pa.Table]:

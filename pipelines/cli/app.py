@@ -77,7 +77,7 @@ def list_(
         ),
     ] = None,
 ) -> None:
-    """List what there is, a line each: protocols, overlays, workloads, audits."""
+    """List what there is, a line each: protocols, overlays, workloads, faults, audits."""
     print_groups(tuple(GROUPS) if group is None else (group,))
 
 

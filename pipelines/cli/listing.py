@@ -25,6 +25,12 @@ def _workloads() -> Lines:
     return describe()
 
 
+def _faults() -> Lines:
+    from pipelines.faults.build import describe
+
+    return describe()
+
+
 def _audits() -> Lines:
     from pipelines.audits.run import describe
 
@@ -35,6 +41,7 @@ GROUPS: Mapping[str, Callable[[], Lines]] = {
     "protocols": _protocols,
     "overlays": _overlays,
     "workloads": _workloads,
+    "faults": _faults,
     "audits": _audits,
 }
 

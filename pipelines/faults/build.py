@@ -3,36 +3,196 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from pipelines.errors import FaultError, Problem
+from pipelines import hashing
+from pipelines.data import find_file
+from pipelines.errors import DataFileError, FaultError, InputError, Problem
+from pipelines.faults.counted import Chains, place_chains
+from pipelines.faults.rates import TooManyError, alternating
+from pipelines.faults.schedule import FOR_GOOD, Outage, Room, Schedule
 from pipelines.faults.tables import CRASH, Faults
-from pipelines.overlay.graph import Overlay
-from pipelines.scenario.faults_spec import Fault
-from pipelines.workload.nodes import ids_by_name, unknown_node
+from pipelines.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
+from pipelines.overlay.graph import Ints, Overlay
+from pipelines.scenario.faults_spec import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
+from pipelines.workload.nodes import choose_nodes, ids_by_name, unknown_node
+
+Place: TypeAlias = tuple[str | int, ...]
+_Outages: TypeAlias = list[Outage]
+
+_RECOVERY_LATENCIES = 20
 
 
-def build_faults(listed: Sequence[Fault], *, overlay: Overlay) -> Faults:
+@dataclass(frozen=True)
+class _Run:
+    overlay: Overlay
+    seed: int
+    horizon: int
+    beside: Path | None
+
+
+def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Faults:
     """Returns what goes wrong in one run.
 
+    1. Take the crashes that are listed.
+    2. Let one generator after the other add to them; a node that several take down is down as long as any says so.
+    3. Leave out what comes after the horizon; a recovery after it never comes.
+
     Args:
-        listed: The faults of the scenario.
+        faults: The faults of the scenario.
         overlay: The run's overlay, whose node ids the tables carry.
+        seed: The run's seed; the same seed gives the same faults everywhere.
+        horizon: The last round in which something can go wrong.
+        beside: The scenario file's folder, where traces are looked up first.
 
     Raises:
         FaultError: All that is wrong, each problem at its place in the scenario.
     """
-    problems = list(_unknown(listed, overlay))
+    run = _Run(overlay, seed, horizon, beside)
+    problems = list(_unknown(faults, overlay))
+    ids, schedule = ids_by_name(overlay), Schedule()
+    for fault in faults if not problems else ():
+        if isinstance(fault, Crash):
+            until = FOR_GOOD if fault.until is None else fault.until
+            schedule.add(Outage(ids[fault.node], fault.round, until))
+    generators = [(i, fault.generate) for i, fault in enumerate(faults) if isinstance(fault, FaultGenerator)]
+    for number, (i, generator) in enumerate(generators):
+        try:
+            schedule = _generated(schedule, generator, run, ("faults", i, "generate"), f"faults.{number}.crash")
+        except InputError as error:
+            problems += error.problems
     if problems:
         raise FaultError(*problems)
-    ids = ids_by_name(overlay)
-    rows = sorted((fault.round, ids[fault.node], fault.until) for fault in listed)
-    return Faults(crash=pa.table([[row[i] for row in rows] for i in (1, 0, 2)], schema=CRASH))
+    rows = [outage for outage in schedule.outages() if outage.start <= horizon]
+    ends = [outage.end if outage.end <= horizon else None for outage in rows]
+    columns = [[outage.node for outage in rows], [outage.start for outage in rows], ends]
+    return Faults(crash=pa.table(columns, schema=CRASH))
 
 
-def _unknown(listed: Sequence[Fault], overlay: Overlay) -> Iterator[Problem]:
+def _unknown(faults: Sequence[Fault], overlay: Overlay) -> Iterator[Problem]:
     names = frozenset(overlay.names)
-    for i, fault in enumerate(listed):
-        if fault.node not in names:
+    for i, fault in enumerate(faults):
+        if isinstance(fault, Crash) and fault.node not in names:
             yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
+
+
+def _generated(schedule: Schedule, generator: CrashGenerator, run: _Run, place: Place, purpose: str) -> Schedule:
+    """Returns a schedule with the crashes of a generator."""
+    nodes = _nodes(generator, run, place, purpose)
+    rounds = generator.rounds or (0, run.horizon)
+    if generator.count is not None:
+        return _counted(schedule, generator, nodes, rounds, run, place, purpose)
+    if generator.rate is not None:
+        outages = _rated(generator.rate, nodes, rounds, run, place, purpose)
+    elif generator.trace is not None:
+        outages = _traced(generator.trace, nodes, rounds, run, place, purpose)
+    else:
+        raise TypeError("the model lets no generator be without count, rate and trace")
+    if generator.at_most is not None:
+        room = Room(schedule.outages(), generator.at_most, _recovery(generator, run.overlay))
+        outages = [outage for outage in _in_order(outages, run.seed, purpose) if room.take([outage])]
+    for outage in outages:
+        schedule.add(outage)
+    return schedule
+
+
+def _nodes(generator: CrashGenerator, run: _Run, place: Place, purpose: str) -> Ints:
+    """Returns the nodes that may crash, in order of their ids."""
+    ids = ids_by_name(run.overlay)
+    wrong = [
+        Problem((*place, "spare", i), unknown_node(name, run.overlay))
+        for i, name in enumerate(generator.spare)
+        if name not in ids
+    ]
+    if wrong:
+        raise FaultError(*wrong)
+    chosen = choose_nodes(generator.nodes, run.overlay, run.seed, purpose, (*place, "nodes"))
+    nodes = np.setdiff1d(chosen, np.array([ids[name] for name in generator.spare], dtype=np.int64))
+    if not len(nodes):
+        message = f"all {len(chosen)} nodes that may crash are spared; allowed: at most {len(chosen) - 1} of them"
+        raise FaultError(Problem((*place, "spare"), message))
+    return nodes
+
+
+def _recovery(generator: CrashGenerator, overlay: Overlay) -> int:
+    if generator.recovery is not None:
+        return generator.recovery
+    return _RECOVERY_LATENCIES * int(overlay.latency_rounds.max(initial=1))
+
+
+def _counted(
+    schedule: Schedule, generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], run: _Run, place: Place,
+    purpose: str,
+) -> Schedule:  # fmt: skip
+    wanted = Chains(
+        count=generator.count or 0, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
+        rounds=rounds, most=generator.at_most, recovery=_recovery(generator, run.overlay),
+    )  # fmt: skip
+    if wanted.last_start < rounds[0]:
+        message = f"a chain takes {rounds[0] - wanted.last_start} rounds more than the run has; give a smaller stagger"
+        raise FaultError(Problem((*place, "stagger"), message))
+    placed, n_placed = place_chains(schedule, wanted, run.overlay, nodes, run.seed, purpose)
+    if n_placed < wanted.count:
+        raise FaultError(Problem((*place, "count"), _no_room(wanted, n_placed, len(nodes), run.seed)))
+    return placed
+
+
+def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
+    what = "crashes" if wanted.length == 1 else f"chains of {wanted.length} neighbours"
+    down = "for good" if wanted.down is None else f"for {wanted.down[0]} rounds or more"
+    bound = ""
+    if wanted.most is not None:
+        bound = (
+            f", at most {wanted.most} of them not operational at once, where a node counts for {wanted.recovery} rounds"
+            " more when it came back"
+        )
+    return (
+        f"{wanted.count} {what} are wanted, and in the run of seed {seed} there is room for {n_placed} from round"
+        f" {wanted.rounds[0]} to {wanted.rounds[1]}: {n_nodes} nodes may crash, each {down}{bound}; allowed: a smaller"
+        f" count, more rounds or nodes, shorter down times{', or a larger at_most' if bound else ''}"
+    )
+
+
+def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], run: _Run, place: Place, purpose: str) -> _Outages:
+    try:
+        return alternating(rate, nodes, rounds, run.seed, purpose)
+    except TooManyError as error:
+        raise FaultError(Problem((*place, "rate"), f"{error}; give fewer rounds or nodes, or longer times")) from error
+
+
+def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], run: _Run, place: Place, purpose: str) -> _Outages:
+    place = (*place, "trace")
+    try:
+        recorded = load_trace(trace_file(find_file(trace.path, run.beside), trace))
+        return mapped(recorded, trace, nodes, rounds, run.seed, purpose)
+    except UnknownSystemError as error:
+        raise FaultError(Problem((*place, "system"), str(error))) from error
+    except DataFileError as error:
+        raise FaultError(Problem((*place, "path"), str(error))) from error
+    except TooManyError as error:
+        raise FaultError(Problem(place, f"{error}; give fewer rounds or nodes, or more hours_per_round")) from error
+
+
+def _in_order(outages: _Outages, seed: int, purpose: str) -> _Outages:
+    """Returns outages by their start, those of one round in drawn order."""
+    node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
+    order = np.lexsort((hashing.bits(seed, f"{purpose}.order", node, start), start))
+    return [outages[i] for i in order.tolist()]
+
+
+def describe() -> list[tuple[str, str]]:
+    """Returns each kind of fault with one line about it, as ``roundtable list faults`` shows them."""
+    return [
+        ("crash", "a node that is down from a round on, for good or until it recovers; written in the scenario"),
+        ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
+        ("generate crash rate", "every node up and down by turns: exponential, weibull or lognormal times"),
+        (
+            "generate crash trace",
+            "recorded outages: Failure Trace Archive (Grid'5000) or LANL, as they are or shuffled",
+        ),
+    ]

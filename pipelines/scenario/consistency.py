@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pipelines.errors import Problem, nearest
 from pipelines.scenario.base import Strict
-from pipelines.scenario.faults_spec import Crash, Fault
+from pipelines.scenario.faults_spec import Crash, Fault, FaultGenerator
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import (
     Join,
@@ -25,18 +25,6 @@ Path: TypeAlias = "tuple[str | int, ...]"
 Call: TypeAlias = "tuple[Path, Strict]"
 _MAX_SEARCHED = 2000
 _MAX_LISTED = 10
-
-
-def repetition_problems(path: Path, values: Sequence[object]) -> Iterator[Problem]:
-    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not."""
-    first: dict[tuple[bool, object], int] = {}
-    for index, value in enumerate(values):
-        before = first.setdefault((isinstance(value, bool), value), index)
-        if before != index:
-            yield Problem(
-                (*path, index),
-                f"{value!r} is there already, as number {before + 1} of the list; allowed: each value once",
-            )
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
@@ -88,6 +76,11 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield (*path, "to"), part.to
     elif isinstance(part, Crash):
         yield (*path, "node"), part.node
+    elif isinstance(part, FaultGenerator):
+        listed = {"nodes": part.generate.nodes, "spare": part.generate.spare}
+        for key, names in listed.items():
+            if isinstance(names, list):
+                yield from (((*path, "generate", key, index), name) for index, name in enumerate(names))
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
         yield from (((*path, "file", "nodes", index), name) for index, name in enumerate(part.file.nodes))
     elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)) and isinstance(part.generate.nodes, list):
@@ -101,7 +94,7 @@ def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
             yield (*path, "until"), part.until
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
         yield (*path, "file", "round"), part.file.round
-    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)):
+    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator, FaultGenerator)) and part.generate.rounds:
         yield (*path, "generate", "rounds", 1), part.generate.rounds[1]
 
 

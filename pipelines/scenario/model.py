@@ -11,9 +11,10 @@ from pydantic import Field, Tag, model_validator
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.base import MAX_ROUND, MAX_WHOLE, Positive, Seed, Strict, by_name
-from pipelines.scenario.consistency import call_problems, calls, repetition_problems
+from pipelines.scenario.consistency import call_problems, calls
 from pipelines.scenario.faults_spec import Fault
 from pipelines.scenario.overlay_spec import OverlaySpec
+from pipelines.scenario.rules import repetition_problems
 from pipelines.scenario.workload_spec import WorkloadSpec
 
 EngineName = Literal["spark", "sail"]

@@ -21,6 +21,7 @@ from pipelines.scenario.base import (
     by_form,
 )
 from pipelines.scenario.links import link_problems
+from pipelines.scenario.rules import one_of
 
 Tree = Literal["minimum", "shortest_path"]
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
@@ -55,15 +56,6 @@ _FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """Kind → the settings of its own that it must have, and those that it may have."""
 _OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
-
-
-def _one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
-    given = [name for name in names if getattr(model, name) is not None]
-    if not given:
-        raise OverlayError(Problem((), f"{what} has none of {', '.join(names)}; write exactly one of them"))
-    if len(given) > 1:
-        message = f"{what} has {' and '.join(given)}; exactly one of {', '.join(names)} is allowed"
-        raise OverlayError(*(Problem((name,), message) for name in given[1:]))
 
 
 class _Rooted(Strict):
@@ -174,7 +166,7 @@ class Latency(Strict):
 
     @model_validator(mode="after")
     def _one_choice(self) -> Latency:
-        _one_of(self, tuple(Latency.model_fields), "latency")
+        one_of(self, tuple(Latency.model_fields), "latency")
         return self
 
 
@@ -198,7 +190,7 @@ class OverlaySpec(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> OverlaySpec:
-        _one_of(self, ("links", "file", "topohub", "generate"), "overlay")
+        one_of(self, ("links", "file", "topohub", "generate"), "overlay")
         problems = [*link_problems(self.links or ()), *self._join_problems()]
         if problems:
             raise OverlayError(*problems)

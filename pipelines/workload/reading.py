@@ -92,11 +92,12 @@ def _read(source: Source) -> pa.Table:
         raise DataFileError("an archive is read as padres only; unpack it, and give one file")
     if source.format == "parquet":
         return pq.ParquetFile(source.path).read()
-    with _open(source.path) as stream:
+    with open_data(source.path) as stream:
         return _read_text(source, stream.read())
 
 
-def _open(path: Path) -> IO[bytes]:
+def open_data(path: Path) -> IO[bytes]:
+    """Opens a file, as it is or as what is compressed in it (.gz, .xz)."""
     if path.suffix == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
@@ -105,7 +106,7 @@ def _open(path: Path) -> IO[bytes]:
 def _members(path: Path) -> dict[str, str]:
     """Returns the text of each file of an archive, in order of their names, or of the one file."""
     if not path.name.endswith(_ARCHIVES):
-        with _open(path) as stream:
+        with open_data(path) as stream:
             return {path.name: _decoded(stream.read())}
     with tarfile.open(path) as archive:
         files = sorted((member for member in archive.getmembers() if member.isfile()), key=lambda member: member.name)
@@ -130,7 +131,7 @@ def _format_of(path: Path) -> Format:
     if suffix.lower() in _FORMATS:
         return _FORMATS[suffix.lower()]
     try:
-        with _open(path) as stream:
+        with open_data(path) as stream:
             first = stream.readline(65_536)
     except _DAMAGED as error:
         raise DataFileError(f"{path} cannot be read: {error}") from error

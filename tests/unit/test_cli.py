@@ -66,7 +66,13 @@ def test_version() -> None:
 
 @pytest.mark.parametrize(
     ("group", "name"),
-    [("protocols", "delta"), ("overlays", "topohub"), ("workloads", "generate quotes"), ("audits", "exactly_once")],
+    [
+        ("protocols", "delta"),
+        ("overlays", "topohub"),
+        ("workloads", "generate quotes"),
+        ("faults", "generate crash rate"),
+        ("audits", "exactly_once"),
+    ],
 )
 def test_list_says_what_there_is_a_line_each(group: str, name: str) -> None:
     result = cli("list", group)
@@ -159,9 +165,9 @@ def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     assert lines[0] == "scenario  example: 6 runs = 2 of the grid x 3 seeds"
     assert "engine    sail" in result.stdout
     rows = [line.split() for line in lines]
-    # nodes, links, diameter, subscribe, unsubscribe, publish, join; four calls over four links
-    assert ["0", "5", "4", "3", "2", "1", "1", "0", "16"] in rows
-    assert ["2", "5", "4", "3", "2", "1", "1", "0", "16"] in rows
+    # nodes, links, diameter, subscribe, unsubscribe, publish, join, crash; four calls over four links
+    assert ["0", "5", "4", "3", "2", "1", "1", "0", "0", "16"] in rows
+    assert ["2", "5", "4", "3", "2", "1", "1", "0", "0", "16"] in rows
     assert "at most 96 of each kind in all runs" in result.stdout
     assert "PUB" in result.stdout
     assert {row[0] for row in rows if row} >= {"delivery", "round_commit", "state_subscription"}

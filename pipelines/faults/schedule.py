@@ -1,0 +1,141 @@
+"""The down times of a run while they are being put together, and how many nodes are not operational in each round."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+FOR_GOOD = 2**40
+"""An end after every round."""
+
+
+class Outage(NamedTuple):
+    """A time for which a node is down: from ``start`` on, and before ``end``."""
+
+    node: int
+    start: int
+    end: int
+
+
+class Spans:
+    """Times ``[start, end)`` of one node, in order; those that overlap or touch are one."""
+
+    def __init__(self) -> None:
+        """Starts without any."""
+        self.items: list[tuple[int, int]] = []
+
+    def _meeting(self, start: int, end: int) -> slice:
+        """Returns which times overlap or touch another."""
+        first = bisect_left(self.items, start, key=lambda span: span[1])
+        return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
+
+    def meets(self, start: int, end: int) -> bool:
+        """Whether a time overlaps or touches one that is there."""
+        return bool(self.items[self._meeting(start, end)])
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields the parts of a time that are not covered yet."""
+        for low, high in self.items[self._meeting(start, end)]:
+            if start < low:
+                yield start, low
+            start = max(start, high)
+        if start < end:
+            yield start, end
+
+    def add(self, start: int, end: int) -> None:
+        """Adds a time, and makes it one with those that it meets."""
+        met = self._meeting(start, end)
+        around = self.items[met]
+        if around:
+            start, end = min(start, around[0][0]), max(end, around[-1][1])
+        self.items[met] = [(start, end)]
+
+
+class Levels:
+    """A number for each round, 0 at first, as a step function."""
+
+    def __init__(self) -> None:
+        """Starts with 0 everywhere."""
+        self._rounds = [0]
+        self._levels = [0]
+
+    def _split(self, round_: int) -> int:
+        """Makes a step begin at a round; returns its place."""
+        place = bisect_left(self._rounds, round_)
+        if place == len(self._rounds) or self._rounds[place] != round_:
+            self._rounds.insert(place, round_)
+            self._levels.insert(place, self._levels[place - 1])
+        return place
+
+    def peak(self, start: int, end: int) -> int:
+        """Returns the largest number from a round on and before another."""
+        first = bisect_right(self._rounds, start) - 1
+        return max(self._levels[first : bisect_left(self._rounds, end)])
+
+    def change(self, start: int, end: int, by: int) -> None:
+        """Adds to the numbers from a round on and before another."""
+        for place in range(self._split(start), self._split(end)):
+            self._levels[place] += by
+
+
+class Schedule:
+    """Which nodes are down when."""
+
+    def __init__(self) -> None:
+        """Starts without a crash."""
+        self._of_node: defaultdict[int, Spans] = defaultdict(Spans)
+
+    def is_free(self, outage: Outage) -> bool:
+        """Whether the node is up for all of the time, and in the rounds before and after it."""
+        return not self._of_node[outage.node].meets(outage.start, outage.end)
+
+    def add(self, outage: Outage) -> None:
+        """Adds an outage, and makes it one with those of the node that it meets."""
+        self._of_node[outage.node].add(outage.start, outage.end)
+
+    def outages(self) -> list[Outage]:
+        """Returns all outages in order of (start, node)."""
+        found = (Outage(node, *span) for node, spans in self._of_node.items() for span in spans.items)
+        return sorted(found, key=lambda outage: (outage.start, outage.node))
+
+
+class Room:
+    """How many nodes are not operational in each round: down, or back for fewer than ``recovery`` rounds."""
+
+    def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
+        """Starts with outages that are there, whether there is room for them or not.
+
+        Args:
+            outages: Disjoint down times of nodes.
+            most: How many nodes may be not operational at once.
+            recovery: Rounds for which a node is not operational after it came back.
+        """
+        self._most = most
+        self._recovery = recovery
+        self._levels = Levels()
+        self._of_node: defaultdict[int, Spans] = defaultdict(Spans)
+        for outage in outages:
+            for gap in self._new(outage):
+                self._levels.change(*gap, 1)
+            self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
+
+    def _new(self, outage: Outage) -> list[tuple[int, int]]:
+        """Returns when the node would be not operational because of this outage alone."""
+        return list(self._of_node[outage.node].gaps(outage.start, outage.end + self._recovery))
+
+    def take(self, outages: Sequence[Outage]) -> bool:
+        """Takes outages of different nodes if there is room for all of them; returns whether there was."""
+        taken: list[tuple[int, int]] = []
+        for outage in outages:
+            for gap in self._new(outage):
+                if self._levels.peak(*gap) >= self._most:
+                    for undo in taken:
+                        self._levels.change(*undo, -1)
+                    return False
+                self._levels.change(*gap, 1)
+                taken.append(gap)
+        for outage in outages:
+            self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
+        return True

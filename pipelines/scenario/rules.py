@@ -1,0 +1,39 @@
+"""Rules that several parts of a scenario have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.errors import InputError, Problem
+from pipelines.scenario.base import Strict
+
+
+def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
+    """Checks that exactly one of some keys is given.
+
+    Args:
+        model: The part that has the keys.
+        names: The keys; one whose value is None is not given.
+        what: What the part is called in messages.
+
+    Raises:
+        InputError: None of them is given, or more than one.
+    """
+    given = [name for name in names if getattr(model, name) is not None]
+    if not given:
+        raise InputError(Problem((), f"{what} has none of {', '.join(names)}; write exactly one of them"))
+    if len(given) > 1:
+        message = f"{what} has {' and '.join(given)}; exactly one of {', '.join(names)} is allowed"
+        raise InputError(*(Problem((name,), message) for name in given[1:]))
+
+
+def repetition_problems(path: tuple[str | int, ...], values: Sequence[object]) -> Iterator[Problem]:
+    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not."""
+    first: dict[tuple[bool, object], int] = {}
+    for index, value in enumerate(values):
+        before = first.setdefault((isinstance(value, bool), value), index)
+        if before != index:
+            yield Problem(
+                (*path, index),
+                f"{value!r} is there already, as number {before + 1} of the list; allowed: each value once",
+            )
