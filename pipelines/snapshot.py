@@ -84,9 +84,11 @@ class Snapshot:
         last = self._ledger.last
         known = self._store.read(MESSAGE.name)
         if not last.is_final:
-            body = protocol_module(self._protocol()).body
-            waiting = self._newest_state(_MESSAGES_IN_FLIGHT).selectExpr("*", f"{body} as body", "'in_flight' as fate")
-            known = known.where(f"due_round <= {last.last_round}").unionByName(waiting.select(MESSAGE.columns))
+            body = f"{protocol_module(self._protocol()).body} as body"
+            waiting = self._newest_state(_MESSAGES_IN_FLIGHT).selectExpr(
+                *_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate")
+            )
+            known = known.where(f"due_round <= {last.last_round}").unionByName(waiting)
         fate = f"case when due_round > {cut} then 'in_flight' else fate end as fate"
         return known.where(f"sent_round <= {cut}").selectExpr(*_replaced(MESSAGE.columns, fate=fate))
 

@@ -265,6 +265,6 @@ def test_a_folder_that_is_no_store_is_refused(sail: Session, tmp_path: Path, kin
         path.write_text("x")
     if kind == "other":
         (path / "photos").mkdir(parents=True)
-    said = {"nothing": "there is no folder", "file": "is a file, not a store", "other": "no store: .*holds photos"}
+    said = {"nothing": "there is no store", "file": "is a file, not a store", "other": "no store: .*holds photos"}
     with pytest.raises(StoreError, match=f"{said[kind]}.*name the folder that `roundtable run` wrote"):
         StoreReader(sail, path)

@@ -49,11 +49,11 @@ def test_help_fits_a_screen_and_names_the_commands_that_exist(arguments: tuple[s
     result = cli(*arguments)
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) <= 40
-    assert all(name in result.stdout for name in ("list", "validate", "plan", "run", "audit", "sql", "70"))
-    assert not any(name in result.stdout for name in ("resume", "why", "report"))
+    assert all(name in result.stdout for name in ("list", "validate", "plan", "run", "resume", "audit", "sql", "70"))
+    assert not any(name in result.stdout for name in ("why", "report"))
 
 
-@pytest.mark.parametrize("command", ["list", "validate", "plan", "run", "audit", "sql"])
+@pytest.mark.parametrize("command", ["list", "validate", "plan", "run", "resume", "audit", "sql"])
 def test_every_command_has_an_example(command: str) -> None:
     result = cli(command, "--help")
     assert result.exit_code == 0
@@ -188,7 +188,7 @@ def test_a_store_that_is_none_is_told_without_an_engine(example: Path) -> None:
         (empty, "no table round_commit"),
         (example, "is a file"),
     ):
-        for arguments in (("audit", folder), ("sql", folder, "select 1")):
+        for arguments in (("audit", folder), ("sql", folder, "select 1"), ("resume", folder)):
             result = cli(*arguments)
             assert result.exit_code == 64
             assert result.stdout == ""
