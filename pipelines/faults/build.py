@@ -23,17 +23,24 @@ from pipelines.scenario.faults_spec import Crash, CrashGenerator, CrashRate, Cra
 from pipelines.workload.nodes import choose_nodes, ids_by_name, unknown_node
 
 Place: TypeAlias = tuple[str | int, ...]
-_Outages: TypeAlias = list[Outage]
 
 _RECOVERY_LATENCIES = 20
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Context:
+    """The run that a generator works for, where the generator stands in the scenario, and what its draws are for."""
+
     overlay: Overlay
     seed: int
     horizon: int
     beside: Path | None
+    place: Place
+    purpose: str
+
+    def problem(self, *key: str | int, message: str) -> FaultError:
+        """Returns the error of one of the generator's settings."""
+        return FaultError(Problem((*self.place, *key), message))
 
 
 def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Faults:
@@ -53,7 +60,6 @@ def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizo
     Raises:
         FaultError: All that is wrong, each problem at its place in the scenario.
     """
-    run = _Run(overlay, seed, horizon, beside)
     problems = list(_unknown(faults, overlay))
     ids, schedule = ids_by_name(overlay), Schedule()
     for fault in faults if not problems else ():
@@ -62,8 +68,9 @@ def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizo
             schedule.add(Outage(ids[fault.node], fault.round, until))
     generators = [(i, fault.generate) for i, fault in enumerate(faults) if isinstance(fault, FaultGenerator)]
     for number, (i, generator) in enumerate(generators):
+        context = _Context(overlay, seed, horizon, beside, ("faults", i, "generate"), f"faults.{number}.crash")
         try:
-            schedule = _generated(schedule, generator, run, ("faults", i, "generate"), f"faults.{number}.crash")
+            schedule = _generated(schedule, generator, context)
         except InputError as error:
             problems += error.problems
     if problems:
@@ -81,64 +88,58 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay) -> Iterator[Problem]:
             yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
 
 
-def _generated(schedule: Schedule, generator: CrashGenerator, run: _Run, place: Place, purpose: str) -> Schedule:
+def _generated(schedule: Schedule, generator: CrashGenerator, context: _Context) -> Schedule:
     """Returns a schedule with the crashes of a generator."""
-    nodes = _nodes(generator, run, place, purpose)
-    rounds = generator.rounds or (0, run.horizon)
+    nodes = _nodes(generator, context)
+    rounds = generator.rounds or (0, context.horizon)
+    recovery = generator.recovery
+    if recovery is None:
+        recovery = _RECOVERY_LATENCIES * int(context.overlay.latency_rounds.max(initial=1))
     if generator.count is not None:
-        return _counted(schedule, generator, nodes, rounds, run, place, purpose)
+        wanted = Chains(
+            count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
+            rounds=rounds, most=generator.at_most, recovery=recovery,
+        )  # fmt: skip
+        return _counted(schedule, wanted, nodes, context)
     if generator.rate is not None:
-        outages = _rated(generator.rate, nodes, rounds, run, place, purpose)
+        outages = _rated(generator.rate, nodes, rounds, context)
     elif generator.trace is not None:
-        outages = _traced(generator.trace, nodes, rounds, run, place, purpose)
+        outages = _traced(generator.trace, nodes, rounds, context)
     else:
         raise TypeError("the model lets no generator be without count, rate and trace")
     if generator.at_most is not None:
-        room = Room(schedule.outages(), generator.at_most, _recovery(generator, run.overlay))
-        outages = [outage for outage in _in_order(outages, run.seed, purpose) if room.take([outage])]
+        room = Room(schedule.outages(), generator.at_most, recovery)
+        outages = [outage for outage in _in_order(outages, context) if room.take([outage])]
     for outage in outages:
         schedule.add(outage)
     return schedule
 
 
-def _nodes(generator: CrashGenerator, run: _Run, place: Place, purpose: str) -> Ints:
+def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
     """Returns the nodes that may crash, in order of their ids."""
-    ids = ids_by_name(run.overlay)
+    overlay, ids = context.overlay, ids_by_name(context.overlay)
     wrong = [
-        Problem((*place, "spare", i), unknown_node(name, run.overlay))
+        Problem((*context.place, "spare", i), unknown_node(name, overlay))
         for i, name in enumerate(generator.spare)
         if name not in ids
     ]
     if wrong:
         raise FaultError(*wrong)
-    chosen = choose_nodes(generator.nodes, run.overlay, run.seed, purpose, (*place, "nodes"))
+    chosen = choose_nodes(generator.nodes, overlay, context.seed, context.purpose, (*context.place, "nodes"))
     nodes = np.setdiff1d(chosen, np.array([ids[name] for name in generator.spare], dtype=np.int64))
     if not len(nodes):
         message = f"all {len(chosen)} nodes that may crash are spared; allowed: at most {len(chosen) - 1} of them"
-        raise FaultError(Problem((*place, "spare"), message))
+        raise context.problem("spare", message=message)
     return nodes
 
 
-def _recovery(generator: CrashGenerator, overlay: Overlay) -> int:
-    if generator.recovery is not None:
-        return generator.recovery
-    return _RECOVERY_LATENCIES * int(overlay.latency_rounds.max(initial=1))
-
-
-def _counted(
-    schedule: Schedule, generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], run: _Run, place: Place,
-    purpose: str,
-) -> Schedule:  # fmt: skip
-    wanted = Chains(
-        count=generator.count or 0, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
-        rounds=rounds, most=generator.at_most, recovery=_recovery(generator, run.overlay),
-    )  # fmt: skip
-    if wanted.last_start < rounds[0]:
-        message = f"a chain takes {rounds[0] - wanted.last_start} rounds more than the run has; give a smaller stagger"
-        raise FaultError(Problem((*place, "stagger"), message))
-    placed, n_placed = place_chains(schedule, wanted, run.overlay, nodes, run.seed, purpose)
+def _counted(schedule: Schedule, wanted: Chains, nodes: Ints, context: _Context) -> Schedule:
+    if wanted.last_start < wanted.rounds[0]:
+        late = wanted.rounds[0] - wanted.last_start
+        raise context.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
+    placed, n_placed = place_chains(schedule, wanted, context.overlay, nodes, context.seed, context.purpose)
     if n_placed < wanted.count:
-        raise FaultError(Problem((*place, "count"), _no_room(wanted, n_placed, len(nodes), run.seed)))
+        raise context.problem("count", message=_no_room(wanted, n_placed, len(nodes), context.seed))
     return placed
 
 
@@ -158,30 +159,31 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     )
 
 
-def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], run: _Run, place: Place, purpose: str) -> _Outages:
+def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
     try:
-        return alternating(rate, nodes, rounds, run.seed, purpose)
+        return alternating(rate, nodes, rounds, context.seed, context.purpose)
     except TooManyError as error:
-        raise FaultError(Problem((*place, "rate"), f"{error}; give fewer rounds or nodes, or longer times")) from error
+        message = f"{error}; give fewer rounds or nodes, or longer times"
+        raise context.problem("rate", message=message) from error
 
 
-def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], run: _Run, place: Place, purpose: str) -> _Outages:
-    place = (*place, "trace")
+def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
     try:
-        recorded = load_trace(trace_file(find_file(trace.path, run.beside), trace))
-        return mapped(recorded, trace, nodes, rounds, run.seed, purpose)
+        recorded = load_trace(trace_file(find_file(trace.path, context.beside), trace))
+        return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
     except UnknownSystemError as error:
-        raise FaultError(Problem((*place, "system"), str(error))) from error
+        raise context.problem("trace", "system", message=str(error)) from error
     except DataFileError as error:
-        raise FaultError(Problem((*place, "path"), str(error))) from error
+        raise context.problem("trace", "path", message=str(error)) from error
     except TooManyError as error:
-        raise FaultError(Problem(place, f"{error}; give fewer rounds or nodes, or more hours_per_round")) from error
+        message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
+        raise context.problem("trace", message=message) from error
 
 
-def _in_order(outages: _Outages, seed: int, purpose: str) -> _Outages:
+def _in_order(outages: list[Outage], context: _Context) -> list[Outage]:
     """Returns outages by their start, those of one round in drawn order."""
     node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
-    order = np.lexsort((hashing.bits(seed, f"{purpose}.order", node, start), start))
+    order = np.lexsort((hashing.bits(context.seed, f"{context.purpose}.order", node, start), start))
     return [outages[i] for i in order.tolist()]
 
 

@@ -30,6 +30,8 @@ _FTA = ("platform_id", "node_id", "event_type", "event_start_time", "event_stop_
 _LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
 _LANL_TIME = "%m/%d/%Y %H:%M"
 _FTA_DOWN = 0
+_SECONDS = 3600.0
+_ROUNDING = 1e-6
 
 
 class UnknownSystemError(DataFileError):
@@ -135,8 +137,8 @@ def _fta(file: TraceFile, titles: list[str]) -> Trace:
     return _trace(
         file.path,
         numbers.groupby(["platform_id", "node_id"]).ngroup(),
-        numbers["event_start_time"] / 3600.0,
-        numbers["event_stop_time"] / 3600.0,
+        numbers["event_start_time"],
+        numbers["event_stop_time"],
         (numbers["event_type"] == _FTA_DOWN).to_numpy(),
     )
 
@@ -154,9 +156,9 @@ def _lanl(file: TraceFile) -> Trace:
     key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce")
     times = rows[["Prob Started", "Prob Fixed"]].apply(pd.to_datetime, format=_LANL_TIME, errors="coerce")
     _refuse(file.path, rows, key.isna().any(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
-    hours = times.apply(lambda column: (column - pd.Timestamp(0)) / pd.Timedelta(hours=1))
+    seconds = times.apply(lambda column: (column - pd.Timestamp(0)) / pd.Timedelta(seconds=1))
     node = key.groupby(["System", "nodenumz"]).ngroup()
-    return _trace(file.path, node, hours["Prob Started"], hours["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
+    return _trace(file.path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
 
 
 def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> None:
@@ -168,7 +170,15 @@ def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> N
 
 
 def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_down: npt.NDArray[np.bool_]) -> Trace:
-    """Keeps the down times, merges those of a node that overlap or touch, and counts hours from the trace's start."""
+    """Keeps the down times, merges those of a node that overlap or touch, and counts hours from the trace's start.
+
+    Args:
+        path: The file, for messages.
+        node: Number of each event's node.
+        start: Its start in seconds.
+        end: Its end in seconds.
+        is_down: Whether the node is down; other events only tell that there is the node, and how long the trace is.
+    """
     if not len(node):
         raise DataFileError(f"{path} has no events of nodes; give a trace with one or more")
     backwards = np.flatnonzero(end.to_numpy() < start.to_numpy())
@@ -189,9 +199,12 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
             merged.append((one, from_, to))
     columns = np.array(merged, dtype=np.float64).reshape(-1, 3)
     return Trace(
-        n_nodes=int(node.max()) + 1, node=columns[:, 0].astype(np.int64), start=columns[:, 1], end=columns[:, 2],
-        hours=float(end.max()) - begin,
-    )  # fmt: skip
+        n_nodes=int(node.max()) + 1,
+        node=columns[:, 0].astype(np.int64),
+        start=columns[:, 1] / _SECONDS,
+        end=columns[:, 2] / _SECONDS,
+        hours=(float(end.max()) - begin) / _SECONDS,
+    )
 
 
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
@@ -253,7 +266,7 @@ def mapped(
     if spec.shuffled:
         trace = shuffled(trace, seed, purpose)
     first, last = rounds
-    start = first + np.floor((trace.start - spec.skip_hours) / spec.hours_per_round)
+    start = first + np.floor((trace.start - spec.skip_hours) / spec.hours_per_round + _ROUNDING)
     end = start + np.maximum(np.rint((trace.end - trace.start) / spec.hours_per_round), 1.0)
     chosen = (target[trace.node] >= 0) & (start <= last) & (end > first)
     if chosen.sum() > MAX_OUTAGES:

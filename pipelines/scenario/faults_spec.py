@@ -163,10 +163,6 @@ class CrashGenerator(Strict):
                 yield Problem((name,), f"{name} belongs to count, and the generator has {form}{cure}")
         if self.recovery is not None and self.at_most is None:
             yield Problem(("recovery",), "recovery is given without at_most; add that, or leave recovery out")
-        if self.count is not None and self.stagger and self.consecutive == 1:
-            yield Problem(
-                ("stagger",), "stagger is given, and a chain has one node; set consecutive, or leave stagger out"
-            )
         if self.trace is not None and self.trace.format == "fta" and self.trace.system is not None:
             yield Problem(("trace", "system"), "system belongs to format lanl; leave it out, or change the format")
 

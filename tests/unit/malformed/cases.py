@@ -6,57 +6,23 @@ right as files, and wrong once their overlay or workload is built.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-MARK = "§"
-HEAD = "name: t\nprotocol: {name: delta}\n"
-LINKS = HEAD + "overlay: {links: [[A, B], [B, C]]}\n"
+from malformed.case import (
+    HEAD,
+    LINKS,
+    MARK,
+    Case,
+    refused as _case,
+    refused_bytes as _raw,
+    refused_from_outside as _set,
+    refused_when_built as _build,
+)
+from malformed.faults import FAULTS_NEED_BUILD, WRONG_FAULTS
+
+__all__ = ["CASES", "LINKS", "Case"]
+
 MOST_ROUNDS = "2147483647"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One malformed scenario.
-
-    Attributes:
-        name: What is wrong with it.
-        data: The file's bytes.
-        place: ``line:column`` of the error; ``--set ...`` for values from outside; empty where the file has none.
-        words: Texts that the message must contain: what is wrong, and what is allowed.
-        overrides: Values for ``--set``.
-        needs_build: Whether the error only shows when the overlay or the workload is built.
-        files: Names and bytes of files that lie beside it.
-    """
-
-    name: str
-    data: bytes
-    place: str
-    words: tuple[str, ...]
-    overrides: tuple[str, ...] = ()
-    needs_build: bool = False
-    files: tuple[tuple[str, bytes], ...] = ()
-
-
-def _case(name: str, text: str, *words: str) -> Case:
-    before, mark, after = text.partition(MARK)
-    assert mark, f"case {name!r} has no mark"
-    place = f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
-    return Case(name, (before + after).encode(), place, words)
-
-
-def _build(name: str, text: str, *words: str, **files: bytes) -> Case:
-    beside = tuple(
-        (f"{stem}.{ending}", data) for (stem, ending), data in ((key.split("_"), files[key]) for key in files)
-    )
-    return replace(_case(name, text, *words), needs_build=True, files=beside)
-
-
-def _set(name: str, override: str, *words: str) -> Case:
-    return Case(name, LINKS.encode(), f"--set {override}", words, overrides=(override,))
-
-
-def _raw(name: str, data: bytes, place: str, *words: str) -> Case:
-    return Case(name, data, place, words)
 
 
 def _bomb() -> str:
@@ -292,40 +258,6 @@ WRONG_WORKLOADS = (
 )
 
 
-def _faults(*items: str) -> str:
-    return LINKS + "faults:\n" + "".join(f"  - {item}\n" for item in items)
-
-
-WRONG_FAULTS = (
-    _case("a fault of no kind", _faults("§{node: A, round: 3}"), "lacks the key 'kind'", "crash"),
-    _case("an unknown fault", _faults("{kind: §crsh, node: A, round: 3}"), "'crsh'", "did you mean 'crash'?"),
-    _case("a fault as a word", _faults("§crash"), "'crash'", "a mapping with the key", "kind"),
-    _case("a crash of nobody", _faults("§{kind: crash, round: 3}"), "lacks the key 'node'", "the node that crashes"),
-    _case("a crash at no time", _faults("§{kind: crash, node: A}"), "lacks the key 'round'", "a whole number from 0"),
-    _case("a crash of a node of no link", _faults("{kind: crash, node: §D, round: 3}"), "'D'", "A, B, C"),
-    _case("a recovery at once", _faults("{kind: crash, node: A, round: 3, until: §3}"), "not after round 3", "4 or"),
-    _case("a late crash", _faults("{kind: crash, node: A, round: §1001}"), "after the horizon", "0 to 1000"),
-    _case("a late recovery", _faults("{kind: crash, node: A, round: 9, until: §1001}"), "after the horizon", "0 to"),
-    _case(
-        "a crash of a node that is down",
-        _faults("{kind: crash, node: A, round: §8, until: 20}", "{kind: crash, node: A, round: 3, until: 10}"),
-        "down from round 3 on by number 2",
-        "11 or later",
-    ),
-    _case(
-        "a crash in the round of a recovery",
-        _faults("{kind: crash, node: A, round: 3, until: 8}", "{kind: crash, node: A, round: §8}"),
-        "recovers in round 8",
-        "9 or later",
-    ),
-    _case(
-        "a crash of a node that is gone",
-        _faults("{kind: crash, node: A, round: 3}", "{kind: crash, node: A, round: §8}"),
-        "stays down",
-        "an until: before 8",
-    ),
-)
-
 WRONG_GRIDS = (
     _case("an unknown path", LINKS + "runs: {grid: {§protocol.dleta: [1]}}\n", "did you mean 'delta'?"),
     _case("the name varied", LINKS + "runs: {grid: {§name: [a, b]}}\n", "cannot be varied", "one name"),
@@ -385,5 +317,5 @@ NEEDS_BUILD = (
 
 CASES = (
     *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_FAULTS, *WRONG_GRIDS,
-    *WRONG_OVERRIDES, *NEEDS_BUILD,
+    *WRONG_OVERRIDES, *NEEDS_BUILD, *FAULTS_NEED_BUILD,
 )  # fmt: skip

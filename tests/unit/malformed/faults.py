@@ -1,0 +1,151 @@
+"""Faults that must be refused; as in `malformed.cases`."""
+
+from __future__ import annotations
+
+from malformed.case import HEAD, LINKS, refused as _case, refused_when_built as _build
+
+
+def _faults(*items: str) -> str:
+    return LINKS + "faults:\n" + "".join(f"  - {item}\n" for item in items)
+
+
+def _generated(settings: str, opening: str = "{") -> str:
+    return _faults("{generate: " + opening + settings + "}}")
+
+
+WRONG_FAULTS = (
+    _case("a fault of no kind", _faults("§{node: A, round: 3}"), "lacks the key 'kind'", "crash"),
+    _case("an unknown fault", _faults("{kind: §crsh, node: A, round: 3}"), "'crsh'", "did you mean 'crash'?"),
+    _case("a fault as a word", _faults("§crash"), "'crash'", "a mapping with the key", "kind"),
+    _case("a crash of nobody", _faults("§{kind: crash, round: 3}"), "lacks the key 'node'", "the node that crashes"),
+    _case("a crash at no time", _faults("§{kind: crash, node: A}"), "lacks the key 'round'", "a whole number from 0"),
+    _case("a crash of a node of no link", _faults("{kind: crash, node: §D, round: 3}"), "'D'", "A, B, C"),
+    _case("a recovery at once", _faults("{kind: crash, node: A, round: 3, until: §3}"), "not after round 3", "4 or"),
+    _case("a late crash", _faults("{kind: crash, node: A, round: §1001}"), "after the horizon", "0 to 1000"),
+    _case("a late recovery", _faults("{kind: crash, node: A, round: 9, until: §1001}"), "after the horizon", "0 to"),
+    _case(
+        "a crash of a node that is down",
+        _faults("{kind: crash, node: A, round: §8, until: 20}", "{kind: crash, node: A, round: 3, until: 10}"),
+        "down from round 3 on by number 2",
+        "11 or later",
+    ),
+    _case(
+        "a crash in the round of a recovery",
+        _faults("{kind: crash, node: A, round: 3, until: 8}", "{kind: crash, node: A, round: §8}"),
+        "recovers in round 8",
+        "9 or later",
+    ),
+    _case(
+        "a crash of a node that is gone",
+        _faults("{kind: crash, node: A, round: 3}", "{kind: crash, node: A, round: §8}"),
+        "stays down",
+        "an until: before 8",
+    ),
+    _case(
+        "an unknown key of a crash",
+        _faults("{kind: crash, node: A, round: 3, §untl: 5}"),
+        "did you mean 'until'?",
+        "kind, node, round, until",
+    ),
+    _case("a misspelt generator", _faults("{§genrate: {}, generate: {kind: crash, count: 1}}"), "'generate'?"),
+    _case("a generator of no form", _generated("kind: crash", "§{"), "none of count, rate, trace", "exactly one"),
+    _case(
+        "a generator of two forms",
+        _generated("kind: crash, count: 1, rate: §{up: {kind: exponential, mean: 9}}"),
+        "count and rate",
+        "exactly one of",
+    ),
+    _case("a generator of an unknown kind", _generated("kind: §crahs, count: 1"), "did you mean 'crash'?"),
+    _case("half a crash", _generated("kind: crash, count: §1.5"), "is 1.5", "a whole number from 0 to 10000"),
+    _case("no down time", _generated("kind: crash, count: 1, down: [§0, 3]"), "is 0", "from 1"),
+    _case("down times backwards", _generated("kind: crash, count: 1, down: §[9, 3]"), "9 is above", "low <= high"),
+    _case("late generated crashes", _generated("kind: crash, count: 1, rounds: [3, §2000]"), "after the horizon"),
+    _case("a spared node of no link", _generated("kind: crash, count: 1, spare: [A, §D]"), "'D'", "A, B, C"),
+    _case("a crashing node of no link", _generated("kind: crash, count: 1, nodes: [§D]"), "'D'", "A, B, C"),
+    _case("a node spared twice", _generated("kind: crash, count: 1, spare: [A, §A]"), "number 1", "each value once"),
+    _case("a node both ways", _generated("kind: crash, count: 1, nodes: [A, B], spare: [§B]"), "in nodes and in spare"),
+    _case("crashing nodes of no kind", _generated("kind: crash, count: 1, nodes: §leafs"), "did you mean 'leaves'?"),
+    _case("room for nobody", _generated("kind: crash, count: 1, at_most: §0"), "too few", "1 or more, or count: 0"),
+    _case(
+        "a chain without room",
+        _generated("kind: crash, count: 1, consecutive: 3, at_most: §2"),
+        "too few for chains of 3",
+        "3 or more",
+    ),
+    _case(
+        "a recovery of no use", _generated("kind: crash, count: 1, recovery: §9"), "without at_most", "leave recovery"
+    ),
+    _case(
+        "a chain longer than the rounds",
+        _generated("kind: crash, count: 1, consecutive: 3, rounds: [5, 8], stagger: §2"),
+        "takes 4 rounds",
+        "round 5 to 8",
+    ),
+    _case(
+        "down times for a rate",
+        _generated("kind: crash, rate: {up: {kind: exponential, mean: 9}}, down: §[3, 5]"),
+        "down belongs to count",
+        "set rate.down",
+    ),
+    _case(
+        "chains for a trace",
+        _generated("kind: crash, trace: {path: a.tab}, consecutive: §3"),
+        "consecutive belongs to count",
+        "leave consecutive out",
+    ),
+    _case(
+        "a rate without a time", _generated("kind: crash, rate: §{}"), "lacks the key 'up'", "a mapping with the key"
+    ),
+    _case(
+        "an unknown distribution",
+        _generated("kind: crash, rate: {up: {kind: §wiebull, shape: 1, scale: 2}}"),
+        "did you mean 'weibull'?",
+        "exponential, weibull, lognormal",
+    ),
+    _case(
+        "a distribution without its numbers",
+        _generated("kind: crash, rate: {up: §{kind: weibull, shape: 1}}"),
+        "lacks the key 'scale'",
+        "in rounds",
+    ),
+    _case("no time at all", _generated("kind: crash, rate: {up: {kind: exponential, mean: §0}}"), "is 0", "above 0"),
+    _case(
+        "an unknown trace format", _generated("kind: crash, trace: {path: a, format: §lnal}"), "did you mean 'lanl'?"
+    ),
+    _case(
+        "a system of the archive",
+        _generated("kind: crash, trace: {path: a, format: fta, system: §2}"),
+        "belongs to format lanl",
+    ),
+)
+
+FAULTS_NEED_BUILD = (
+    _build("a missing trace", _generated("kind: crash, trace: {path: §no/such.tab}"), "no/such.tab", "tried"),
+    _build(
+        "a trace that is none",
+        _generated("kind: crash, trace: {path: §a.csv}"),
+        "a.csv",
+        "its titles are x, y",
+        a_csv=b"x,y\n1,2\n",
+    ),
+    _build("a trace without bytes", _generated("kind: crash, trace: {path: §a.tab}"), "a.tab", a_tab=b""),
+    _build("a trace that is not compressed", _generated("kind: crash, trace: {path: §a.xz}"), "a.xz", a_xz=b"x"),
+    _build(
+        "a trace without the system",
+        _generated("kind: crash, trace: {path: a.csv, system: §4}"),
+        "no system 4",
+        "its systems: 2",
+        a_csv=b"System,nodenumz,Prob Started,Prob Fixed\n2,0,1/1/2001 0:00,1/1/2001 1:00\n",
+    ),
+    _build("more crashes than nodes", _generated("kind: crash, count: §4"), "room for 3", "3 nodes", "a smaller count"),
+    _build("everybody spared", _generated("kind: crash, count: 1, spare: §[A, B, C]"), "all 3 nodes", "at most 2"),
+    _build(
+        "a chain longer than any path", _generated("kind: crash, count: §1, consecutive: 4"), "4 neighbours", "room"
+    ),
+    _build(
+        "a node that no overlay has",
+        HEAD + "overlay: {generate: {kind: line, nodes: 3}}\nfaults: [{kind: crash, node: §N01, round: 3}]\n",
+        "'N01'",
+        "did you mean 'N1'?",
+    ),
+)
