@@ -43,7 +43,7 @@ class Ledger:
             root: Folder of the store, for messages.
         """
         self._root = root
-        self._commits = sorted(commits, key=lambda commit: (commit.last_round, commit.is_final))
+        self.commits = sorted(commits, key=lambda commit: (commit.last_round, commit.is_final))
 
     @classmethod
     def read(cls, store: Store) -> Ledger:
@@ -63,7 +63,7 @@ class Ledger:
     @property
     def last(self) -> Commit:
         """The newest commit."""
-        return self._commits[-1]
+        return self.commits[-1]
 
     def cut(self, round_: int | None) -> int | None:
         """Gives the round that history is cut after; None where nothing is to be cut.
@@ -94,9 +94,9 @@ class Ledger:
             QueryError: The round is before the end of the first commit, or as in `cut`.
         """
         cut = self.cut(round_)
-        found = [commit for commit in self._commits if cut is None or commit.last_round <= cut]
+        found = [commit for commit in self.commits if cut is None or commit.last_round <= cut]
         if not found:
-            first = self._commits[0].last_round
+            first = self.commits[0].last_round
             raise QueryError(
                 f"no state tables were written by round {cut}; the first ones are those of round {first};"
                 " a run with a smaller --commit-every writes them earlier"

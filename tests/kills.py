@@ -1,0 +1,80 @@
+"""Kills the driver of a run, and compares what a store holds in the end with that of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from support import rows
+
+from pipelines.ledger import Ledger
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.tables import ROUND_COMMIT
+
+SCENARIO = """name: killed
+protocol: {name: delta, delta: 1}
+overlay: {links: [[P, A], [A, B, 2], [B, S], [B, J]]}
+workload:
+  subscriptions: [{at: S, round: 0, topic: a}, {at: A, round: 2, where: x > 3, until: 18}, {at: J, round: 4, topic: a}]
+  publications:
+    - {at: P, round: 6, topic: a, content: {x: 5}}
+    - {at: B, round: 7, topic: b}
+    - {at: P, round: 19, topic: a}
+  joins: [{node: J, to: B, round: 3}]
+time: {rounds: 60}
+runs: {seeds: [0, 1]}
+"""
+
+
+def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Gives the rows of all tables, and those of the state tables at each commit.
+
+    The ledger is without the Delta versions: whoever takes rows back makes versions that an undisturbed run does not.
+    """
+    session.activate()
+    store = Store(root, session)
+    found = {name: rows(store, name) for name in store.tables() if name != ROUND_COMMIT.name}
+    found[ROUND_COMMIT.name] = rows(store, ROUND_COMMIT.name, "first_round", "last_round", "is_final")
+    for commit in Ledger.read(store).commits:
+        for name in store.tables():
+            if name.startswith("state_"):
+                state = store.read(name, commit.versions[name]).toArrow().to_pylist()
+                found[f"{name} at {commit.last_round}"] = sorted(map(str, state))  # type: ignore[arg-type]
+    return found
+
+
+def n_commits(root: Path) -> int:
+    """Counts the commits of all tables."""
+    return len(list(root.glob("*/_delta_log/*.json")))
+
+
+def program(*arguments: str | Path) -> list[str]:
+    """Gives the command line of a child process."""
+    return [sys.executable, "-m", "pipelines", *map(str, arguments)]
+
+
+def killed(command: Sequence[str], root: Path, commits: int, draw: random.Random) -> bool:
+    """Starts a program and kills it a moment after a store has so many commits; False where it ended before that."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as child:
+        try:
+            while child.poll() is None and n_commits(root) < commits:
+                time.sleep(0.002)
+            time.sleep(draw.uniform(0, 0.1))
+            if child.poll() is None:
+                os.kill(child.pid, signal.SIGKILL)
+                child.wait()
+                return True
+            assert child.stderr is not None
+            if child.returncode:
+                raise AssertionError(f"exit code {child.returncode}: {child.stderr.read().decode()}")
+            return False
+        finally:
+            child.kill()

@@ -1,0 +1,113 @@
+"""Kills the driver at random moments, resumes it, and compares the store with that of an undisturbed run.
+
+    python tests/perf/kills.py [--engine sail|spark] [--kills 60] [--seed 0] [--commit-every 4]
+
+A moment is a random number of commits (of all tables; an undisturbed run makes some hundred of them) and a random part
+of a tenth of a second. A run is killed again while it is resumed, until the child process ends before its moment comes;
+then all tables are compared, and the state tables as of each commit. The table tells what the kills left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from kills import SCENARIO, contents, killed, n_commits, program
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.folder import RECORD
+from pipelines.ledger import Ledger
+from pipelines.session import Session, open_session
+from pipelines.store import Store
+
+
+def left_behind(session: Session, root: Path) -> str:
+    """Tells where in its work a program was killed."""
+    store = Store(root, session)
+    if not (root / RECORD).is_file():
+        return "nothing yet"
+    if not store.is_committed():
+        return "tables without a complete round"
+    last = Ledger.read(store).last
+    above = [name for name, version in store.versions().items() if version > last.versions[name]]
+    if last.is_final:
+        return "all rounds, before or within the audit"
+    return "a commit of some tables above the ledger" if above else "complete rounds only"
+
+
+class Kills:
+    """Counts kills and what came of them."""
+
+    def __init__(self, session: Session, folder: Path, options: argparse.Namespace) -> None:
+        """Makes the undisturbed run, in a child process too."""
+        self._session = session
+        self._folder = folder
+        self._file = folder / "s.yaml"
+        self._file.write_text(f"{SCENARIO}engine: {options.engine}\n")
+        self._every = options.commit_every
+        self._draw = random.Random(options.seed)
+        whole = folder / "whole"
+        if killed(self._run(whole), whole, sys.maxsize, self._draw):
+            raise AssertionError("the undisturbed run was killed")
+        self._wanted = contents(session, whole)
+        self._n_commits = n_commits(whole)
+        self.found: Counter[str] = Counter()
+        self.n_stores = 0
+        self.n_different = 0
+
+    def _run(self, root: Path) -> list[str]:
+        return program("run", self._file, "--store", root, "--commit-every", str(self._every), "--quiet")
+
+    def store(self, n_kills: int) -> None:
+        """Makes one run with at most so many kills."""
+        root = self._folder / f"store{self.n_stores}"
+        command = self._run(root)
+        for n_left in range(n_kills, -1, -1):
+            now = n_commits(root)
+            moment = self._draw.randint(now + 1, max(now + 2, self._n_commits + 8)) if n_left else sys.maxsize
+            if not killed(command, root, moment, self._draw):
+                break
+            self.found[left_behind(self._session, root)] += 1
+            if (root / RECORD).is_file():
+                command = program("resume", root, "--quiet")
+        self.n_stores += 1
+        found = contents(self._session, root)
+        different = [name for name in {*found, *self._wanted} if found.get(name) != self._wanted.get(name)]
+        self.n_different += bool(different)
+        print(
+            f"store {self.n_stores}: {self.found.total()} kills, different: {different or 'nothing'}", file=sys.stderr
+        )
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", choices=["sail", "spark"], default="sail")
+    parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--commit-every", type=int, default=4)
+    options = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, open_session("sail") as session:
+        kills = Kills(session, Path(folder), options)
+        while (n_left := options.kills - kills.found.total()) > 0:
+            kills.store(n_left)
+    table = Table("what the kill left", "kills", title=f"{options.engine}: {kills.found.total()} kills")
+    for what, count in sorted(kills.found.items()):
+        table.add_row(what, str(count))
+    Console(width=100).print(table)
+    print(f"{kills.n_stores} stores, {kills.n_different} differ from the undisturbed run", end="; ")
+    print(f"{time.monotonic() - started:.0f} s")
+    sys.exit(kills.n_different > 0)
+
+
+if __name__ == "__main__":
+    main()
