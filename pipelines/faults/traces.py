@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import lzma
+import warnings
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +19,7 @@ import pandas as pd
 from pipelines import hashing
 from pipelines.errors import DataFileError, nearest
 from pipelines.faults.rates import MAX_OUTAGES, TooManyError
-from pipelines.faults.schedule import Outage
+from pipelines.faults.schedule import FOR_GOOD, Outage
 from pipelines.overlay.graph import Ints
 from pipelines.scenario.faults_spec import CrashTrace
 from pipelines.workload.reading import open_data
@@ -24,7 +27,7 @@ from pipelines.workload.reading import open_data
 Floats: TypeAlias = npt.NDArray[np.float64]
 Format: TypeAlias = Literal["fta", "lanl"]
 
-_DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
+_DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, csv.Error, pd.errors.ParserWarning)
 _MAX_LINE = 65_536
 _FTA = ("platform_id", "node_id", "event_type", "event_start_time", "event_stop_time")
 _LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
@@ -92,15 +95,15 @@ def load_trace(file: TraceFile) -> Trace:
     given = file.format or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
     if given is None:
         raise DataFileError(
-            f"{file.path} is no trace: its titles are {', '.join(titles)[:200]}; give an event_trace.tab of the Failure"
-            " Trace Archive (fta) or the LANL CSV (lanl)"
+            f"{file.path} is no trace: its first line is {', '.join(titles)[:200]!r}; give an event_trace.tab of the"
+            " Failure Trace Archive (fta) or the LANL CSV (lanl)"
         )
     wanted = _FTA if given == "fta" else _LANL
     for title in wanted:
         if title not in titles:
             raise DataFileError(
                 f"{file.path} has no column {title!r}, which format {given} needs;{nearest(title, titles)} its columns:"
-                f" {', '.join(titles)[:200]}"
+                f" {', '.join(titles)[:200]!r}"
             )
     return _fta(file, titles) if given == "fta" else _lanl(file)
 
@@ -110,18 +113,25 @@ def _titles(path: Path) -> list[str]:
     try:
         with open_data(path) as stream:
             text = stream.readline(_MAX_LINE).decode("utf-8-sig").strip()
+        return text.lstrip("# ").split() if text.startswith("#") else _stripped(next(csv.reader([text])))
     except _DAMAGED as error:
         raise _unreadable(path, error) from error
-    return text.lstrip("# ").split() if text.startswith("#") else [title.strip() for title in text.split(",")]
+
+
+def _stripped(titles: Iterable[str]) -> list[str]:
+    return [title.strip() for title in titles]
 
 
 def _unreadable(path: Path, error: Exception) -> DataFileError:
-    return DataFileError(f"{path} cannot be read as a trace: {error}; check the file")
+    return DataFileError(f"{path} cannot be read as a trace: {' '.join(str(error).split())}; check the file")
 
 
 def _read(path: Path, **options: object) -> pd.DataFrame:
+    """Reads texts; rows of another number of cells than there are titles are an error."""
     try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, **options)
     except _DAMAGED as error:
         raise _unreadable(path, error) from error
 
@@ -132,8 +142,8 @@ def _fta(file: TraceFile, titles: list[str]) -> Trace:
             "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
         )
     rows = _read(file.path, sep=r"\s+", comment="#", header=None, names=titles)
-    numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce") if len(rows) else pd.DataFrame(columns=list(_FTA))
-    _refuse(file.path, rows, numbers.isna().any(axis=1), "is no row of numbers")
+    numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    _refuse(file.path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
     return _trace(
         file.path,
         numbers.groupby(["platform_id", "node_id"]).ngroup(),
@@ -146,6 +156,7 @@ def _fta(file: TraceFile, titles: list[str]) -> Trace:
 def _lanl(file: TraceFile) -> Trace:
     """Reads failures of nodes; those of a whole system, which have no node number, are left out."""
     rows = _read(file.path)
+    rows.columns = _stripped(rows.columns)
     if file.system is not None:
         systems = rows["System"].unique()
         rows = rows[rows["System"] == str(file.system)]
@@ -153,9 +164,9 @@ def _lanl(file: TraceFile) -> Trace:
             known = ", ".join(sorted(systems, key=lambda name: (len(name), name))[:40])
             raise UnknownSystemError(f"the trace has no system {file.system}; its systems: {known}")
     rows = rows[rows["nodenumz"] != ""]
-    key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce")
+    key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     times = rows[["Prob Started", "Prob Fixed"]].apply(pd.to_datetime, format=_LANL_TIME, errors="coerce")
-    _refuse(file.path, rows, key.isna().any(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
+    _refuse(file.path, rows, ~np.isfinite(key).all(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
     seconds = times.apply(lambda column: (column - pd.Timestamp(0)) / pd.Timedelta(seconds=1))
     node = key.groupby(["System", "nodenumz"]).ngroup()
     return _trace(file.path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
@@ -267,7 +278,7 @@ def mapped(
         trace = shuffled(trace, seed, purpose)
     first, last = rounds
     start = first + np.floor((trace.start - spec.skip_hours) / spec.hours_per_round + _ROUNDING)
-    end = start + np.maximum(np.rint((trace.end - trace.start) / spec.hours_per_round), 1.0)
+    end = start + np.clip(np.rint((trace.end - trace.start) / spec.hours_per_round), 1.0, FOR_GOOD)
     chosen = (target[trace.node] >= 0) & (start <= last) & (end > first)
     if chosen.sum() > MAX_OUTAGES:
         raise TooManyError(f"it makes {chosen.sum()} crashes, more than {MAX_OUTAGES}")

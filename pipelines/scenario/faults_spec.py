@@ -96,7 +96,9 @@ class CrashTrace(Strict):
     system: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None = Field(
         None, description="lanl: only the nodes of this system"
     )
-    hours_per_round: Positive = Field(1.0, description="hours of the trace that pass in a round")
+    hours_per_round: Annotated[float, Field(ge=1e-6, le=1e6, strict=True)] = Field(
+        1.0, description="hours of the trace that pass in a round"
+    )
     skip_hours: Annotated[float, Field(ge=0.0, le=1e9, strict=True)] = Field(
         0.0, description="hours of the trace that are over when the rounds begin"
     )

@@ -18,7 +18,7 @@ from pipelines.faults.rates import drawn_times
 from pipelines.faults.schedule import Outage, Room, Schedule
 from pipelines.inputs import build_inputs
 from pipelines.overlay.graph import Overlay
-from pipelines.plan import build, check, prepare
+from pipelines.plan import build, check, combinations, prepare
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.faults_spec import Exponential, Fault, LogNormal, Times, Weibull
 from pipelines.scenario.model import Scenario
@@ -315,6 +315,27 @@ def test_room_is_what_counting_round_by_round_says() -> None:
                 schedule.add(outage)
         merged: list[Row] = [tuple(outage) for outage in schedule.outages()]
         assert not_operational(merged, 4, horizon=100) == not_operational(rows, 4, horizon=100) == 3
+
+
+def test_draws_are_the_same_on_every_machine() -> None:
+    path = overlay(nx.path_graph(9))
+    times = {"kind": "lognormal", "mu": 3.0, "sigma": 1.0}
+    assert crashes(path, generate(count=2, rounds=[10, 50], down=[5, 30]), seed=3) == [(2, 11, 20), (0, 30, 49)]
+    assert crashes(path, generate(rate={"up": times, "down": times}, nodes=["N2"]), seed=3, horizon=90) == [
+        (2, 10, 26),
+        (2, 43, 48),
+    ]
+
+
+def test_a_plan_counts_crashes_for_each_value_of_the_grid(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "name: t\nprotocol: {name: delta}\noverlay: {generate: {kind: line, nodes: 9}}\nfaults:\n"
+        "  - {kind: crash, node: N4, round: 3}\n"
+        "  - {generate: {kind: crash, count: 1, consecutive: 2, spare: [N4], down: [2, 3]}}\n"
+        "runs: {grid: {faults.1.generate.count: [0, 1, 3], faults.0.until: [null, 9]}}\n"
+    )
+    assert [row.n_crashes for row in combinations(prepare(path))] == [1, 1, 3, 3, 7, 7]
 
 
 def test_errors_of_a_build_come_with_their_places_and_all_at_once(tmp_path: Path) -> None:

@@ -227,11 +227,13 @@ def test_a_real_trace_within_a_number_of_nodes() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "key", "words"),
     [
-        ("a.tab", "", "path", "its titles are"),
-        ("a.tab", "hello\nworld\n", "path", "no trace: its titles are hello"),
+        ("a.tab", "", "path", "its first line is ''"),
+        ("a.tab", "hello\nworld\n", "path", "no trace: its first line is 'hello'"),
         ("a.tab", FTA_TITLES, "path", "no events of nodes"),
         ("a.tab", FTA_TITLES.replace("stop_time", "stp_time"), "path", "did you mean 'event_stp_time'?"),
         ("a.tab", fta((1, 0, 5, 9)).replace("18000", "later"), "path", "row 1 of"),
+        ("a.tab", fta((1, 0, 5, 9)).replace("18000", "inf"), "path", "row 1 of"),
+        ("a.tab", fta((1, 0, 5, 9)).replace("G1/", "G1 "), "path", "cannot be read as a trace"),
         ("a.tab", fta((1, 1, 0, 5), (1, 0, 9, 5)), "path", "ends before it starts"),
         ("a.csv", LANL_TITLES.replace("nodenumz", "node"), "path", "no column 'nodenumz', which format lanl needs"),
         ("a.csv", lanl((2, 0, 5, 9)).replace("01/01/2001", "31.12.2001"), "path", "lacks a node number or a time"),

@@ -125,7 +125,7 @@ FAULTS_NEED_BUILD = (
         "a trace that is none",
         _generated("kind: crash, trace: {path: §a.csv}"),
         "a.csv",
-        "its titles are x, y",
+        "its first line is 'x, y'",
         a_csv=b"x,y\n1,2\n",
     ),
     _build("a trace without bytes", _generated("kind: crash, trace: {path: §a.tab}"), "a.tab", a_tab=b""),
