@@ -100,10 +100,9 @@ def verdict_json(result: Result, report: AuditReport) -> str:
 
 def finished_line(result: Result) -> str:
     """Returns that there was nothing to go on with, in a sentence."""
-    return (
-        f"finished: {counted(len(result.runs), 'run')} ended in round {result.reader.last_round():,} and were found "
-        f"{result.verdict}; history in {result.store}"
-    )
+    runs, were = counted(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
+    end = f"ended in round {result.reader.last_round():,} and {were} found {result.verdict}"
+    return f"finished: {runs} {end}; history in {result.store}"
 
 
 def finished_json(result: Result) -> str:

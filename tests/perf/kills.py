@@ -3,8 +3,8 @@
     python tests/perf/kills.py [--engine sail|spark] [--kills 60] [--seed 0] [--commit-every 4]
 
 A moment is a random number of commits (of all tables; an undisturbed run makes some hundred of them) and a random part
-of a tenth of a second. A run is killed again while it is resumed, until the child process ends before its moment comes;
-then all tables are compared, and the state tables as of each commit. The table tells what the kills left behind.
+of a tenth of a second. A run is killed again while it is resumed, up to three times or until it ends before its moment
+comes; then all tables are compared, and the state tables as of each commit. The table tells what the kills left behind.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from pipelines.folder import RECORD
 from pipelines.ledger import Ledger
 from pipelines.session import Session, open_session
 from pipelines.store import Store
+
+MOST = 3
+"""Kills of one run."""
 
 
 def left_behind(session: Session, root: Path) -> str:
@@ -71,9 +74,8 @@ class Kills:
         root = self._folder / f"store{self.n_stores}"
         command = self._run(root)
         for n_left in range(n_kills, -1, -1):
-            now = n_commits(root)
-            moment = self._draw.randint(now + 1, max(now + 2, self._n_commits + 8)) if n_left else sys.maxsize
-            if not killed(command, root, moment, self._draw):
+            ahead = self._draw.randint(1, self._n_commits if n_left == n_kills else self._n_commits // 2)
+            if not killed(command, root, n_commits(root) + ahead if n_left else sys.maxsize, self._draw):
                 break
             self.found[left_behind(self._session, root)] += 1
             if (root / RECORD).is_file():
@@ -99,7 +101,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, open_session("sail") as session:
         kills = Kills(session, Path(folder), options)
         while (n_left := options.kills - kills.found.total()) > 0:
-            kills.store(n_left)
+            kills.store(min(n_left, MOST))
     table = Table("what the kill left", "kills", title=f"{options.engine}: {kills.found.total()} kills")
     for what, count in sorted(kills.found.items()):
         table.add_row(what, str(count))

@@ -174,6 +174,27 @@ def test_a_kill_while_rows_are_taken_back_changes_no_row(sail: Session, stopped:
     assert contents(sail, root) == found.rows
 
 
+@pytest.mark.slow
+def test_classic_spark_goes_on_too(
+    spark: Session, sail: Session, stopped: Callable[[str], Stopped], tmp_path: Path
+) -> None:
+    wanted = stopped("forwarding").rows
+    written: list[str] = []
+
+    def kill(table: str) -> None:
+        written.append(table)
+        if written.count(ROUND_COMMIT.name) > 2:
+            raise Killed
+
+    with before_each_write(kill), pytest.raises(Killed):
+        go(spark, FORWARDING, tmp_path)
+    assert Store(tmp_path, spark).version(ROUND_COMMIT.name) == 1
+    go(spark, FORWARDING, tmp_path)
+    found = contents(sail, tmp_path)
+    assert {name for name in wanted if found.pop(name) != wanted[name]} == {"run"}
+    assert not found
+
+
 def test_a_write_of_another_program_is_noticed(
     sail: Session, stopped: Callable[[str], Stopped], tmp_path: Path
 ) -> None:
