@@ -63,13 +63,14 @@ class Round:
     """What a round may read.
 
     Attributes:
+        round: Its number.
         inbox: The due messages.
         calls: The due application calls; None when there are none.
         kinds: Kinds of the due messages, and of the due calls in lower case: what is absent needs no step.
         state: The protocol's relations; for those with increments the union of the increments.
         facts: The counters that the states declare, as of the end of the last round.
         fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (run_id and one
-            column a setting of the protocol).
+            column a setting of the protocol), ``subscription`` (``run_id, subscription_id, subscriber``).
         settings: The distinct settings objects of the runs.
         may_crash: Whether a node of any run ever crashes.
         crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
@@ -79,6 +80,7 @@ class Round:
         keep: Materialises a frame that several steps read; takes a name and the frame.
     """
 
+    round: int
     inbox: DataFrame
     calls: DataFrame | None
     kinds: frozenset[str]

@@ -63,7 +63,7 @@ class RoundEngine:
             calls: The application calls, by round.
             history: Takes what the rounds leave behind.
             crashes: The crash schedule.
-            fixed: Frames ``node``, ``link``, ``setting``.
+            fixed: Frames ``node``, ``link``, ``setting``, ``subscription``.
             latency: The latency of all links, where it is one.
             settings: The distinct settings objects of the runs.
             may_duplicate: Whether links may bring a message twice; after a crash nodes may send one twice anyway.
@@ -172,6 +172,7 @@ class RoundEngine:
         state, touched = self._after_faults(crashes)
         result = self._protocol.round(
             Round(
+                round=upcoming,
                 inbox=network.handled_messages(due) if traffic.n_doomed else due,
                 calls=calls,
                 kinds=frozenset(kinds),

@@ -17,6 +17,15 @@ class DeltaSettings(Strict):
     delta: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
         1, description="how many nodes may be down or recovering at once without loss"
     )
+    detector: Literal["identifier", "visited"] = Field(
+        "identifier", description="how duplicates are told: by the source's numbers, or by the last δ+1 nodes visited"
+    )
+    detection_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        5, description="rounds after which a failure detector reports a crash; never before the node's last words"
+    )
+    par_rows: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        100, description="rows of routing information that go to a recovering node per round, at low priority"
+    )
 
 
 SPEC = ProtocolSpec(

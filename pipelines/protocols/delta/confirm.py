@@ -1,7 +1,8 @@
 """Confirmations (Algorithm 1, lines 19 to 31): Out shrinks, and what is confirmed by all is finished.
 
 A *finished* row is a multicast message whose processing ends at a node in this round: KEY, ``kind, trigger, round,
-sender, subscription_id, origin, join_point``; ``trigger`` is the message that ended it.
+sender, subscription_id, origin, join_point, origin_distance, origin_hop``; ``trigger`` is the message that ended it. The
+last two are of P(N, m.from) where m was accepted as Guided.
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import KEY
+from pipelines.protocols.delta.tables import PROCESSING
 
-FINISHED = [*KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point"]
+_BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
+_ORIGIN = ["cast(size(origin_path) - 1 as int) as origin_distance", "get(origin_path, 1) as origin_hop"]
+FINISHED = [
+    *KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point", "origin_distance", "origin_hop",
+]  # fmt: skip
 
 
 def confirmations(inbox: DataFrame) -> DataFrame:
@@ -20,44 +26,61 @@ def confirmations(inbox: DataFrame) -> DataFrame:
     )
 
 
-def touched(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Gives every processing row of a message that is confirmed by someone in this round.
+def marked(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
+    """Gives ProcessingList with what is confirmed now; a CONF from outside Out or for an unknown message does nothing.
 
     Returns:
-        Processing rows with ``conf_trigger, conf_round`` of their own confirmation, null where it is not there yet.
+        Processing rows with ``conf_trigger, conf_round`` of a confirmation that came in this round.
     """
-    message = confirmation.select(KEY).distinct()
     own = confirmation.groupBy(*KEY, "via").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
     )
-    return processing.join(message.hint("shuffle_hash"), KEY, "left_semi").join(
-        own.hint("shuffle_hash"), [*KEY, "via"], "left"
+    kept = [column for column in processing.columns if column != "is_confirmed"]
+    return processing.join(own.hint("shuffle_hash"), [*KEY, "via"], "left").selectExpr(
+        *kept, "is_confirmed or conf_trigger is not null as is_confirmed", "conf_trigger", "conf_round"
     )
 
 
-def unconfirmed(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Gives the processing rows that stay; a CONF from outside Out or for an unknown message changes nothing."""
-    return processing.join(confirmation.select(*KEY, "via").hint("shuffle_hash"), [*KEY, "via"], "left_anti")
-
-
-def finished_by_confirmation(touched_row: DataFrame) -> DataFrame:
+def finished_by_confirmation(marked_row: DataFrame, confirmation: DataFrame) -> DataFrame:
     """Gives the messages of which no recipient is left unconfirmed."""
-    body = ["kind", "sender", "subscription_id", "origin", "join_point"]
+    message = confirmation.select(KEY).distinct()
+    return finished_messages(marked_row.join(message.hint("shuffle_hash"), KEY, "left_semi"))
+
+
+def finished_messages(row: DataFrame) -> DataFrame:
+    """Gives the messages of processing rows of which every member of Out has confirmed.
+
+    Args:
+        row: All rows of some messages, with ``conf_trigger, conf_round`` of what changed them in this round.
+    """
     return (
-        touched_row.groupBy(*KEY, *body)
+        row.selectExpr(*KEY, *_BODY, *_ORIGIN, "via", "is_confirmed", "conf_trigger", "conf_round")
+        .groupBy(*KEY, *_BODY, "origin_distance", "origin_hop")
         .agg(
             F.expr("max(conf_trigger) as trigger"),
             F.expr("max(conf_round) as round"),
-            F.expr("bool_and(conf_trigger is not null) as is_finished"),
+            F.expr("bool_and(via is null or is_confirmed) as is_finished"),
         )
-        .where("is_finished")
+        .where("is_finished and trigger is not null")
         .select(FINISHED)
     )
 
 
+def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
+    """Gives ProcessingList without the messages that are finished (line 30)."""
+    return processing.join(finished.select(KEY).hint("shuffle_hash"), KEY, "left_anti").select(PROCESSING.columns)
+
+
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Gives the first copies with an empty Out: their processing ends where it begins."""
-    return first.join(processing_row.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti").select(FINISHED)
+    """Gives the first copies with an empty Out: their processing ends where it begins.
+
+    Args:
+        first: First copies.
+        processing_row: Their recipient rows.
+    """
+    out = processing_row.where("via is not null and via <> node_id")
+    left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
+    return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)
 
 
 def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:

@@ -2,8 +2,10 @@
 
 A *copy* is one row a multicast message (J, SUB, UNSUB, PUB) that reaches a node, or is issued there:
 ``run_id, node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin,
-join_point, matches``; ``sender`` is null at the source. A *recipient* row is a member of Γ_N^m with the member of
-Out_N^m that is responsible for it: KEY, ``recipient, via``.
+join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. What routes by the sender also has
+``sender_hop``, the neighbour of N that lies towards it. A *recipient* row is a member of Γ_N^m with the member of
+Out_N^m that is responsible for it: KEY, ``recipient, via, path``; ``via`` is null where N holds every node on the way for
+failed, ``path`` is null where N's own view has it.
 """
 
 from __future__ import annotations
@@ -11,17 +13,29 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract import CALL_TRIGGER
+from pipelines.protocols.delta.tables import PROCESSING
 
 KEY = ["run_id", "node_id", "source", "source_seq"]
 NODE = ["run_id", "node_id"]
-_FIELDS = ["hops", "issued_round", "subscription_id", "origin", "join_point", "matches"]
+_CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
+_FIELDS = ["hops", *_CARRIED, "guide"]
+BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED]
+"""What ProcessingList keeps of a message, beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
+NOT_GUIDED = [
+    "cast(null as array<bigint>) as origin_path",
+    "cast(null as array<struct<node: bigint, round: bigint, place: bigint>>) as visited",
+    "cast(null as array<array<bigint>>) as guide",
+]
+"""SQL for what a copy lacks that no other node sent."""
+SEEN = "cast(null as array<bigint>) as path"
+"""SQL for ``path`` of a recipient row where N's own view has it."""
 _CALL_KIND = "case kind when 'publish' then 'PUB' when 'subscribe' then 'SUB' else 'UNSUB' end"
 
 
 def received_copies(inbox: DataFrame) -> DataFrame:
     """Gives the multicast messages among an inbox as copies."""
-    return inbox.where("kind in ('J', 'SUB', 'UNSUB', 'PUB')").selectExpr(
+    return inbox.where("kind in ('J', 'SUB', 'UNSUB', 'PUB', 'REJOIN')").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "kind", "message_id as trigger", "src as sender",
         "due_round as round", *_FIELDS,
     )  # fmt: skip
@@ -33,6 +47,7 @@ def issued_copies(call: DataFrame) -> DataFrame:
         "run_id", "node_id", "node_id as source", "source_seq", f"{_CALL_KIND} as kind", f"{CALL_TRIGGER} as trigger",
         "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round", "subscription_id",
         "case when kind <> 'publish' then node_id end as origin", "cast(null as bigint) as join_point", "matches",
+        *NOT_GUIDED,
     )  # fmt: skip
 
 
@@ -41,21 +56,14 @@ def issued_calls(call: DataFrame) -> DataFrame:
     return call.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
-def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
-    """Drops what the node has handled before and, of several copies in a round, all but the first (lines 1 to 12).
-
-    Args:
-        copy: The round's copies.
-        detector: Relation ``detector``, or increments of it.
-    """
-    known = (
-        detector.join(copy.select(KEY).hint("shuffle_hash"), ["run_id", "node_id", "source"])
-        .where("last_seq >= source_seq")
-        .select(KEY)
+def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
+    """Adds ``sender_hop``: the sender itself where it is a neighbour, and so everywhere without bypasses (path None)."""
+    if path is None:
+        return copy.selectExpr("*", "sender as sender_hop")
+    hop = path.selectExpr(*NODE, "target as sender", "get(path, 1) as known_hop")
+    return copy.join(hop, [*NODE, "sender"], "left").selectExpr(
+        *copy.columns, "coalesce(known_hop, sender) as sender_hop"
     )
-    order = "row_number() over (partition by run_id, node_id, source, source_seq order by trigger) as copy_rank"
-    ranked = copy.selectExpr("*", order).where("copy_rank = 1").drop("copy_rank")
-    return ranked.join(known.hint("shuffle_hash"), KEY, "left_anti")
 
 
 def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
@@ -75,12 +83,12 @@ def publication_recipients(first: DataFrame, subscription: DataFrame) -> DataFra
         Recipient rows, N itself among them, with ``round, hops, issued_round`` of the copy.
     """
     matched = first.where("kind = 'PUB'").selectExpr(
-        *KEY, "trigger", "sender", "round", "hops", "issued_round", "explode(matches) as subscription_id"
+        *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
     )
     seen = "trigger > since and trigger < gone" if "since" in subscription.columns else "true"
     return (
         subscription.join(matched.hint("shuffle_hash"), [*NODE, "subscription_id"])
-        .where(f"(sender is null or via <> sender) and {seen}")
+        .where(f"(sender_hop is null or first_hop <> sender_hop) and {seen}")
         .selectExpr(*KEY, "origin as recipient", "via", "round", "hops", "issued_round")
         .distinct()
     )
@@ -88,86 +96,58 @@ def publication_recipients(first: DataFrame, subscription: DataFrame) -> DataFra
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
     """Γ of SUB and UNSUB: every other node of the view that is not behind the sender (4.7)."""
-    message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender")
+    message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender_hop")
     return (
         path.where("distance > 0")
         .join(message.hint("shuffle_hash"), NODE)
-        .where("sender is null or via <> sender")
-        .selectExpr(*KEY, "target as recipient", "via")
+        .where("sender_hop is null or get(path, 1) <> sender_hop")
+        .selectExpr(*KEY, "target as recipient", "via", SEEN)
     )
 
 
 def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Γ of J: the nodes X of the view with d(X, M) ≤ δ and N on P(X, M); from the joining node all go by M (4.6)."""
-    message = first.where("kind = 'J'").select(*KEY, "sender", "join_point")
+    """Γ of J: the nodes X of the view with d(X, M) ≤ δ and N on P(X, M); from the joining node all go by M (4.6).
+
+    Γ of REJOIN is the same with the recovered node R for M and δ+1 for δ (Alg. 5, line 19).
+    """
+    message = first.where("kind in ('J', 'REJOIN')").select(*KEY, "kind", "sender_hop", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
     scoped = to_join_point.join(message.hint("shuffle_hash"), [*NODE, "join_point"]).join(
         setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
     )
+    in_scope = "distance + to_join_point <= case when kind = 'J' then delta else delta + 1 end"
     return (
         path.where("distance > 0")
         .join(scoped.hint("shuffle_hash"), NODE)
-        .where("sender is null or (via <> sender and distance + to_join_point <= delta)")
-        .selectExpr(*KEY, "target as recipient", "via")
+        .where(f"sender_hop is null or (get(path, 1) <> sender_hop and {in_scope})")
+        .selectExpr(*KEY, "target as recipient", "via", SEEN)
     )
 
 
-def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Gives the new rows of ProcessingList_N: one for each recipient other than N itself (lines 13 to 15)."""
-    body = first.select(
-        *KEY, "kind", "round", "trigger", "sender", "hops", "subscription_id", "origin", "join_point"
-    )  # fmt: skip
+def processing_rows(first: DataFrame, recipient: DataFrame, *, keeps_matches: bool) -> DataFrame:
+    """Gives the new rows of ProcessingList_N: one for each recipient other than N itself (lines 13 to 15).
+
+    Args:
+        first: First copies.
+        recipient: Their recipient rows.
+        keeps_matches: Whether a publication may have to be sent again.
+    """
+    matches = "matches" if keeps_matches else "cast(null as array<bigint>) as matches"
+    body = first.selectExpr(*KEY, *(matches if name == "matches" else name for name in BODY))
     return (
         recipient.where("recipient <> node_id")
         .join(body.hint("shuffle_hash"), KEY)
-        .select(
-            *KEY,
-            "kind",
-            "round",
-            "trigger",
-            "sender",
-            "hops",
-            "subscription_id",
-            "origin",
-            "join_point",
-            "recipient",
-            "via",
-        )
+        .selectExpr(*KEY, *BODY, "recipient", "path", "via", "false as is_confirmed")
+        .select(PROCESSING.columns)
     )
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Gives one outgoing copy for each member of Out_N^m other than N (lines 16 to 18), before `rewrite_origin`."""
+    """Gives one outgoing copy for each member of Out_N^m other than N (lines 16 to 18), as rows of the outbox."""
     out = recipient.where("via <> node_id").select(*KEY, "via").distinct()
     return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
-        *KEY, "trigger", "cast(2 as bigint) as rank", "kind", "via", "round", "hops + 1 as hops", "issued_round",
-        "subscription_id", "origin", "join_point", "matches",
-    )  # fmt: skip
-
-
-def rewrite_origin(sent: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """make_copy_send^SUB: beyond δ+1 hops the copy names the node δ+1 hops before the receiver (settled rule 1).
-
-    Args:
-        sent: Outgoing copies of `copies_to_send`; those without an origin stay as they are.
-        path: Relation ``path``.
-        setting: One row a run with ``delta``.
-    """
-    to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
-    delta = setting.select("run_id", "delta")
-    kept = [column for column in sent.columns if column != "origin"]
-    return (
-        sent.join(to_origin.hint("shuffle_hash"), [*NODE, "origin"], "left")
-        .join(delta.hint("shuffle_hash"), "run_id")
-        .selectExpr(*kept, "case when to_origin > delta then get(origin_path, delta) else origin end as origin")
-    )
-
-
-def send_copies(sent: DataFrame) -> DataFrame:
-    """Gives outgoing copies as rows of the outbox."""
-    return sent.selectExpr(
-        "run_id", "trigger", "rank", "kind", "node_id as src", "via as dst", "round as sent_round", "source",
-        "source_seq", "hops", "issued_round", "subscription_id", "origin", "join_point", "matches",
+        "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "via as dst", "round as sent_round",
+        "source", "source_seq", "hops + 1 as hops", *_CARRIED,
     )  # fmt: skip
 
 

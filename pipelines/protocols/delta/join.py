@@ -16,7 +16,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
-from pipelines.protocols.delta.forward import COPY, KEY, NODE
+from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED
 from pipelines.protocols.delta.tables import CALL, JOIN, JOIN_REQUEST, PROCESSING
 
 
@@ -35,7 +35,9 @@ def joined_now(finished: DataFrame) -> DataFrame:
 
 def next_join(join: DataFrame, inbox: DataFrame, now: DataFrame) -> DataFrame:
     """Gives relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives) or VALID_JOINED."""
-    attached = inbox.where("kind = 'PAR_TOP'").selectExpr("run_id", "dst as node_id", "true as is_attached")
+    attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
+        "run_id", "dst as node_id", "true as is_attached"
+    )
     joined = now.selectExpr(*NODE, "true as is_joined")
     status = "case when is_joined then 'VALID_JOINED' when is_attached then 'ATTACHED' else status end as status"
     return (
@@ -45,7 +47,7 @@ def next_join(join: DataFrame, inbox: DataFrame, now: DataFrame) -> DataFrame:
 
 def status_changes(inbox: DataFrame, now: DataFrame) -> DataFrame:
     """Gives the same changes as rows of ``node_status``."""
-    attached = inbox.where("kind = 'PAR_TOP'").selectExpr(
+    attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "due_round as round", "'ATTACHED' as status"
     )
     return attached.unionByName(now.selectExpr(*NODE, "round", "'VALID_JOINED' as status"))
@@ -64,16 +66,14 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
     return arrived.unionByName(request.join(now, NODE, "left").select(*JOIN_REQUEST.columns, "trigger", "round"))
 
 
-def accepted_requests(opened: DataFrame, join: DataFrame) -> DataFrame:
-    """Gives the requests whose join point is VALID_JOINED."""
-    return opened.join(join.where("status <> 'VALID_JOINED'").select(NODE), NODE, "left_anti")
+def accepted_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
+    """Gives the requests whose join point is VALID_JOINED and OPERATIONAL."""
+    return opened.join(blocked, NODE, "left_anti")
 
 
-def waiting_requests(opened: DataFrame, join: DataFrame) -> DataFrame:
+def waiting_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
     """Gives relation ``join_request`` after the round."""
-    return opened.join(join.where("status <> 'VALID_JOINED'").select(NODE), NODE, "left_semi").select(
-        JOIN_REQUEST.columns
-    )
+    return opened.join(blocked, NODE, "left_semi").select(JOIN_REQUEST.columns)
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
@@ -90,7 +90,7 @@ def send_topology(accepted: DataFrame, topology: DataFrame, path: DataFrame, set
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")
         .join(near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi")
         .groupBy(NODE)
-        .agg(F.expr("array_sort(collect_list(struct(a, b))) as links"))
+        .agg(F.expr("array_sort(collect_list(struct(a, b, false as is_marked))) as links"))
     )
     return accepted.join(link, NODE, "left").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'PAR_TOP' as kind", "node_id as src", "joiner as dst",
@@ -106,9 +106,9 @@ def send_entries(accepted: DataFrame, subscription: DataFrame, path: DataFrame, 
         subscription.join(accepted.select(NODE).distinct(), NODE, "left_semi")
         .join(to_origin, [*NODE, "origin"])
         .join(setting.select("run_id", "delta"), "run_id")
-        .selectExpr(*NODE, "subscription_id", f"{rewritten} as origin")
+        .selectExpr(*NODE, "subscription_id", f"{rewritten} as origin", "least(to_origin + 1, delta + 1) as distance")
         .groupBy(NODE)
-        .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin))) as entries"))
+        .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin, distance))) as entries"))
     )
     return accepted.join(entry, NODE).selectExpr(
         "run_id", "trigger", "cast(1 as bigint) as rank", "'PAR_SUB' as kind", "node_id as src", "joiner as dst",
@@ -124,7 +124,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
     """
     joiner = accepted.selectExpr(*NODE, "joiner", "trigger as new_trigger", "round as new_round")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
-    kept = [column for column in PROCESSING.columns if column not in {"recipient", "via"}]
+    kept = [name for name in PROCESSING.columns if name not in {"recipient", "path", "via", "is_confirmed"}]
     return (
         processing.where("kind <> 'PUB'")
         .select(kept)
@@ -133,7 +133,15 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
         .join(to_join_point, [*NODE, "join_point"], "left")
         .join(setting.select("run_id", "delta"), "run_id")
         .where("kind <> 'J' or to_join_point < delta")
-        .selectExpr(*kept, "joiner as recipient", "joiner as via", "new_trigger", "new_round")
+        .selectExpr(
+            *kept,
+            "joiner as recipient",
+            "cast(null as array<bigint>) as path",
+            "joiner as via",
+            "false as is_confirmed",
+            "new_trigger",
+            "new_round",
+        )
     )
 
 
@@ -141,16 +149,16 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
     """Gives the copies that go with `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
     order = "row_number() over (partition by run_id, node_id, via order by round, trigger)"
     return added.selectExpr(
-        *KEY, "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "via", "new_round as round",
-        "hops + 1 as hops", "cast(null as bigint) as issued_round", "subscription_id", "origin", "join_point",
-        "cast(null as array<bigint>) as matches",
+        "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
+        "via as dst", "new_round as sent_round", "source", "source_seq", "hops + 1 as hops", "subscription_id",
+        "origin", "origin_path", "join_point", "visited",
     )  # fmt: skip
 
 
 def received_links(inbox: DataFrame) -> DataFrame:
     """PAR_TOP at N: TOP_N, without marks, and N's own link, marked."""
-    reply = inbox.where("kind = 'PAR_TOP'")
-    given = reply.selectExpr("run_id", "dst as node_id", "inline(links)")
+    reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")
+    given = reply.selectExpr("run_id", "dst as node_id", "inline(links)").drop("is_marked")
     own = reply.selectExpr(
         "run_id", "dst as node_id", "least(src, dst) as a", "greatest(src, dst) as b", "true as is_marked"
     )
@@ -159,42 +167,40 @@ def received_links(inbox: DataFrame) -> DataFrame:
 
 def received_entries(inbox: DataFrame) -> DataFrame:
     """PAR_SUB at N: entries of SUBS_SET_N; all lie behind M."""
-    return inbox.where("kind = 'PAR_SUB'").selectExpr(
-        "run_id", "dst as node_id", "src as via", "message_id as trigger", "inline(entries)"
+    return inbox.where("kind = 'PAR_SUB' and source_seq is not null").selectExpr(
+        "run_id", "dst as node_id", "src as first_hop", "src as via", "message_id as trigger", "inline(entries)"
     )
 
 
 def issued_joins(inbox: DataFrame) -> DataFrame:
     """PAR_TOP at N: N is ATTACHED and issues J."""
-    return inbox.where("kind = 'PAR_TOP'").selectExpr(
+    return inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "'J' as kind", "message_id as trigger",
         "cast(null as bigint) as sender", "due_round as round", "0 as hops", "due_round as issued_round",
         "cast(null as bigint) as subscription_id", "cast(null as bigint) as origin", "src as join_point",
-        "cast(null as array<bigint>) as matches",
+        "cast(null as array<bigint>) as matches", *NOT_GUIDED,
     ).select(COPY)  # fmt: skip
 
 
-def ready_calls(call: DataFrame, waiting: DataFrame, join: DataFrame, now: DataFrame) -> DataFrame:
-    """Gives the calls that are issued in this round: due ones at joined nodes, and those that waited for the join.
+def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
+    """Gives the calls at hand: due ones, without joins, and those that waited.
 
     Args:
-        call: The due calls, without joins.
+        call: The due calls.
         waiting: Relation ``call``.
-        join: Relation ``join`` after the round.
-        now: Nodes that become VALID_JOINED in the round.
+        present: SQL for column ``round``.
     """
-    columns = ["run_id", "node_id", "source_seq", "round", "kind", "subscription_id", "matches"]
-    due = call.join(join.where("status <> 'VALID_JOINED'").select(NODE), NODE, "left_anti")
-    released = waiting.join(now.select(*NODE, "round"), NODE)
-    return due.select(columns).unionByName(released.select(columns))
+    opened = waiting.selectExpr(*CALL.columns, present)
+    if call is None:
+        return opened
+    return opened.unionByName(call.where("kind <> 'join'").select(*CALL.columns, "round"))
 
 
-def no_calls(waiting: DataFrame) -> DataFrame:
-    """Gives calls without a row, for a round in which none is due."""
-    return waiting.where("false").selectExpr("*", "cast(null as bigint) as round")
+def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
+    """Gives the calls that are issued in this round."""
+    return opened.join(blocked, NODE, "left_anti")
 
 
-def waiting_calls(call: DataFrame, waiting: DataFrame, join: DataFrame) -> DataFrame:
+def waiting_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
     """Gives relation ``call`` after the round."""
-    opened = waiting.unionByName(call.select(CALL.columns))
-    return opened.join(join.where("status <> 'VALID_JOINED'").select(NODE), NODE, "left_semi")
+    return opened.join(blocked, NODE, "left_semi").select(CALL.columns)

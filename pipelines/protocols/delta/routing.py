@@ -5,16 +5,30 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import NODE
-from pipelines.protocols.delta.tables import SUBSCRIPTION, TOPOLOGY
+from pipelines.protocols.delta.tables import PATH, SUBSCRIPTION, TOPOLOGY
 
 _ENTRY = SUBSCRIPTION.columns
 
 
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
-    """update_routing_information^SUB: entry ⟨id, from⟩ with the first hop of P(N, from), and its ``trigger``."""
-    added = finished.where("kind = 'SUB'").select(*NODE, "subscription_id", "origin", "trigger")
-    hop = path.selectExpr(*NODE, "target as origin", "via")
-    return hop.join(added.hint("shuffle_hash"), [*NODE, "origin"]).select(*_ENTRY, "trigger")
+    """update_routing_information^SUB: entry ⟨id, from⟩ with P(N, from), and its ``trigger``.
+
+    What was accepted as Guided says itself how far ``from`` is; N may not see it yet (``via`` is null then).
+    """
+    added = finished.where("kind = 'SUB'").select(
+        *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
+    )
+    known = path.selectExpr(
+        *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "via"
+    )
+    return (
+        added.hint("shuffle_hash")
+        .join(known, [*NODE, "origin"], "left")
+        .selectExpr(
+            *NODE, "subscription_id", "origin", "coalesce(origin_distance, seen) as distance",
+            "coalesce(origin_hop, hop) as first_hop", "via", "trigger",
+        )
+    )  # fmt: skip
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
@@ -43,12 +57,13 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
 
 
-def view_paths(topology: DataFrame, radius: int) -> DataFrame:
+def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None) -> DataFrame:
     """Gives P(N, X) for every node X of the views that is given: marked links count (settled rules 7 and 17).
 
     Args:
         topology: Relation ``topology``, of the nodes whose paths are wanted.
         radius: The largest δ+1 of the runs; no view reaches farther.
+        peer: Relation ``peer``; None where no node is held for failed.
 
     Returns:
         Rows of relation ``path``, the node itself included.
@@ -73,18 +88,58 @@ def view_paths(topology: DataFrame, radius: int) -> DataFrame:
             )
         )
         paths = paths.unionByName(reached)
-    return paths
+    return paths if peer is None else responsible_peers(paths, peer)
 
 
-def next_paths(path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int) -> DataFrame:
+def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
+    """Gives paths with ``via`` anew: the closest node on the way that N does not hold for failed (line 15)."""
+    return (
+        path.join(failed_peers(peer).hint("shuffle_hash"), NODE, "left")
+        .selectExpr(
+            *NODE, "target", "distance", "path", f"case when distance = 0 then node_id else {CLOSEST} end as via"
+        )
+        .select(PATH.columns)
+    )
+
+
+CLOSEST = "case when failed is null then get(path, 1) else get(array_except(slice(path, 2, 100), failed), 0) end"
+"""SQL for the closest node of a path that is not among the failed ones; null where there is none."""
+
+
+def failed_peers(peer: DataFrame) -> DataFrame:
+    """Gives the nodes that N holds for failed: ``run_id, node_id, failed``."""
+    return peer.where("status = 'FAILED'").groupBy(NODE).agg(F.expr("array_sort(collect_list(peer)) as failed"))
+
+
+def next_paths(
+    path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None
+) -> DataFrame:
     """Gives relation ``path`` with the views of changed nodes computed anew.
 
     Args:
         path: Relation ``path`` before.
         topology: TOP_N after the change.
-        changed: ``run_id, node_id`` of the nodes whose links changed, with repetition.
+        changed: ``run_id, node_id`` of the nodes whose links or failed peers changed, with repetition.
         radius: The largest δ+1 of the runs.
+        peer: As in `view_paths`.
     """
     node = changed.select(NODE).distinct()
-    anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius)
+    anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer)
     return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(anew)
+
+
+def rerouted_entries(subscription: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
+    """Gives SUBS_SET_N with the ways to ``from`` as the changed nodes' paths are now."""
+    node = changed.select(NODE).distinct().hint("shuffle_hash")
+    way = path.selectExpr(
+        *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "via as now"
+    )
+    anew = (
+        subscription.join(node, NODE, "left_semi")
+        .join(way, [*NODE, "origin"], "left")
+        .selectExpr(
+            *NODE, "subscription_id", "origin", "coalesce(seen, distance) as distance",
+            "coalesce(hop, first_hop) as first_hop", "now as via",
+        )
+    )  # fmt: skip
+    return subscription.join(node, NODE, "left_anti").unionByName(anew)

@@ -7,11 +7,25 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.contract import State
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
-KINDS = ("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J", "SUB", "UNSUB", "PUB", "CONF")
-MULTICAST = ("J", "SUB", "UNSUB", "PUB")
+KINDS = (
+    "JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J", "SUB", "UNSUB", "PUB", "CONF", "REJOIN",
+    "DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS",
+)  # fmt: skip
+"""Named as in the report; DETECT is a report of a node's own failure detector. PAR_TOP and PAR_SUB with a number of a
+call (``source_seq``) answer a JOIN_REQUEST, without one a SYN_REQUEST."""
+MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
-_LINKS = T.ArrayType(T.StructType([T.StructField("a", BIGINT), T.StructField("b", BIGINT)]))
-_ENTRIES = T.ArrayType(T.StructType([T.StructField("subscription_id", BIGINT), T.StructField("origin", BIGINT)]))
+_LINKS = T.ArrayType(
+    T.StructType([T.StructField("a", BIGINT), T.StructField("b", BIGINT), T.StructField("is_marked", BOOLEAN)])
+)
+VISITED = T.ArrayType(
+    T.StructType([T.StructField("node", BIGINT), T.StructField("round", BIGINT), T.StructField("place", BIGINT)])
+)
+_ENTRIES = T.ArrayType(
+    T.StructType(
+        [T.StructField("subscription_id", BIGINT), T.StructField("origin", BIGINT), T.StructField("distance", INT)]
+    )
+)
 
 PAYLOAD = T.StructType(
     [
@@ -23,16 +37,31 @@ PAYLOAD = T.StructType(
         T.StructField("matches", LONGS),
         T.StructField("links", _LINKS),
         T.StructField("entries", _ENTRIES),
+        T.StructField("peer", BIGINT),
+        T.StructField("status", STRING),
+        T.StructField("incarnation", BIGINT),
+        T.StructField("for_incarnation", BIGINT),
+        T.StructField("guide", T.ArrayType(LONGS)),
+        T.StructField("origin_path", LONGS),
+        T.StructField("tombstones", LONGS),
+        T.StructField("visited", VISITED),
     ]
 )
+"""Beside what the body shows: ``for_incarnation`` is the receiver's incarnation as the sender knows it (null: any, or
+the first); ``guide`` is g.to of a Guided message, null for a plain one; ``origin_path`` its P(R, m.from)."""
 
 BODY = """case kind
-  when 'PUB' then to_json(named_struct('hops', hops))
-  when 'J' then to_json(named_struct('hops', hops, 'join_point', join_point))
-  when 'SUB' then to_json(named_struct('hops', hops, 'subscription_id', subscription_id, 'from', origin))
-  when 'UNSUB' then to_json(named_struct('hops', hops, 'subscription_id', subscription_id, 'from', origin))
+  when 'PUB' then to_json(named_struct('hops', hops, 'guide', guide))
+  when 'J' then to_json(named_struct('hops', hops, 'join_point', join_point, 'guide', guide))
+  when 'REJOIN' then to_json(named_struct('hops', hops, 'guide', guide))
+  when 'SUB' then to_json(named_struct('hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
+  when 'UNSUB' then to_json(named_struct('hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
   when 'PAR_TOP' then to_json(named_struct('links', links))
-  when 'PAR_SUB' then to_json(named_struct('entries', entries))
+  when 'PAR_SUB' then to_json(named_struct('entries', entries, 'tombstones', tombstones))
+  when 'SYN_REQUEST' then to_json(named_struct('incarnation', incarnation, 'links', links))
+  when 'CON_REQUEST' then to_json(named_struct('incarnation', incarnation))
+  when 'STATUS' then to_json(named_struct('status', status, 'incarnation', incarnation))
+  when 'DETECT' then to_json(named_struct('peer', peer, 'incarnation', incarnation))
 end"""
 
 
@@ -58,7 +87,7 @@ PATH = table(
     ("target", BIGINT, "the node X"),
     ("distance", INT, "d(N, X), links of the view, at most δ+1"),
     ("path", LONGS, "P(N, X), from N to X"),
-    ("via", BIGINT, "first hop of the path; N itself where X is N"),
+    ("via", BIGINT, "first node of the path, N left out, that N does not hold for failed; N itself where X is N"),
 )
 SUBSCRIPTION = table(
     "subscription",
@@ -67,10 +96,12 @@ SUBSCRIPTION = table(
     ("node_id", BIGINT, "the node N"),
     ("subscription_id", BIGINT, "the subscription"),
     ("origin", BIGINT, "its from at N: the subscriber, or the node δ+1 hops from N towards it"),
-    ("via", BIGINT, "first hop of P(N, origin); N itself for its own subscription"),
+    ("distance", INT, "d(N, origin)"),
+    ("first_hop", BIGINT, "first hop of P(N, origin); N itself for its own subscription"),
+    ("via", BIGINT, "the node of P(N, origin) that N sends to, as in relation path"),
 )
 PROCESSING = table(
-    "processing", "a recipient still to be confirmed of a message in a node's ProcessingList_N",
+    "processing", "a recipient of a message in a node's ProcessingList_N, with who is responsible for it",
     "node_id,source,source_seq,recipient",
     ("node_id", BIGINT, "the node N"),
     ("source", BIGINT, "source of the multicast message m"),
@@ -83,8 +114,14 @@ PROCESSING = table(
     ("subscription_id", BIGINT, "SUB, UNSUB: the subscription"),
     ("origin", BIGINT, "SUB, UNSUB: m.from at N"),
     ("join_point", BIGINT, "J: the join point M; the joining node is the source"),
+    ("issued_round", BIGINT, "PUB: round in which it was issued"),
+    ("matches", LONGS, "PUB: subscriptions whose predicate it satisfies, where it may have to be sent again"),
+    ("origin_path", LONGS, "SUB, UNSUB accepted as Guided: P(N, m.from)"),
+    ("visited", VISITED, "m.visited as it was received; null where it is not used"),
     ("recipient", BIGINT, "a member of Γ_N^m other than N"),
-    ("via", BIGINT, "the member of Out_N^m that is responsible for the recipient"),
+    ("path", LONGS, "P(N, recipient) where the message was accepted as Guided"),
+    ("via", BIGINT, "the member of Out_N^m that is responsible for the recipient; null: nobody is left on the way"),
+    ("is_confirmed", BOOLEAN, "whether that member has confirmed"),
 )  # fmt: skip
 WAITING = table(
     "waiting",
@@ -130,14 +167,77 @@ CALL = table(
     ("matches", LONGS, "publish: subscriptions whose predicate it satisfies"),
 )
 
+PEER = table(
+    "peer",
+    "what a node knows of another one that faults made differ from a neighbour that is up",
+    "node_id,peer",
+    ("node_id", BIGINT, "the node N"),
+    ("peer", BIGINT, "the other node X"),
+    ("status", STRING, "WAITING until X answers, OPERATIONAL, RECOVERING, FAILED; a neighbour without a row is up"),
+    ("incarnation", BIGINT, "incarnation of X that N is connected to, or that failed; null until X answers"),
+    ("latency_rounds", BIGINT, "latency of the connection"),
+)
+STATUS = table(
+    "status",
+    "a node that came back after a crash",
+    "node_id",
+    ("node_id", BIGINT, "the node"),
+    ("status", STRING, "RECOVERING, REJOINING (until its REJOIN is confirmed), OPERATIONAL"),
+    ("incarnation", BIGINT, "how often it came back"),
+)
+SYNCH = table(
+    "synch",
+    "a synchronisation point of a node (Synch_R)",
+    "node_id,peer",
+    ("node_id", BIGINT, "the node R that asked"),
+    ("peer", BIGINT, "the node that is to answer"),
+    ("is_answered", BOOLEAN, "whether its routing information has come"),
+)
+SYN_REQUEST = table(
+    "syn_request",
+    "a SynRequest whose routing information is still to be sent",
+    "node_id,peer",
+    ("node_id", BIGINT, "the synchronisation point"),
+    ("peer", BIGINT, "the node that asked"),
+)
+TOMBSTONE = table(
+    "tombstone",
+    "a subscription that ended before a node had its entry, or may come again",
+    "node_id,subscription_id",
+    ("node_id", BIGINT, "the node"),
+    ("subscription_id", BIGINT, "the subscription"),
+)
+OWN_SUBSCRIPTION = table(
+    "own_subscription",
+    "a confirmed subscription as its subscriber keeps it over crashes",
+    "node_id,subscription_id",
+    ("node_id", BIGINT, "the subscriber"),
+    ("subscription_id", BIGINT, "the subscription"),
+)
+DELIVERED = table(
+    "delivered",
+    "a source of which a subscriber has delivered publications",
+    "node_id,source",
+    ("node_id", BIGINT, "the subscriber"),
+    ("source", BIGINT, "the source"),
+    ("last_seq", BIGINT, "number of the last publication delivered"),
+)
+
 STATES = (
-    State(TOPOLOGY),
+    State(TOPOLOGY, is_durable=True),
     State(PATH),
     State(SUBSCRIPTION),
     State(PROCESSING, facts={"routing": "count_if(kind <> 'PUB')", "joining": "count_if(kind = 'J')"}),
     State(WAITING, facts={"waiting": "count(1)"}),
     State(DETECTOR, compact=newest_per_source),
-    State(JOIN, facts={"detached": "count_if(status <> 'VALID_JOINED')"}),
+    State(JOIN, facts={"detached": "count_if(status <> 'VALID_JOINED')"}, is_durable=True),
     State(JOIN_REQUEST, facts={"requests": "count(1)"}),
     State(CALL, facts={"calls": "count(1)"}),
+    State(PEER, facts={"peers": "count(1)"}),
+    State(STATUS, facts={"returned": "count(1)", "recovering": "count_if(status <> 'OPERATIONAL')"}),
+    State(SYNCH),
+    State(SYN_REQUEST, facts={"syn_requests": "count(1)"}),
+    State(TOMBSTONE, facts={"tombstones": "count(1)"}),
+    State(OWN_SUBSCRIPTION, is_durable=True),
+    State(DELIVERED, compact=newest_per_source, is_durable=True),
 )

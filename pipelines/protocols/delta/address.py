@@ -1,0 +1,115 @@
+"""What every message gets when it leaves a node: m.from for its receiver, and the connection that it takes.
+
+A message to a RECOVERING node is Guided: it carries the paths from there to the recipients (section 6). Multicast messages
+to a node that has not answered yet wait in ProcessingList.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.contract import OUTBOX
+from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.protocols.delta.tables import MULTICAST, PAYLOAD
+
+_MULTICAST = f"kind in {MULTICAST}"
+_END = ["run_id", "src", "dst"]
+_BEFORE = "slice(path, array_position(path, dst), 100)"
+
+
+def complete(outbox: DataFrame) -> DataFrame:
+    """Gives the outbox with every column that it may have."""
+    kinds = {field.name: field.dataType.simpleString() for field in PAYLOAD}
+    kinds |= {"latency_rounds": "bigint", "delay_rounds": "bigint"}
+    given = set(outbox.columns)
+    body = (f"cast({name if name in given else 'null'} as {kind}) as {name}" for name, kind in kinds.items())
+    return outbox.selectExpr(*OUTBOX, *body)
+
+
+def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
+    """make_copy_send^SUB: beyond δ+1 hops of its receiver the copy names the node δ+1 hops away (settled rule 1).
+
+    Args:
+        outbox: Rows of `complete`; those without an origin stay as they are.
+        path: Relation ``path``.
+        setting: One row a run with ``delta``.
+        is_disturbed: Whether a receiver may be farther than a neighbour, or a message Guided.
+
+    Returns:
+        The outbox; ``origin_path`` becomes P(receiver, origin) where it has been disturbed.
+    """
+    to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
+    kept = [column for column in outbox.columns if column not in {"origin", "origin_path"}]
+    row = outbox.join(to_origin.hint("shuffle_hash"), ["run_id", "src", "origin"], "left").join(
+        setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
+    )
+    if not is_disturbed:
+        origin = "case when distance > delta then get(seen_path, delta) else origin end as origin"
+        return row.selectExpr(*kept, origin, "cast(null as array<bigint>) as origin_path")
+    to_receiver = path.selectExpr("run_id", "node_id as src", "target as dst", "path as to_receiver")
+    way = "concat(slice(reverse(to_receiver), 1, size(to_receiver) - 1), coalesce(origin_path, seen_path))"
+    return (
+        row.join(to_receiver, _END, "left")
+        .selectExpr(
+            *kept, "origin", "delta", f"case when origin is not null then slice({way}, 1, delta + 2) end as origin_path"
+        )
+        .selectExpr(*kept, "coalesce(element_at(origin_path, -1), origin) as origin", "origin_path")
+    )
+
+
+def addressed(outbox: DataFrame, peer: DataFrame) -> DataFrame:
+    """Gives the outbox with what the sender knows of its peers, without what has to wait for their answer.
+
+    Args:
+        outbox: Rows of `complete`; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``
+            for messages that take longer than their connection does.
+        peer: Relation ``peer``.
+
+    Returns:
+        The outbox, its ``latency_rounds`` null where the link's is meant, and ``peer_status``.
+    """
+    known = peer.selectExpr(
+        "run_id", "node_id as src", "peer as dst", "status as peer_status", "incarnation as known",
+        "latency_rounds as known_rounds",
+    )  # fmt: skip
+    kept = [*OUTBOX, *(name for name in PAYLOAD.names if name != "for_incarnation")]
+    return (
+        outbox.join(known.hint("shuffle_hash"), _END, "left")
+        .where(f"not ({_MULTICAST} and coalesce(peer_status, 'OPERATIONAL') in ('WAITING', 'FAILED'))")
+        .selectExpr(
+            *kept, "coalesce(for_incarnation, known) as for_incarnation",
+            "coalesce(latency_rounds, known_rounds + coalesce(delay_rounds, 0)) as latency_rounds", "peer_status",
+        )
+    )  # fmt: skip
+
+
+def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
+    """Gives the outbox with Guided messages for RECOVERING receivers: g.to from ProcessingList as it is now.
+
+    Args:
+        outbox: Rows of `addressed`.
+        processing: Relation ``processing``.
+        path: Relation ``path``.
+    """
+    message = (
+        outbox.where(f"{_MULTICAST} and peer_status = 'RECOVERING'").select(*_END, "source", "source_seq").distinct()
+    )
+    seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
+    guide = (
+        processing.where("not is_confirmed")
+        .select(*KEY, "recipient", "path", "via")
+        .join(seen, [*NODE, "recipient"], "left")
+        .selectExpr(
+            "run_id", "node_id as src", "via as dst", "source", "source_seq", "coalesce(path, seen_path) as path"
+        )
+        .join(message.hint("shuffle_hash"), [*_END, "source", "source_seq"], "left_semi")
+        .selectExpr(*_END, "source", "source_seq", f"{_BEFORE} as way")
+        .groupBy(*_END, "source", "source_seq")
+        .agg(F.expr("array_sort(collect_list(way)) as found"))
+    )  # fmt: skip
+    kept = [c for c in outbox.columns if c not in {"guide", "origin_path", "peer_status"}]
+    is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
+    return outbox.join(guide, [*_END, "source", "source_seq"], "left").selectExpr(
+        *kept, f"case when {is_guided} then coalesce(found, array()) end as guide",
+        f"case when {is_guided} then origin_path end as origin_path",
+    )  # fmt: skip

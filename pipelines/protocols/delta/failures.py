@@ -1,0 +1,220 @@
+"""Phase 1 of a round: crashes, recoveries, detections, connections and synchronisation, in this order.
+
+1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`recovery`);
+2. DETECT: bypass (`peers`, Algorithm 3); orphaned recipients go to the closest node that is left;
+3. CON_REQUEST, SYN_REQUEST, STATUS: connections; what waited for an answer leaves (Algorithms 4, 6, 7);
+4. PAR_TOP, PAR_SUB: routing information arrives; requests that can be answered are;
+5. nodes that wait for nobody any more are OPERATIONAL* (Algorithm 5, lines 11 to 19).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.protocols.delta import confirm, peers, recovery, routing
+from pipelines.protocols.delta.forward import NODE
+from pipelines.protocols.delta.work import Work
+
+_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS")
+_SYNCHRONISING = ("SYN_REQUEST", "PAR_TOP", "PAR_SUB", "DETECT")
+
+
+def handle_faults(work: Work) -> None:
+    """Makes phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
+    if work.due.facts["returned"] or work.due.crashes.recovered is not None:
+        _drop_old(work)
+    before = work.now("peer")
+    if work.due.crashes.crashed is not None:
+        _set_detectors(work)
+    if work.due.crashes.recovered is not None:
+        _come_back(work)
+    if work.has("DETECT"):
+        _bypass(work)
+    if work.has(*_CONNECTING):
+        _connect(work)
+    if work.has("PAR_TOP", "PAR_SUB"):
+        _learn(work)
+    if work.has(*_SYNCHRONISING) and work.is_recovering:
+        _hand_over(work)
+    if work.due.crashes.down is not None and work.now("peer") is not before:
+        _watch_new(work, before)
+    if work.is_recovering and (work.has("PAR_SUB", "DETECT") or work.due.crashes.recovered is not None):
+        _rise(work)
+
+
+def _drop_old(work: Work) -> None:
+    status = work.now("status")
+    if work.due.kinds and work.due.facts["returned"]:
+        kept = work.keep("inbox", peers.for_this_incarnation(work.inbox, status))
+        work.fates.append(peers.dropped(work.inbox, kept))
+        work.inbox = kept
+
+
+def _connections(work: Work) -> DataFrame:
+    return peers.connected(work.now("path"), work.now("peer"), work.due.fixed["link"])
+
+
+def _set_detectors(work: Work) -> None:
+    crashed = work.due.crashes.crashed
+    reports = peers.crash_reports(_connections(work), crashed, work.now("status"), work.setting)
+    work.outbox.append(reports)
+    work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
+
+
+def _watch_new(work: Work, before: DataFrame) -> None:
+    """Sets the detectors of connections that are made in this round to nodes that are down by now."""
+    made = work.now("peer").where("status <> 'FAILED'")
+    same = ["run_id", "node_id", "peer", "status", "incarnation"]
+    old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
+    fresh = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left").where(
+        "is_old is null"
+    ).select(*same, "latency_rounds")  # fmt: skip
+    down = work.due.crashes.down.selectExpr(*NODE, "incarnation", work.present)
+    work.outbox.append(peers.crash_reports(fresh, down, work.now("status"), work.setting))
+
+
+def _come_back(work: Work) -> None:
+    """Algorithm 5, lines 1 to 7."""
+    recovered = work.due.crashes.recovered
+    work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
+    work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
+    topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
+    path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None)))
+    own = recovery.own_entries(work.now("own_subscription"), recovered)
+    work.result.state["subscription"] = work.now("subscription").unionByName(own)
+    _synchronise(work, recovery.neighbours(path, recovered))
+
+
+def _synchronise(work: Work, asked: DataFrame) -> None:
+    """Sends SYN_REQUEST: reads topology, path; writes synch, peer."""
+    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
+    latency = work.keep("asked_latency", peers.path_latencies(asked, work.due.fixed["link"]))
+    work.put("synch", recovery.more_synch(work.now("synch"), asked))
+    work.put(
+        "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
+    )
+    work.outbox.append(recovery.send_syn_requests(asked, work.now("topology"), latency, work.now("status")))
+
+
+def _bypass(work: Work) -> None:
+    """Algorithm 3: reads DETECT; writes peer, path, subscription, processing, synch, syn_request, finished."""
+    failure = work.keep("failure", peers.failures(work.inbox, _connections(work)))
+    work.put("peer", peers.with_failures(work.now("peer"), failure))
+    path = _look_again(work, failure)
+    fail_pair = failure.select(*NODE, "peer")
+    for name in ("synch", "syn_request"):
+        work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
+    beyond = work.keep("frontier", peers.frontier(path, failure))
+    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    asked = beyond.join(recovering, NODE, "left_anti").join(
+        work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
+    )
+    asked = work.keep("requested", asked.select(*NODE, "peer", "path", "round"))
+    latency = work.keep("requested_latency", peers.path_latencies(asked, work.due.fixed["link"]))
+    work.put(
+        "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
+    )
+    work.outbox.append(peers.send_requests(asked, "CON_REQUEST", latency, work.now("status")))
+    if work.is_recovering:
+        left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+        _synchronise(work, left)
+    _resend_orphans(work, failure, path)
+
+
+def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
+    processing = work.now("processing")
+    orphan = work.keep("orphan", peers.orphans(processing, failure))
+    taken = work.keep("taken", peers.rerouted(orphan, path, work.now("peer")))
+    work.outbox.append(peers.resent_copies(taken))
+    rerouted = work.put("processing", peers.with_rows(processing, taken))
+    finished = work.keep("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
+    work.finished.append(finished)
+    work.put("processing", confirm.without_finished(rerouted, finished))
+
+
+def _look_again(work: Work, changed: DataFrame) -> DataFrame:
+    """Computes the ways of nodes anew whose links or failed peers changed: writes path, subscription."""
+    node = work.keep("changed", changed.select(NODE).distinct())
+    topology, peer = work.now("topology"), work.now("peer")
+    path = work.put("path", routing.next_paths(work.now("path"), topology, node, work.radius, peer))
+    work.put("subscription", routing.rerouted_entries(work.now("subscription"), path, node))
+    return path
+
+
+def _connect(work: Work) -> None:
+    """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, path, processing, syn_request."""
+    answer = work.keep("answer", peers.answered_peers(work.inbox, work.now("peer")))
+    work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
+    changed = answer
+    if work.has("SYN_REQUEST"):
+        _learn_links(work)
+        work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
+    path = _look_again(work, changed)
+    asking = answer.where("kind <> 'STATUS'").select(*NODE, "peer", "trigger", "round")
+    work.outbox.append(peers.send_statuses(asking, work.now("status")))
+    held = peers.held_back(work.now("processing"), answer)
+    if not work.has("SYN_REQUEST"):
+        work.outbox.append(peers.resent_copies(held))
+        return
+    earlier = work.keep("earlier", recovery.earlier_messages(work.now("processing"), answer, path))
+    work.outbox += [peers.resent_copies(held), peers.resent_copies(earlier)]
+    work.put("processing", peers.with_rows(work.now("processing"), earlier))
+    if work.is_recovering:
+        again = recovery.asked_again(answer, work.now("synch"))
+        known = path.selectExpr(*NODE, "target as peer", "path")
+        _synchronise(work, again.join(known, [*NODE, "peer"]))
+
+
+def _learn_links(work: Work) -> None:
+    """Adds the links of SYN_REQUEST and PAR_TOP to TOP, as far as they are within reach; writes topology."""
+    told = work.keep("told_links", recovery.told_links(work.inbox))
+    merged = work.keep("merged_links", routing.merge_links(work.now("topology"), told))
+    node = work.keep("told_nodes", told.select(NODE).distinct())
+    paths = routing.view_paths(merged.join(node, NODE, "left_semi"), work.radius, None)
+    work.put("topology", recovery.within_reach(merged, node, paths, work.setting))
+
+
+def _learn(work: Work) -> None:
+    """Algorithm 6, lines 11 to 15: reads PAR_TOP, PAR_SUB; writes topology, path, subscription, tombstone, synch."""
+    if work.has("PAR_TOP"):
+        _learn_links(work)
+    if work.has("PAR_SUB"):
+        over = work.now("tombstone").unionByName(recovery.told_tombstones(work.inbox)).distinct()
+        tombstone = work.put("tombstone", over)
+        told = recovery.told_entries(work.inbox)
+        work.put("subscription", recovery.merged_entries(work.now("subscription"), told, tombstone))
+        work.put("synch", recovery.answered_synch(work.now("synch"), work.inbox))
+    told_by = work.inbox.where("kind in ('PAR_TOP', 'PAR_SUB') and source_seq is null")
+    _look_again(work, told_by.selectExpr("run_id", "dst as node_id"))
+
+
+def _hand_over(work: Work) -> None:
+    """Algorithm 7, lines 13 to 20: sends PAR_TOP and PAR_SUB; reads all routing information; writes syn_request."""
+    request, path = work.now("syn_request"), work.now("path")
+    ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
+    timed = ready.selectExpr("*", work.present)
+    tombstone, subscriber = work.now("tombstone"), work.due.fixed["subscription"]
+    work.outbox += [
+        recovery.send_topology(timed, work.now("topology"), path, work.setting),
+        recovery.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting),
+    ]
+    work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
+
+
+def _rise(work: Work) -> None:
+    """Algorithm 5, lines 11 to 19: writes status; STATUS to all peers, REJOIN, Γ of Guided messages again."""
+    status = work.now("status")
+    ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
+    ready = work.keep("ready", ready)
+    alone = work.keep("alone", recovery.without_anybody(ready, work.now("path")))
+    others = ready.join(alone.select(NODE), NODE, "left_anti")
+    status = recovery.next_status(recovery.next_status(status, ready, "REJOINING"), alone, "OPERATIONAL")
+    work.put("status", status)
+    work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
+    work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
+    to = _connections(work).join(ready.select(*NODE, "round"), NODE).selectExpr(
+        *NODE, "peer", "cast(-1 as bigint) as trigger", "round"
+    )  # fmt: skip
+    work.outbox.append(peers.send_statuses(to, status))
+    work.copies.append(recovery.issued_rejoins(others))
+    work.again.append(work.keep("again", recovery.guided_messages(work.now("processing"), ready)))

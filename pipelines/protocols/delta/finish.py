@@ -1,0 +1,101 @@
+"""The end of a round: what finished messages change, deliveries, and the outbox (Alg. 1, 25 to 31)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract import RoundResult
+from pipelines.protocols.delta import address, confirm, routing
+from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.entries import remaining_entries, visible_entries
+
+
+def change_entries(work: Work) -> DataFrame:
+    """SUBS_SET_N: gives the entries that this round's publications see; writes subscription, tombstone."""
+    entries = work.now("subscription")
+    if not (work.finished and work.may_change_entries):
+        return entries
+    finished = union(*work.finished)
+    if work.is_disturbed:
+        finished = work.keep("ending", finished)
+    added = union(routing.added_entries(finished, work.now("path")), *work.added)
+    if work.is_disturbed:
+        ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
+        tombstone = work.now("tombstone").unionByName(ended).distinct()
+        work.put("tombstone", tombstone)
+        added = added.join(work.now("tombstone"), [*NODE, "subscription_id"], "left_anti")
+        added = added.join(entries.select(*NODE, "subscription_id"), [*NODE, "subscription_id"], "left_anti")
+    visible = work.keep("entries", visible_entries(entries, added, routing.removed_entries(finished)))
+    work.result.state["subscription"] = remaining_entries(visible)
+    if work.due.may_crash:
+        _store_own(work, finished)
+    return visible
+
+
+def _store_own(work: Work, finished: DataFrame) -> None:
+    """Own subscriptions are durable from their confirmation on (settled rule 31): writes own_subscription."""
+    mine = finished.where("source = node_id").select(*NODE, "subscription_id", "kind")
+    begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
+    ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
+    own = work.now("own_subscription").unionByName(begun).distinct()
+    work.result.state["own_subscription"] = own.join(ended, [*NODE, "subscription_id"], "left_anti")
+
+
+def deliver(work: Work, delivery: DataFrame) -> None:
+    """Gives deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
+    if work.due.may_crash:
+        before = work.due.state["delivered"].withColumnRenamed("node_id", "subscriber")
+        known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
+            "run_id", "subscriber", "source", "last_seq"
+        )  # fmt: skip
+        if work.is_disturbed:
+            fresh = delivery.join(known, ["run_id", "subscriber", "source"], "left").where(
+                "last_seq is null or last_seq < source_seq"
+            )
+            delivery = work.keep("delivery", fresh.drop("last_seq"))
+        work.result.state["delivered"] = delivery.selectExpr(
+            "run_id", "subscriber as node_id", "source", "source_seq as last_seq"
+        )
+    work.result.delivery = delivery
+
+
+def _answer_senders(work: Work, finished: DataFrame) -> None:
+    """Lines 27 to 30: CONF to every sender of a finished message."""
+    work.outbox.append(confirm.send_confirmations(finished))
+    if work.due.may_duplicate:
+        waiting = work.now("waiting")
+        work.outbox.append(confirm.send_confirmations(confirm.answered_waiting(finished, waiting)))
+        work.result.state["waiting"] = waiting.join(finished.select(KEY), KEY, "left_anti")
+
+
+def close(work: Work) -> RoundResult:
+    """Phase 5: CONF, confirmed calls, marks; puts the outbox together."""
+    if work.finished:
+        if not work.copies and work.may_change_entries:
+            change_entries(work)
+        finished = work.keep("finished", union(*work.finished))
+        _answer_senders(work, finished)
+        work.events.append(confirm.confirmed_calls(finished))
+        if work.may_finish_joins:
+            unmarked = routing.unmarked_links(finished)
+            work.result.state["topology"] = routing.merge_links(work.now("topology"), unmarked)
+    if work.outbox:
+        work.result.outbox = _addressed(work, union(*work.outbox))
+    work.result.call_event = union(*work.events) if work.events else None
+    work.result.node_status = union(*work.statuses) if work.statuses else None
+    work.result.fate = union(*work.fates) if work.fates else None
+    return work.result
+
+
+def _addressed(work: Work, outbox: DataFrame) -> DataFrame:
+    path = work.now("path")
+    if work.sends_origins:
+        outbox = address.complete(outbox)
+        outbox = address.rewrite_origins(outbox, path, work.setting, is_disturbed=work.is_disturbed)
+    if not work.is_disturbed:
+        return outbox
+    addressed = address.addressed(outbox, work.now("peer"))
+    if not work.is_recovering:
+        return addressed.drop("peer_status")
+    return address.guided(work.keep("outbox", addressed), work.now("processing"), path)

@@ -1,0 +1,110 @@
+"""Phase 3 of a round: joins, and the calls that may be issued: those of nodes that are VALID_JOINED and OPERATIONAL."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.protocols.delta import forward, join, recovery, routing
+from pipelines.protocols.delta.forward import NODE
+from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.entries import remaining_entries, visible_entries
+
+_EVENT = ["run_id", "node_id", "trigger", "round"]
+
+
+def handle_joins(work: Work) -> DataFrame | None:
+    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status; gives the ready calls."""
+    due = work.due
+    if not (due.facts["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
+        return due.calls
+    if due.calls is not None and work.has("join"):
+        asked = due.calls.where("kind = 'join'")
+        work.outbox.append(join.send_join_requests(asked))
+        work.events.append(forward.issued_calls(asked))
+    calls, changed = due.calls, []
+    if due.facts["detached"] or work.is_recovering:
+        now = work.keep("now", _entered(work))
+        if work.has("PAR_TOP"):
+            changed.append(join.received_links(work.inbox))
+            work.copies.append(join.issued_joins(work.inbox))  # PAR_SUB comes with PAR_TOP, on the same link
+            work.added.append(join.received_entries(work.inbox))
+        calls = _ready_calls(work)
+        if work.has("JOIN_REQUEST") or (due.facts["requests"] and (work.may_finish_joins or work.is_recovering)):
+            changed.append(_answer_requests(work, now))
+    elif work.has("JOIN_REQUEST"):
+        changed.append(_answer_requests(work, work.keep("now", _nobody(work))))
+    if work.has("J"):
+        changed.append(routing.marked_links(forward.received_copies(work.inbox)))
+    if changed:
+        links = work.keep("links", union(*changed))
+        topology = work.put("topology", routing.merge_links(work.now("topology"), links))
+        peer = work.now("peer") if work.is_disturbed else None
+        work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer))
+    return calls
+
+
+def _nobody(work: Work) -> DataFrame:
+    columns = ("run_id", "node_id", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
+    return work.now("join").where("false").selectExpr(*columns)
+
+
+def _entered(work: Work) -> DataFrame:
+    """Gives the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
+    events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
+    done = union(*work.finished) if work.finished else None
+    joined = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
+    if work.due.facts["detached"] and (work.has("PAR_TOP") or work.may_finish_joins):
+        work.put("join", join.next_join(work.now("join"), work.inbox, joined))
+        work.statuses.append(join.status_changes(work.inbox, joined))
+    if done is not None and work.is_recovering:
+        back = recovery.rejoined_now(done)
+        work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
+        work.statuses.append(back.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
+        events.append(back.select(_EVENT))
+    return union(*events, joined.select(_EVENT))
+
+
+def _blocked(work: Work) -> DataFrame:
+    """Gives the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
+    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
+    if not work.is_recovering:
+        return joining
+    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))
+
+
+def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
+    """Handles JOIN_REQUEST at the join points; gives the links that are new."""
+    setting, path, processing = work.setting, work.now("path"), work.now("processing")
+    blocked = _blocked(work)
+    opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
+    accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
+    work.outbox += [
+        join.send_topology(accepted, work.now("topology"), path, setting),
+        join.send_entries(accepted, _confirmed_entries(work, path), path, setting),
+    ]
+    work.result.state["join_request"] = join.waiting_requests(opened, blocked)
+    if work.due.facts["routing"]:
+        added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
+        work.outbox.append(join.copies_for_joiner(added))
+        work.result.state["processing"] = processing.unionByName(added.select(processing.columns))
+    return join.requested_links(accepted)
+
+
+def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
+    """Gives SUBS_SET after the round's confirmations: what PAR_SUB copies."""
+    entries = work.now("subscription")
+    if not (work.finished and work.may_change_entries):
+        return entries
+    done = union(*work.finished)
+    return remaining_entries(visible_entries(entries, routing.added_entries(done, path), routing.removed_entries(done)))
+
+
+def _ready_calls(work: Work) -> DataFrame | None:
+    """Holds back the calls of blocked nodes, and lets go those of nodes that are not blocked any more."""
+    due = work.due.calls
+    if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
+        return None
+    waiting, blocked = work.now("call"), _blocked(work)
+    opened = join.open_calls(due, waiting, work.present)
+    work.result.state["call"] = join.waiting_calls(opened, blocked)
+    return work.keep("call", join.ready_calls(opened, blocked))

@@ -1,0 +1,306 @@
+"""Failure detection, bypass and connections (section 5, Algorithms 3 and 4; settled rules 19 to 22).
+
+Rows that the steps read and write, for a node N and another one M or X:
+
+1. M crashes: every N that is connected to it gets a DETECT after the detection delay.
+2. DETECT at N: N holds M for failed (``peer``), so the paths through M have another responsible node (``path.via``,
+   ``subscription.via``). The *frontier* are the first nodes on paths through failed ones that N does not hold for failed;
+   N asks those that it is not connected to: CON_REQUEST, or SYN_REQUEST while it recovers.
+3. Recipients that M was responsible for go to the closest node that is left (``processing.via``).
+4. CON_REQUEST at X: X answers STATUS. STATUS at N: N sends what waited for X, in ProcessingList order.
+
+A node without a row in ``peer`` is connected to its neighbours, to their first incarnation.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.protocols.delta.forward import BODY, KEY, NODE
+from pipelines.protocols.delta.routing import CLOSEST, failed_peers
+from pipelines.protocols.delta.tables import PEER, PROCESSING
+
+_FAULT_TRIGGER = "cast(-1 as bigint) as trigger"
+_LINK = ["run_id", "src", "dst"]
+
+
+def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
+    """Drops what was meant for an earlier incarnation of its receiver (settled rule 25)."""
+    now = status.selectExpr("run_id", "node_id as dst", "incarnation as own_incarnation")
+    return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
+        "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
+        " or coalesce(for_incarnation, 0) = coalesce(own_incarnation, 0)"
+    ).select(inbox.columns)  # fmt: skip
+
+
+def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
+    """Gives the rest of an inbox as rows of ``fate``: queues die with their connection."""
+    return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
+        "run_id", "message_id", "'lost_crash' as fate"
+    )
+
+
+def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
+    """Gives all connections: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    neighbour = path.where("distance = 1").selectExpr(*NODE, "target as peer")
+    usual = neighbour.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
+    columns = [*NODE, "peer", "incarnation", "latency_rounds"]
+    return (
+        usual.join(latency, [*NODE, "peer"])
+        .selectExpr(*NODE, "peer", "cast(0 as bigint) as incarnation", "latency_rounds")
+        .unionByName(peer.where("status <> 'FAILED'").select(columns))
+    )
+
+
+def crash_reports(connection: DataFrame, crashed: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
+    """Sets the failure detectors of nodes whose peers are down (settled rule 21).
+
+    A report comes after the detection delay, and never before the last words of the node that crashed.
+
+    Args:
+        connection: Rows of `connected`.
+        crashed: Nodes that are down: ``run_id, node_id, incarnation, round`` (the present one).
+        status: Relation ``status``.
+        setting: One row a run with ``detection_rounds``.
+    """
+    down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round")
+    own = status.selectExpr(*NODE, "incarnation as for_incarnation")
+    return (
+        connection.join(down.hint("shuffle_hash"), ["run_id", "peer"])
+        .where("incarnation is null or incarnation <= ended")
+        .join(own, NODE, "left")
+        .join(setting.select("run_id", "detection_rounds"), "run_id")
+        .selectExpr(
+            "run_id", _FAULT_TRIGGER, "peer as rank", "'DETECT' as kind", "node_id as src", "node_id as dst",
+            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "peer",
+            "ended as incarnation", "for_incarnation",
+            "greatest(cast(detection_rounds as bigint), latency_rounds) as latency_rounds",
+        )
+    )  # fmt: skip
+
+
+def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
+    """Gives the reports that N did not know better: ``run_id, node_id, peer, incarnation, trigger, round``."""
+    report = inbox.where("kind = 'DETECT'").selectExpr(
+        "run_id", "dst as node_id", "peer", "incarnation as ended", "message_id as trigger", "due_round as round"
+    )
+    return (
+        report.join(connection.select(*NODE, "peer", "incarnation"), [*NODE, "peer"])
+        .where("incarnation is null or incarnation <= ended")
+        .groupBy(*NODE, "peer", "round")
+        .agg({"ended": "max", "trigger": "max"})
+        .toDF(*NODE, "peer", "round", "incarnation", "trigger")
+    )
+
+
+def with_failures(peer: DataFrame, failure: DataFrame) -> DataFrame:
+    """Algorithm 3, lines 2 to 4: N holds M for failed."""
+    failed = failure.selectExpr(
+        *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
+    )
+    return peer.join(failure.select(*NODE, "peer"), [*NODE, "peer"], "left_anti").unionByName(
+        failed.select(PEER.columns)
+    )
+
+
+def frontier(path: DataFrame, failure: DataFrame) -> DataFrame:
+    """Algorithm 3, line 5: the closest nodes behind the ones that failed now.
+
+    Args:
+        path: Relation ``path`` with these failures.
+        failure: Rows of `failures`.
+
+    Returns:
+        ``run_id, node_id, peer, path, behind, round``; ``behind`` is one of the failed nodes on the path.
+    """
+    behind = failure.selectExpr(*NODE, "peer as behind", "round")
+    return (
+        path.where("via = target and distance > 1")
+        .selectExpr(*NODE, "target as peer", "path")
+        .join(behind, NODE)
+        .where("array_contains(path, behind)")
+        .groupBy(*NODE, "peer", "path", "round")
+        .agg({"behind": "min"})
+        .toDF(*NODE, "peer", "path", "round", "behind")
+    )
+
+
+def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
+    """Gives how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
+
+    Args:
+        row: ``run_id, node_id, peer, path``.
+        link: Table ``link``.
+    """
+    hop = row.selectExpr(*NODE, "peer", "posexplode(path) as (place, src)")
+    ends = hop.selectExpr(*NODE, "peer", "place - 1 as place", "src as dst")
+    return (
+        hop.join(ends, [*NODE, "peer", "place"])
+        .join(link.select(*_LINK, "latency_rounds"), _LINK)
+        .groupBy(*NODE, "peer")
+        .agg({"latency_rounds": "sum"})
+        .toDF(*NODE, "peer", "latency_rounds")
+    )
+
+
+def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
+    """Gives the rows of ``peer`` for nodes that N turns to and is not connected to yet."""
+    return (
+        asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+        .join(latency, [*NODE, "peer"])
+        .selectExpr(
+            *NODE, "peer", "'WAITING' as status", "cast(null as bigint) as incarnation", "latency_rounds"
+        )
+    )  # fmt: skip
+
+
+def send_requests(asked: DataFrame, kind: str, latency: DataFrame, status: DataFrame) -> DataFrame:
+    """Gives CON_REQUEST messages (Algorithm 3, line 11).
+
+    Args:
+        asked: ``run_id, node_id, peer, round``.
+        kind: The kind.
+        latency: ``run_id, node_id, peer, latency_rounds``.
+        status: Relation ``status``.
+    """
+    own = status.selectExpr(*NODE, "incarnation as known")
+    return (
+        asked.join(latency, [*NODE, "peer"]).join(own, NODE, "left").selectExpr(
+            "run_id", _FAULT_TRIGGER, "cast(1 as bigint) as rank", f"'{kind}' as kind", "node_id as src", "peer as dst",
+            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
+            "coalesce(known, 0) as incarnation", "latency_rounds",
+        )
+    )  # fmt: skip
+
+
+def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
+    """Gives the recipients that failed nodes were responsible for: processing rows with ``now_trigger, now_round``."""
+    failed = failure.selectExpr(*NODE, "peer as via", "trigger as now_trigger", "round as now_round")
+    return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "via"])
+
+
+def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
+    """Algorithm 3, lines 20 to 22: the closest node that is left takes over; ``via`` is null where there is none."""
+    seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
+    kept = [column for column in orphan.columns if column not in {"via", "path"}]
+    closest = CLOSEST.replace("path", "way")
+    return (
+        orphan.join(seen, [*NODE, "recipient"], "left")
+        .join(failed_peers(peer), NODE, "left")
+        .selectExpr(*kept, "path", "coalesce(path, seen_path) as way", "failed")
+        .selectExpr(*kept, "path", f"{closest} as via")
+    )
+
+
+def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
+    """Gives ProcessingList with these rows in the place of those that it has for their recipients."""
+    key = [*KEY, "recipient"]
+    rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
+    return rest.unionByName(row.select(PROCESSING.columns))
+
+
+def resent_copies(row: DataFrame) -> DataFrame:
+    """Gives messages of ProcessingList as rows of the outbox, in their order (settled rule 22).
+
+    Args:
+        row: Processing rows with ``now_trigger, now_round``: what causes the sending, and when.
+    """
+    order = "row_number() over (partition by run_id, node_id, via order by round, trigger, source, source_seq)"
+    carried = [name for name in BODY if name not in {"kind", "round", "trigger", "sender", "hops"}]
+    message = row.where("via is not null").select(*KEY, "via", *BODY, "now_trigger", "now_round").distinct()
+    return message.selectExpr("*", f"{order} as place").selectExpr(
+        "run_id", "now_trigger as trigger", "cast(100 + place as bigint) as rank", "kind", "node_id as src",
+        "via as dst", "now_round as sent_round", "source", "source_seq", "hops + 1 as hops", *carried,
+    )  # fmt: skip
+
+
+def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
+    """Gives all processing rows of messages that lost a member of Out, for `confirm.finished_messages`.
+
+    Args:
+        processing: Relation ``processing`` after the change.
+        row: The changed rows, with ``now_trigger, now_round``.
+    """
+    message = row.groupBy(KEY).agg({"now_trigger": "max", "now_round": "max"}).toDF(*KEY, "conf_trigger", "conf_round")
+    return processing.join(message, KEY)
+
+
+def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
+    """Gives what messages about connections say of their senders.
+
+    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts where
+    N has a connection, or held a former incarnation of the sender for failed.
+
+    Returns:
+        ``run_id, node_id, peer, status, incarnation, latency_rounds, kind, trigger, round, is_new``, once per node and
+        peer; ``is_new``: N has sent nothing to this incarnation yet.
+    """
+    said = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST', 'STATUS')").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",
+        "message_id as trigger", "due_round as round",
+        "case kind when 'CON_REQUEST' then 'OPERATIONAL' when 'SYN_REQUEST' then 'RECOVERING' else status end as status",
+    )  # fmt: skip
+    known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
+    counts = """kind <> 'STATUS' or known_status is null
+      or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)
+      or known_incarnation < incarnation"""
+    last = "row_number() over (partition by run_id, node_id, peer order by trigger desc) as place"
+    is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
+    return (
+        said.join(known, [*NODE, "peer"], "left")
+        .where(counts)
+        .selectExpr("*", last, f"coalesce({is_new}, false) as is_new")
+        .where("place = 1")
+        .select(*PEER.columns, "kind", "trigger", "round", "is_new")
+    )
+
+
+def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
+    """Gives relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
+
+    A node that N held for failed and that came back since has told the nodes in between, not N.
+    """
+    told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
+    behind = (
+        path.selectExpr(*NODE, "target as peer", "path")
+        .join(back, NODE)
+        .where("array_contains(path, nearer)")
+        .select(*NODE, "peer")
+        .distinct()
+        .selectExpr(*NODE, "peer", "true as is_behind")
+    )
+    return (
+        told.join(behind, [*NODE, "peer"], "left")
+        .where("not (status = 'FAILED' and coalesce(is_behind, false))")
+        .select(PEER.columns)
+        .unionByName(answer.select(PEER.columns))
+    )
+
+
+def send_statuses(to: DataFrame, status: DataFrame) -> DataFrame:
+    """Gives STATUS messages: whether the sender recovers, and its incarnation.
+
+    Args:
+        to: ``run_id, node_id, peer, trigger, round``.
+        status: Relation ``status``.
+    """
+    own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
+    return to.join(own, NODE, "left").selectExpr(
+        "run_id", "trigger", "cast(0 as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
+        "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
+        "case when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end as status",
+        "coalesce(own_incarnation, 0) as incarnation",
+    )  # fmt: skip
+
+
+def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
+    """Gives what waited for a peer that answers now (settled rule 20): rows of `resent_copies`.
+
+    A SYN_REQUEST is answered with more than that (`recovery.earlier_messages`).
+    """
+    ready = answer.where("is_new and kind <> 'SYN_REQUEST'").selectExpr(
+        *NODE, "peer as via", "trigger as now_trigger", "round as now_round"
+    )
+    return processing.where("not is_confirmed").join(ready.hint("shuffle_hash"), [*NODE, "via"])

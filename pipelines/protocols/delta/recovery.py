@@ -1,0 +1,353 @@
+"""Recovery (section 6, Algorithms 5 to 7; settled rules 25 to 33).
+
+Rows that the steps read and write, for a recovering node R and a synchronisation point S:
+
+1. R comes back: TOP_R and its own subscriptions as they were stored; ``status`` RECOVERING; ``synch`` and ``peer`` hold its
+   neighbours; SYN_REQUEST to each, with TOP_R.
+2. SYN_REQUEST at S: the links of TOP_R join TOP_S; STATUS back; every message in ProcessingList_S with R on a way to one
+   of its recipients goes to R (again); ``syn_request`` holds R until S has what R needs.
+3. S answers ``syn_request``: PAR_TOP and PAR_SUB at low priority. An S that recovers itself waits until its own
+   synchronisation points on the other sides have answered.
+4. PAR_TOP, PAR_SUB at R: TOP_R and SUBS_SET_R grow; with PAR_SUB the synchronisation point has answered.
+5. All have answered: R is OPERATIONAL* (``status`` REJOINING): STATUS to all its peers, Γ of what it accepted as Guided
+   computed again, REJOIN issued. With REJOIN's confirmation it is OPERATIONAL.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
+from pipelines.protocols.delta.peers import send_requests
+from pipelines.protocols.delta.routing import CLOSEST, failed_peers
+from pipelines.protocols.delta.tables import PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY
+
+_PAIR = [*NODE, "peer"]
+_LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
+_SHARED = "size(array_intersect(to_peer, path))"
+_FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1), slice(path, {_SHARED} + 1, 100))"
+"""SQL for P(R, X) of two paths ``to_peer`` = P(S, R) and ``path`` = P(S, X) of a tree: back to where they part, and on."""
+
+
+def returned_status(recovered: DataFrame) -> DataFrame:
+    """Gives rows of relation ``status`` for nodes that come back."""
+    return recovered.selectExpr(*NODE, "'RECOVERING' as status", "incarnation").select(STATUS.columns)
+
+
+def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
+    """Gives the entries of SUBS_SET_R that R itself stored."""
+    return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
+        *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as via"
+    ).select(SUBSCRIPTION.columns)  # fmt: skip
+
+
+def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
+    """Algorithm 5, line 2: the synchronisation points: ``run_id, node_id, peer, path, round``."""
+    return path.where("distance = 1").join(node.select(*NODE, "round"), NODE).selectExpr(
+        *NODE, "target as peer", "path", "round"
+    )  # fmt: skip
+
+
+def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
+    """Gives Synch_R with the nodes that R asks now."""
+    fresh = asked.select(_PAIR).join(synch.select(_PAIR), _PAIR, "left_anti")
+    return synch.unionByName(fresh.selectExpr(*_PAIR, "false as is_answered"))
+
+
+def send_syn_requests(asked: DataFrame, topology: DataFrame, latency: DataFrame, status: DataFrame) -> DataFrame:
+    """Algorithm 6, line 8: SYN_REQUEST with TOP_R.
+
+    Args:
+        asked: ``run_id, node_id, peer, round``.
+        topology: Relation ``topology``.
+        latency: ``run_id, node_id, peer, latency_rounds``.
+        status: Relation ``status``.
+    """
+    links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(_LINKS))
+    return send_requests(asked, "SYN_REQUEST", latency, status).join(
+        links.withColumnRenamed("node_id", "src"), ["run_id", "src"], "left"
+    )
+
+
+def told_links(inbox: DataFrame) -> DataFrame:
+    """Gives the links that SYN_REQUEST and PAR_TOP bring: rows of relation ``topology``."""
+    told = inbox.where("kind = 'SYN_REQUEST' or (kind = 'PAR_TOP' and source_seq is null)")
+    return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
+
+
+def within_reach(topology: DataFrame, node: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """Gives TOP_N without links that end beyond δ+1 hops of N, for the given nodes (Eq. 1).
+
+    Args:
+        topology: Relation ``topology``.
+        node: ``run_id, node_id`` of the nodes, once each.
+        path: Their paths over all these links.
+        setting: One row a run with ``delta``.
+    """
+    near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
+    kept = (
+        topology.join(node, NODE, "left_semi")
+        .join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")
+        .join(near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi")
+    )
+    return topology.join(node, NODE, "left_anti").unionByName(kept)
+
+
+def earlier_messages(processing: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
+    """PrevOut_S^R: the recipients that R is responsible for from now on (settled rule 26).
+
+    They are those with R on the way that have not confirmed, and R itself of what changes routing information even if
+    it had confirmed: it has lost that, and the snapshot that S sends has it only once the message is finished at S.
+
+    Returns:
+        Processing rows with ``now_trigger, now_round``.
+    """
+    asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(
+        *NODE, "peer", "trigger as now_trigger", "round as now_round"
+    )
+    seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
+    kept = [column for column in processing.columns if column not in {"via", "is_confirmed"}]
+    return (
+        processing.join(asked.hint("shuffle_hash"), NODE)
+        .join(seen, [*NODE, "recipient"], "left")
+        .where("array_contains(coalesce(path, seen_path), peer)")
+        .where("not is_confirmed or (recipient = peer and kind <> 'PUB')")
+        .selectExpr(*kept, "peer as via", "false as is_confirmed", "now_trigger", "now_round")
+    )
+
+
+def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
+    """Gives relation ``syn_request`` with the ones that come now."""
+    asked = answer.where("kind = 'SYN_REQUEST'").select(_PAIR)
+    return request.unionByName(asked).distinct()
+
+
+def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
+    """A synchronisation point that came back itself has not got R's SYN_REQUEST: R asks again (settled rule 28)."""
+    asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
+    return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
+
+
+def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
+    """Gives the requests that S can answer: all, or while S recovers those from the only sides that have not answered."""
+    hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
+    recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
+    opened = synch.where("not is_answered").join(hop, _PAIR, "left").selectExpr(*NODE, "side as open_side")
+    waits = request.join(recovering, NODE).join(hop, _PAIR).join(opened, NODE).where("open_side <> side").select(_PAIR)
+    return request.join(waits, _PAIR, "left_anti")
+
+
+def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """Gives P(R, X) for every X that S sees: ``run_id, node_id`` (S), ``peer`` (R), ``target, route, is_behind, delta``."""
+    to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
+    return (
+        path.select(*NODE, "target", "path")
+        .join(ready.select(_PAIR), NODE)
+        .join(to_peer, _PAIR)
+        .join(setting.select("run_id", "delta"), "run_id")
+        .selectExpr(
+            *_PAIR, "target", f"{_FROM_PEER} as route", "array_contains(path, peer) and target <> peer as is_behind",
+            "delta",
+        )
+    )  # fmt: skip
+
+
+def send_topology(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """PAR_TOP_S^R (Algorithm 7, line 13): the links of TOP_S with both ends within δ+1 of R.
+
+    Args:
+        ready: Requests: ``run_id, node_id`` (S), ``peer`` (R), ``round``.
+        topology: Relation ``topology``.
+        path: Relation ``path``.
+        setting: One row a run with ``delta, par_rows``.
+    """
+    near = _routes(ready, path, setting).where("size(route) <= delta + 2").select(*_PAIR, "target")
+    link = (
+        topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"])
+        .join(near.withColumnRenamed("target", "b"), [*_PAIR, "b"])
+        .groupBy(_PAIR)
+        .agg(F.expr(_LINKS))
+    )
+    return _low_priority(ready.join(link, _PAIR, "left"), "PAR_TOP", "links", setting)
+
+
+def send_entries(
+    ready: DataFrame, subscription: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
+    setting: DataFrame,
+) -> DataFrame:  # fmt: skip
+    """PAR_SUB_S^R (settled rule 30), and the tombstones of S.
+
+    Every entry with its from not behind R, rewritten for R; behind R those that name the subscriber itself.
+
+    Args:
+        ready: As in `send_topology`.
+        subscription: Relation ``subscription``.
+        path: Relation ``path``.
+        tombstone: Relation ``tombstone``.
+        subscriber: ``run_id, subscription_id, subscriber``.
+        setting: As in `send_topology`.
+    """
+    route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
+    entry = (
+        subscription.select(*NODE, "subscription_id", "origin")
+        .join(route, [*NODE, "origin"])
+        .join(subscriber, ["run_id", "subscription_id"])
+        .where("origin <> peer and (not is_behind or (origin = subscriber and size(route) <= delta + 2))")
+        .selectExpr(
+            *_PAIR, "subscription_id", "case when size(route) > delta + 2 then get(route, delta + 1) else origin end as origin",
+            "cast(least(size(route) - 1, delta + 1) as int) as distance",
+        )
+        .where("origin <> peer")
+        .groupBy(_PAIR)
+        .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin, distance))) as entries"))
+    )  # fmt: skip
+    over = tombstone.groupBy(NODE).agg(F.expr("array_sort(collect_list(subscription_id)) as tombstones"))
+    return _low_priority(
+        ready.join(entry, _PAIR, "left").join(over, NODE, "left"), "PAR_SUB", "entries", setting, "tombstones"
+    )
+
+
+def _low_priority(row: DataFrame, kind: str, content: str, setting: DataFrame, *others: str) -> DataFrame:
+    """Gives outbox rows that come behind the normal messages, after a delay by their size (settled rule 10)."""
+    rank = 1_000_000 if kind == "PAR_TOP" else 1_000_001
+    delay = f"cast(floor(greatest(size({content}), 0) / par_rows) as bigint)"
+    return row.join(setting.select("run_id", "par_rows"), "run_id").selectExpr(
+        "run_id", "cast(-1 as bigint) as trigger", f"cast({rank} as bigint) as rank", f"'{kind}' as kind",
+        "node_id as src", "peer as dst", "round as sent_round", "cast(null as bigint) as source",
+        "cast(null as bigint) as source_seq", content, *others, f"coalesce({delay}, 0) as delay_rounds",
+    )  # fmt: skip
+
+
+def told_entries(inbox: DataFrame) -> DataFrame:
+    """Gives the entries that PAR_SUB brings: ``run_id, node_id, subscription_id, origin, distance``."""
+    told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
+    return told.selectExpr("run_id", "dst as node_id", "inline(entries)").select(
+        *NODE, "subscription_id", "origin", "distance"
+    )
+
+
+def told_tombstones(inbox: DataFrame) -> DataFrame:
+    """Gives the tombstones that PAR_SUB brings: rows of relation ``tombstone``."""
+    told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
+    return told.selectExpr("run_id", "dst as node_id", "explode(tombstones) as subscription_id")
+
+
+def merged_entries(subscription: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
+    """Gives SUBS_SET_R with what came: per subscription the from that is farthest from R (settled rule 30)."""
+    key = [*NODE, "subscription_id"]
+    way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as via"]
+    both = subscription.unionByName(told.selectExpr(*key, "origin", "distance", *way))
+    best = "row_number() over (partition by run_id, node_id, subscription_id order by distance desc, origin) as place"
+    return both.join(tombstone, key, "left_anti").selectExpr("*", best).where("place = 1").select(SUBSCRIPTION.columns)
+
+
+def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
+    """Gives Synch_R with the synchronisation points whose PAR_SUB came (Algorithm 6, line 15)."""
+    came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "true as came"
+    )
+    return synch.join(came.distinct(), _PAIR, "left").selectExpr(
+        *_PAIR, "is_answered or coalesce(came, false) as is_answered"
+    )
+
+
+def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
+    """Algorithm 5, line 8: the RECOVERING nodes that wait for nobody any more: ``run_id, node_id, incarnation``."""
+    waits = synch.where("not is_answered").select(NODE).distinct()
+    return status.where("status = 'RECOVERING'").join(waits, NODE, "left_anti").select(*NODE, "incarnation")
+
+
+def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
+    """Gives relation ``status`` with the given nodes in another state."""
+    now = node.select(NODE).distinct().selectExpr(*NODE, "true as is_now")
+    return status.join(now, NODE, "left").selectExpr(
+        *NODE, f"case when is_now then '{to}' else status end as status", "incarnation"
+    )
+
+
+def rejoined_now(finished: DataFrame) -> DataFrame:
+    """Algorithm 5, line 23: the nodes whose REJOIN is confirmed: ``run_id, node_id, trigger, round``."""
+    return finished.where("kind = 'REJOIN' and source = node_id").select(*NODE, "trigger", "round")
+
+
+def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
+    """Gives the nodes that see no other one that is up: nobody is there to get their REJOIN."""
+    return ready.join(path.where("distance > 0 and via is not null").select(NODE).distinct(), NODE, "left_anti")
+
+
+def issued_rejoins(ready: DataFrame) -> DataFrame:
+    """Algorithm 5, line 19: REJOIN at nodes that are OPERATIONAL*.
+
+    Args:
+        ready: ``run_id, node_id, incarnation, round``.
+
+    Returns:
+        Copies (see `forward`); the number of a REJOIN is minus the incarnation, apart from those of calls.
+    """
+    return ready.selectExpr(
+        *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(-1 as bigint) as trigger",
+        "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round",
+        "cast(null as bigint) as subscription_id", "cast(null as bigint) as origin", "node_id as join_point",
+        "cast(null as array<bigint>) as matches", *NOT_GUIDED,
+    ).select(COPY)  # fmt: skip
+
+
+def guided_messages(processing: DataFrame, ready: DataFrame) -> DataFrame:
+    """Gives what OPERATIONAL* nodes have in ProcessingList, as copies with ``now_round`` (settled rule 32)."""
+    guide = "cast(null as array<array<bigint>>) as guide"
+    message = processing.join(ready.selectExpr(*NODE, "round as now_round"), NODE)
+    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "now_round")
+
+
+def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
+    """Gives Guided duplicates of what a RECOVERING node still processes: g.to may name more recipients than before.
+
+    Returns:
+        Copies as ProcessingList has them, with the ``guide`` of the duplicate and ``now_round``.
+    """
+    recovering = status.where("status = 'RECOVERING'").select(NODE)
+    guide = (
+        late.join(recovering, NODE, "left_semi")
+        .where("guide is not null")
+        .selectExpr(*KEY, "guide", "round as now_round")
+    )
+    return processing.select(*KEY, *BODY).distinct().join(guide, KEY).select(*COPY, "now_round")
+
+
+def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
+    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, settled rule 32).
+
+    Args:
+        first: First copies at RECOVERING nodes.
+        own: Relation ``own_subscription``.
+        peer: Relation ``peer``.
+
+    Returns:
+        Recipient rows; the node itself is among them where its one-node path is in g.to, for a
+        publication only if a subscription of its own matches.
+    """
+    way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as path")
+    end = way.join(failed_peers(peer), NODE, "left").selectExpr(
+        *KEY, "kind", "matches", "element_at(path, -1) as recipient", "path",
+        f"case when size(path) = 1 then node_id else {CLOSEST} end as via",
+    ).distinct()  # fmt: skip
+    others = end.where("recipient <> node_id").select(*KEY, "recipient", "via", "path")
+    wanted = end.where("recipient = node_id and kind = 'PUB'").selectExpr(
+        *KEY, "recipient", "via", "path", "explode(matches) as subscription_id"
+    )
+    here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").drop("subscription_id").distinct()
+    return others.unionByName(here)
+
+
+def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
+    """Gives the deliveries of publications that RECOVERING subscribers accepted as Guided.
+
+    Args:
+        first: First copies.
+        recipient: Rows of `guided_recipients`.
+    """
+    here = recipient.where("recipient = node_id").select(KEY)
+    return first.where("kind = 'PUB'").join(here, KEY, "left_semi").selectExpr(
+        "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
+        "cast(hops as bigint) as hops",
+    )  # fmt: skip

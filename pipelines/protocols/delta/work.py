@@ -1,0 +1,112 @@
+"""What a round of protocol ``delta`` has made so far, and what it may still have to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract import Round, RoundResult
+
+SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
+
+
+def union(*frames: DataFrame) -> DataFrame:
+    """Puts frames together; columns that one lacks are null."""
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+@dataclass
+class Work:
+    """What a round has made so far.
+
+    Attributes:
+        due: What the round may read.
+        inbox: The due messages, without those for an earlier incarnation of their receiver.
+        radius: The largest δ+1 of the runs.
+        result: What the round gives back.
+        outbox: Messages to send.
+        finished: Messages whose processing ends (see `confirm`).
+        added: Entries that come with PAR_SUB, with their ``trigger``.
+        copies: Copies to forward (see `forward`).
+        again: Messages of ProcessingList whose Γ is computed again (see `recovery`).
+        alone: Nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
+        events: Rows of ``call_event``.
+        statuses: Rows of ``node_status``.
+        fates: Rows of ``fate``.
+    """
+
+    due: Round
+    inbox: DataFrame
+    radius: int
+    result: RoundResult = field(default_factory=RoundResult)
+    outbox: list[DataFrame] = field(default_factory=list)
+    finished: list[DataFrame] = field(default_factory=list)
+    added: list[DataFrame] = field(default_factory=list)
+    copies: list[DataFrame] = field(default_factory=list)
+    again: list[DataFrame] = field(default_factory=list)
+    alone: list[DataFrame] = field(default_factory=list)
+    events: list[DataFrame] = field(default_factory=list)
+    statuses: list[DataFrame] = field(default_factory=list)
+    fates: list[DataFrame] = field(default_factory=list)
+
+    def now(self, name: str) -> DataFrame:
+        """Gives the newest form of a relation."""
+        return self.result.state.get(name, self.due.state[name])
+
+    def put(self, name: str, frame: DataFrame) -> DataFrame:
+        """Changes a relation that later steps of the round read; gives it."""
+        self.result.state[name] = kept = self.keep(name, frame)
+        return kept
+
+    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+        """Materialises what several steps read; a name always stands for the same columns."""
+        return self.due.keep(name, frame)
+
+    def has(self, *kinds: str) -> bool:
+        """Tells whether messages or calls of any of the kinds are due."""
+        return not self.due.kinds.isdisjoint(kinds)
+
+    @property
+    def setting(self) -> DataFrame:
+        """The settings of the runs."""
+        return self.due.fixed["setting"]
+
+    @property
+    def present(self) -> str:
+        """SQL for a column ``round`` with the present one, where no message tells it."""
+        return f"cast({self.due.round} as bigint) as round"
+
+    @property
+    def sends_origins(self) -> bool:
+        """Whether a SUB or UNSUB may leave a node."""
+        return self.has(*SENT, "JOIN_REQUEST") or self.may_release_calls or self.is_disturbed
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a node of any run may be RECOVERING, or on its way to OPERATIONAL."""
+        return self.due.facts["recovering"] > 0 or self.due.crashes.recovered is not None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether any node of any run has crashed so far."""
+        crashes = self.due.crashes
+        happening = crashes.crashed is not None or crashes.recovered is not None
+        return happening or self.due.facts["peers"] > 0 or self.due.facts["returned"] > 0
+
+    @property
+    def may_change_entries(self) -> bool:
+        """Whether SUBS_SET of any node may change."""
+        finishing = self.has("CONF", "DETECT") and self.due.facts["routing"] > 0
+        return self.has(*SENT, "PAR_SUB") or self.may_release_calls or finishing or self.is_disturbed
+
+    @property
+    def may_finish_joins(self) -> bool:
+        """Whether the J of any node may be finished."""
+        return self.has("J", "DETECT") or (self.has("CONF") and self.due.facts["joining"] > 0)
+
+    @property
+    def may_release_calls(self) -> bool:
+        """Whether calls that waited may be issued."""
+        return self.due.facts["calls"] > 0 and (self.may_finish_joins or self.is_disturbed)
