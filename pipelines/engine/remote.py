@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import cast
 
+import grpc
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 from pipelines.errors import EngineError
 
 
-def connect(url: str, closing: ExitStack, is_near: bool = False) -> SparkSession:
+def connect(
+    url: str,
+    closing: ExitStack,
+    is_near: bool = False,
+    interceptors: Sequence[grpc.UnaryStreamClientInterceptor] = (),
+) -> SparkSession:
     """Opens a session of its own on a server.
 
     Args:
         url: ``sc://host:port``.
         closing: Gets what ends the session.
         is_near: Whether the server is in this very process.
+        interceptors: See each request before it is sent.
     """
-    session = RemoteSession.builder.remote(url).create()
+    channel = DefaultChannelBuilder(url)
+    for interceptor in interceptors:
+        channel.add_interceptor(interceptor)
+    session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(session.stop)
     if is_near:
         # Streams within a process do not break off; not preparing for that halves the time of a small query.

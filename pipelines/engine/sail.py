@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
+from pipelines.engine.expressions import SendParsed
 from pipelines.engine.remote import connect
 from pipelines.errors import EngineError
 
@@ -43,4 +44,4 @@ def start_sail(closing: ExitStack) -> SparkSession:
     address = server.listening_address
     if address is None:
         raise EngineError("Sail's server does not listen; run with --engine spark")
-    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True)
+    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True, interceptors=[SendParsed()])
