@@ -90,9 +90,9 @@ class Work:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether any node of any run has crashed so far."""
+        """Whether any node of any run is down, or was and left traces."""
         crashes = self.due.crashes
-        happening = crashes.crashed is not None or crashes.recovered is not None
+        happening = crashes.down is not None or crashes.recovered is not None or self.has("DETECT")
         return happening or self.due.facts["peers"] > 0 or self.due.facts["returned"] > 0
 
     @property
