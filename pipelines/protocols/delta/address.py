@@ -91,25 +91,27 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
         processing: Relation ``processing``.
         path: Relation ``path``.
     """
-    message = (
-        outbox.where(f"{_MULTICAST} and peer_status = 'RECOVERING'").select(*_END, "source", "source_seq").distinct()
-    )
+    key = [*_END, "source", "source_seq"]
+    message = outbox.where(f"{_MULTICAST} and peer_status = 'RECOVERING'").select(key).distinct()
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
-    guide = (
-        processing.where("not is_confirmed")
-        .select(*KEY, "recipient", "path", "via")
+    row = (
+        processing.select(*KEY, "recipient", "path", "is_confirmed", "is_again")
         .join(seen, [*NODE, "recipient"], "left")
         .selectExpr(
-            "run_id", "node_id as src", "via as dst", "source", "source_seq", "coalesce(path, seen_path) as path"
+            "run_id", "node_id as src", "source", "source_seq", "coalesce(path, seen_path) as path",
+            "is_confirmed or is_again as is_done",
         )
-        .join(message.hint("shuffle_hash"), [*_END, "source", "source_seq"], "left_semi")
-        .selectExpr(*_END, "source", "source_seq", f"{_BEFORE} as way")
-        .groupBy(*_END, "source", "source_seq")
-        .agg(F.expr("array_sort(collect_list(way)) as found"))
     )  # fmt: skip
+    guide = (
+        row.join(message.hint("shuffle_hash"), ["run_id", "src", "source", "source_seq"])
+        .where("array_contains(path, dst)")
+        .selectExpr(*key, f"{_BEFORE} as path", "is_done")
+        .groupBy(key)
+        .agg(F.expr("array_sort(collect_list(struct(path, is_done))) as found"))
+    )
     kept = [c for c in outbox.columns if c not in {"guide", "origin_path", "peer_status"}]
     is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
-    return outbox.join(guide, [*_END, "source", "source_seq"], "left").selectExpr(
-        *kept, f"case when {is_guided} then coalesce(found, array()) end as guide",
+    return outbox.join(guide, key, "left").selectExpr(
+        *kept, f"case when {is_guided} then found end as guide",
         f"case when {is_guided} then origin_path end as origin_path",
     )  # fmt: skip

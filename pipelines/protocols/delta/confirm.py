@@ -89,6 +89,12 @@ def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     return duplicate.select(*KEY, "sender").join(message, KEY, "left_semi").distinct()
 
 
+def taken_anyway(duplicate: DataFrame) -> DataFrame:
+    """Gives duplicates as finished messages whose senders are answered already (see `recovery.refused`)."""
+    body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
+    return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
+
+
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     """A duplicate of a message that is finished: its sender gets CONF at once (line 5)."""
     return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(

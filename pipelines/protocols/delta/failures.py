@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import confirm, peers, recovery, routing
+from pipelines.protocols.delta import confirm, forward, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
-from pipelines.protocols.delta.work import Work
+from pipelines.protocols.delta.work import Work, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS")
 _SYNCHRONISING = ("SYN_REQUEST", "PAR_TOP", "PAR_SUB", "DETECT")
@@ -93,13 +93,15 @@ def _synchronise(work: Work, asked: DataFrame) -> None:
     work.put(
         "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
     )
-    work.outbox.append(recovery.send_syn_requests(asked, work.now("topology"), latency, work.now("status")))
+    work.outbox.append(peers.send_requests(asked, "SYN_REQUEST", latency, work.now("topology"), work.now("status")))
 
 
 def _bypass(work: Work) -> None:
     """Algorithm 3: reads DETECT; writes peer, path, subscription, processing, synch, syn_request, finished."""
     failure = work.keep("failure", peers.failures(work.inbox, _connections(work)))
     work.put("peer", peers.with_failures(work.now("peer"), failure))
+    if work.is_recovering:
+        _learn_links(work, recovery.stored_links(work.now("topology"), failure, work.now("status")))
     path = _look_again(work, failure)
     fail_pair = failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
@@ -114,7 +116,7 @@ def _bypass(work: Work) -> None:
     work.put(
         "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
     )
-    work.outbox.append(peers.send_requests(asked, "CON_REQUEST", latency, work.now("status")))
+    work.outbox.append(peers.send_requests(asked, "CON_REQUEST", latency, work.now("topology"), work.now("status")))
     if work.is_recovering:
         left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         _synchronise(work, left)
@@ -142,42 +144,68 @@ def _look_again(work: Work, changed: DataFrame) -> DataFrame:
 
 
 def _connect(work: Work) -> None:
-    """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, path, processing, syn_request."""
+    """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
     answer = work.keep("answer", peers.answered_peers(work.inbox, work.now("peer")))
     work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
-    changed = answer
+    if work.has("SYN_REQUEST", "CON_REQUEST"):
+        _learn_links(work, recovery.told_links(work.inbox))
+    path = _look_again(work, answer)
     if work.has("SYN_REQUEST"):
-        _learn_links(work)
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
-    path = _look_again(work, changed)
-    asking = answer.where("kind <> 'STATUS'").select(*NODE, "peer", "trigger", "round")
+    asking = answer.where("kind <> 'STATUS'").select(*NODE, "peer", "round")
     work.outbox.append(peers.send_statuses(asking, work.now("status")))
-    held = peers.held_back(work.now("processing"), answer)
-    if not work.has("SYN_REQUEST"):
-        work.outbox.append(peers.resent_copies(held))
-        return
-    earlier = work.keep("earlier", recovery.earlier_messages(work.now("processing"), answer, path))
-    work.outbox += [peers.resent_copies(held), peers.resent_copies(earlier)]
-    work.put("processing", peers.with_rows(work.now("processing"), earlier))
-    if work.is_recovering:
+    _send_again(work, answer, path)
+    if work.is_recovering and work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
         known = path.selectExpr(*NODE, "target as peer", "path")
         _synchronise(work, again.join(known, [*NODE, "peer"]))
 
 
-def _learn_links(work: Work) -> None:
-    """Adds the links of SYN_REQUEST and PAR_TOP to TOP, as far as they are within reach; writes topology."""
-    told = work.keep("told_links", recovery.told_links(work.inbox))
-    merged = work.keep("merged_links", routing.merge_links(work.now("topology"), told))
-    node = work.keep("told_nodes", told.select(NODE).distinct())
-    paths = routing.view_paths(merged.join(node, NODE, "left_semi"), work.radius, None)
-    work.put("topology", recovery.within_reach(merged, node, paths, work.setting))
+def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
+    """Sends what waited, and to nodes that came back all that they are responsible for now; writes processing.
+
+    Recipients that have come into view join first, so that everything leaves in the order of ProcessingList.
+    """
+    if not work.has("SYN_REQUEST", "CON_REQUEST"):
+        work.outbox.append(peers.resent_copies(peers.held_back(work.now("processing"), answer)))
+        return
+    message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
+    message = work.keep("under_way", forward.sender_hops(message, path))
+    reach = work.keep("reach", recipients_in_view(work, message))
+    fresh = recovery.new_members(reach, work.now("processing")).drop("way")
+    row = work.keep("fresh", forward.processing_rows(message, fresh, keeps_matches=True))
+    processing = work.put("processing", work.now("processing").unionByName(row))
+    earlier = work.keep("earlier", recovery.earlier_messages(processing, reach, answer, path))
+    work.put("processing", peers.with_rows(processing, earlier))
+    now = message.select(*forward.KEY, "now_round").distinct()
+    taken = earlier.select(*forward.KEY, "recipient")
+    others = row.join(taken, [*forward.KEY, "recipient"], "left_anti").join(now, forward.KEY)
+    held = peers.held_back(processing, answer).join(taken, [*forward.KEY, "recipient"], "left_anti")
+    work.outbox.append(peers.resent_copies(work.keep("leaving", union(earlier, held, others))))
+
+
+def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
+    """Gives Γ of J, REJOIN, SUB and UNSUB by the node's own view: recipient rows with ``way``: P(N, recipient)."""
+    path = work.now("path")
+    reach = union(forward.subscription_recipients(message, path), forward.join_recipients(message, path, work.setting))
+    way = path.selectExpr(*NODE, "target as recipient", "path as way")
+    return reach.join(way, [*NODE, "recipient"])
+
+
+def _learn_links(work: Work, links: DataFrame) -> None:
+    """Adds links to TOP, as far as they are within reach; writes topology."""
+    told = work.keep("told_links", links)
+    node = told.select(NODE).distinct()
+    merged = work.now("topology").join(node, NODE, "left_semi").unionByName(told)
+    paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None).distinct()
+    near = recovery.within_reach(told, paths, work.setting)
+    work.put("topology", routing.merge_links(work.now("topology"), near))
 
 
 def _learn(work: Work) -> None:
     """Algorithm 6, lines 11 to 15: reads PAR_TOP, PAR_SUB; writes topology, path, subscription, tombstone, synch."""
     if work.has("PAR_TOP"):
-        _learn_links(work)
+        _learn_links(work, recovery.told_links(work.inbox))
     if work.has("PAR_SUB"):
         over = work.now("tombstone").unionByName(recovery.told_tombstones(work.inbox)).distinct()
         tombstone = work.put("tombstone", over)
@@ -212,9 +240,7 @@ def _rise(work: Work) -> None:
     work.put("status", status)
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
-    to = _connections(work).join(ready.select(*NODE, "round"), NODE).selectExpr(
-        *NODE, "peer", "cast(-1 as bigint) as trigger", "round"
-    )  # fmt: skip
+    to = _connections(work).join(ready.select(*NODE, "round"), NODE).select(*NODE, "peer", "round")
     work.outbox.append(peers.send_statuses(to, status))
     work.copies.append(recovery.issued_rejoins(others))
-    work.again.append(work.keep("again", recovery.guided_messages(work.now("processing"), ready)))
+    work.again.append(work.keep("again", recovery.guided_publications(work.now("processing"), ready)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract import CALL_TRIGGER
-from pipelines.protocols.delta.tables import PROCESSING
+from pipelines.protocols.delta.tables import GUIDE, PROCESSING
 
 KEY = ["run_id", "node_id", "source", "source_seq"]
 NODE = ["run_id", "node_id"]
@@ -25,7 +25,7 @@ COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
 NOT_GUIDED = [
     "cast(null as array<bigint>) as origin_path",
     "cast(null as array<struct<node: bigint, round: bigint, place: bigint>>) as visited",
-    "cast(null as array<array<bigint>>) as guide",
+    f"cast(null as {GUIDE}) as guide",
 ]
 """SQL for what a copy lacks that no other node sent."""
 SEEN = "cast(null as array<bigint>) as path"
@@ -129,15 +129,16 @@ def processing_rows(first: DataFrame, recipient: DataFrame, *, keeps_matches: bo
 
     Args:
         first: First copies.
-        recipient: Their recipient rows.
+        recipient: Their recipient rows, with ``is_confirmed`` where some have nothing to do.
         keeps_matches: Whether a publication may have to be sent again.
     """
+    is_confirmed = "is_confirmed" if "is_confirmed" in recipient.columns else "false as is_confirmed"
     matches = "matches" if keeps_matches else "cast(null as array<bigint>) as matches"
     body = first.selectExpr(*KEY, *(matches if name == "matches" else name for name in BODY))
     return (
         recipient.where("recipient <> node_id")
         .join(body.hint("shuffle_hash"), KEY)
-        .selectExpr(*KEY, *BODY, "recipient", "path", "via", "false as is_confirmed")
+        .selectExpr(*KEY, *BODY, "recipient", "path", "via", is_confirmed, "false as is_again")
         .select(PROCESSING.columns)
     )
 

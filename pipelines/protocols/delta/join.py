@@ -124,7 +124,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
     """
     joiner = accepted.selectExpr(*NODE, "joiner", "trigger as new_trigger", "round as new_round")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
-    kept = [name for name in PROCESSING.columns if name not in {"recipient", "path", "via", "is_confirmed"}]
+    kept = [name for name in PROCESSING.columns if name not in {"recipient", "path", "via", "is_confirmed", "is_again"}]
     return (
         processing.where("kind <> 'PUB'")
         .select(kept)

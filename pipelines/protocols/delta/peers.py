@@ -14,13 +14,15 @@ A node without a row in ``peer`` is connected to its neighbours, to their first 
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import BODY, KEY, NODE
 from pipelines.protocols.delta.routing import CLOSEST, failed_peers
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
-_FAULT_TRIGGER = "cast(-1 as bigint) as trigger"
+FAULT_TRIGGER = "cast(-1 as bigint) as trigger"
+"""SQL for the trigger of all that phase 1 sends: before what the round's other messages cause."""
+LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
 _LINK = ["run_id", "src", "dst"]
 
 
@@ -72,7 +74,7 @@ def crash_reports(connection: DataFrame, crashed: DataFrame, status: DataFrame, 
         .join(own, NODE, "left")
         .join(setting.select("run_id", "detection_rounds"), "run_id")
         .selectExpr(
-            "run_id", _FAULT_TRIGGER, "peer as rank", "'DETECT' as kind", "node_id as src", "node_id as dst",
+            "run_id", FAULT_TRIGGER, "peer as rank", "'DETECT' as kind", "node_id as src", "node_id as dst",
             "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "peer",
             "ended as incarnation", "for_incarnation",
             "greatest(cast(detection_rounds as bigint), latency_rounds) as latency_rounds",
@@ -81,16 +83,16 @@ def crash_reports(connection: DataFrame, crashed: DataFrame, status: DataFrame, 
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
-    """Gives the reports that N did not know better: ``run_id, node_id, peer, incarnation, trigger, round``."""
+    """Gives the reports that N did not know better: ``run_id, node_id, peer, round, incarnation``."""
     report = inbox.where("kind = 'DETECT'").selectExpr(
-        "run_id", "dst as node_id", "peer", "incarnation as ended", "message_id as trigger", "due_round as round"
+        "run_id", "dst as node_id", "peer", "incarnation as ended", "due_round as round"
     )
     return (
         report.join(connection.select(*NODE, "peer", "incarnation"), [*NODE, "peer"])
         .where("incarnation is null or incarnation <= ended")
         .groupBy(*NODE, "peer", "round")
-        .agg({"ended": "max", "trigger": "max"})
-        .toDF(*NODE, "peer", "round", "incarnation", "trigger")
+        .agg({"ended": "max"})
+        .toDF(*NODE, "peer", "round", "incarnation")
     )
 
 
@@ -155,28 +157,31 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
     )  # fmt: skip
 
 
-def send_requests(asked: DataFrame, kind: str, latency: DataFrame, status: DataFrame) -> DataFrame:
-    """Gives CON_REQUEST messages (Algorithm 3, line 11).
+def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
+    """Gives CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8), with TOP of the sender.
 
     Args:
         asked: ``run_id, node_id, peer, round``.
         kind: The kind.
         latency: ``run_id, node_id, peer, latency_rounds``.
+        topology: Relation ``topology``.
         status: Relation ``status``.
     """
+    links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
     own = status.selectExpr(*NODE, "incarnation as known")
+    once = asked.select(*NODE, "peer", "round").distinct()
     return (
-        asked.join(latency, [*NODE, "peer"]).join(own, NODE, "left").selectExpr(
-            "run_id", _FAULT_TRIGGER, "cast(1 as bigint) as rank", f"'{kind}' as kind", "node_id as src", "peer as dst",
+        once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left").selectExpr(
+            "run_id", FAULT_TRIGGER, "cast(1 as bigint) as rank", f"'{kind}' as kind", "node_id as src", "peer as dst",
             "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
-            "coalesce(known, 0) as incarnation", "latency_rounds",
+            "coalesce(known, 0) as incarnation", "links", "latency_rounds",
         )
     )  # fmt: skip
 
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
-    """Gives the recipients that failed nodes were responsible for: processing rows with ``now_trigger, now_round``."""
-    failed = failure.selectExpr(*NODE, "peer as via", "trigger as now_trigger", "round as now_round")
+    """Gives the recipients that failed nodes were responsible for: processing rows with ``now_round``."""
+    failed = failure.selectExpr(*NODE, "peer as via", "round as now_round")
     return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "via"])
 
 
@@ -201,17 +206,17 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
 
 
 def resent_copies(row: DataFrame) -> DataFrame:
-    """Gives messages of ProcessingList as rows of the outbox, in their order (settled rule 22).
+    """Gives messages of ProcessingList as rows of the outbox, in their order (settled rule 22), once per receiver.
 
     Args:
-        row: Processing rows with ``now_trigger, now_round``: what causes the sending, and when.
+        row: Processing rows with ``now_round``: when they are sent.
     """
     order = "row_number() over (partition by run_id, node_id, via order by round, trigger, source, source_seq)"
     carried = [name for name in BODY if name not in {"kind", "round", "trigger", "sender", "hops"}]
-    message = row.where("via is not null").select(*KEY, "via", *BODY, "now_trigger", "now_round").distinct()
+    message = row.where("via is not null").select(*KEY, "via", *BODY, "now_round").distinct()
     return message.selectExpr("*", f"{order} as place").selectExpr(
-        "run_id", "now_trigger as trigger", "cast(100 + place as bigint) as rank", "kind", "node_id as src",
-        "via as dst", "now_round as sent_round", "source", "source_seq", "hops + 1 as hops", *carried,
+        "run_id", FAULT_TRIGGER, "cast(100 + place as bigint) as rank", "kind", "node_id as src", "via as dst",
+        "now_round as sent_round", "source", "source_seq", "hops + 1 as hops", *carried,
     )  # fmt: skip
 
 
@@ -220,10 +225,10 @@ def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
 
     Args:
         processing: Relation ``processing`` after the change.
-        row: The changed rows, with ``now_trigger, now_round``.
+        row: The changed rows, with ``now_round``.
     """
-    message = row.groupBy(KEY).agg({"now_trigger": "max", "now_round": "max"}).toDF(*KEY, "conf_trigger", "conf_round")
-    return processing.join(message, KEY)
+    message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
+    return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
 
 
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
@@ -283,12 +288,12 @@ def send_statuses(to: DataFrame, status: DataFrame) -> DataFrame:
     """Gives STATUS messages: whether the sender recovers, and its incarnation.
 
     Args:
-        to: ``run_id, node_id, peer, trigger, round``.
+        to: ``run_id, node_id, peer, round``.
         status: Relation ``status``.
     """
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
     return to.join(own, NODE, "left").selectExpr(
-        "run_id", "trigger", "cast(0 as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
+        "run_id", FAULT_TRIGGER, "cast(0 as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
         "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
         "case when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end as status",
         "coalesce(own_incarnation, 0) as incarnation",
@@ -300,7 +305,5 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 
     A SYN_REQUEST is answered with more than that (`recovery.earlier_messages`).
     """
-    ready = answer.where("is_new and kind <> 'SYN_REQUEST'").selectExpr(
-        *NODE, "peer as via", "trigger as now_trigger", "round as now_round"
-    )
+    ready = answer.where("is_new and kind <> 'SYN_REQUEST'").selectExpr(*NODE, "peer as via", "round as now_round")
     return processing.where("not is_confirmed").join(ready.hint("shuffle_hash"), [*NODE, "via"])

@@ -80,14 +80,20 @@ def _forward(work: Work) -> None:
         copy = _accepted(work, copy)
     first = duplicates.first_copies(copy, due.state["detector"]) if due.may_duplicate else copy
     first = work.keep("first", forward.sender_hops(first, path if work.is_disturbed else None))
+    if due.may_duplicate:
+        late = work.keep("duplicate", forward.later_copies(copy, first))
+    if work.is_recovering:
+        known = work.now("processing").select(forward.KEY).unionByName(first.select(forward.KEY))
+        refused = recovery.refused(late, known, work.now("status"))
+        work.finished.append(work.keep("refused", confirm.taken_anyway(refused)))
     plain, guided = _by_receiver(work, first)
     routed = _routed_recipients(work, plain)
     matched = work.keep("matched", forward.publication_recipients(plain, finish.change_entries(work)))
     out = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
     work.finished.append(confirm.finished_at_once(plain.where("kind = 'PUB'"), out))
-    recipient = union(*routed, out, *guided)
+    recipient = union(*routed, out)
     if guided:
-        recipient = work.keep("recipient", recipient)
+        recipient = work.keep("recipient", union(recipient.selectExpr("*", "false as is_confirmed"), *guided))
     work.outbox.append(forward.copies_to_send(first, recipient))
     finish.deliver(
         work, union(forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided))
@@ -97,7 +103,7 @@ def _forward(work: Work) -> None:
     work.result.state["processing"] = work.keep("processing", processing) if work.is_disturbed else processing
     work.result.state["detector"] = duplicates.detector_rows(first)
     if due.may_duplicate:
-        _drop_duplicates(work, copy, first)
+        _drop_duplicates(work, late)
     if work.again:
         _compute_again(work, union(*work.again))
 
@@ -119,7 +125,12 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
     recovering = work.now("status").where("status = 'RECOVERING'").select(forward.NODE)
     own, peer = work.now("own_subscription"), work.now("peer")
     guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_semi"))
-    recipient = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
+    told = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
+    reach = work.keep("guided_reach", failures.recipients_in_view(work, guided))
+    more = recovery.new_members(reach, told).selectExpr(
+        *forward.KEY, "recipient", "via", "path", "false as is_confirmed"
+    )
+    recipient = work.keep("guided_recipients", told.unionByName(more))
     work.finished.append(work.keep("guided_at_once", confirm.finished_at_once(guided, recipient)))
     return first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_anti"), [recipient]
 
@@ -139,9 +150,8 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
     return [routed]
 
 
-def _drop_duplicates(work: Work, copy: DataFrame, first: DataFrame) -> None:
+def _drop_duplicates(work: Work, late: DataFrame) -> None:
     """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once; writes waiting."""
-    late = work.keep("duplicate", forward.later_copies(copy, first))
     processing = work.now("processing")
     work.outbox.append(confirm.send_confirmations(confirm.answered_at_once(late, processing)))
     work.result.state["waiting"] = work.now("waiting").unionByName(confirm.waiting_senders(late, processing)).distinct()
@@ -152,15 +162,11 @@ def _drop_duplicates(work: Work, copy: DataFrame, first: DataFrame) -> None:
 
 
 def _compute_again(work: Work, message: DataFrame) -> None:
-    """Gives what nodes accepted as Guided to the recipients that they know of by now; writes processing."""
+    """Gives publications accepted as Guided to the recipients that their nodes know of by now; writes processing."""
     message = work.keep("regarded", forward.sender_hops(message, work.now("path")))
-    matched = forward.publication_recipients(message, work.now("subscription")).where("recipient <> node_id")
-    recipients = [
-        forward.subscription_recipients(message, work.now("path")),
-        forward.join_recipients(message, work.now("path"), work.setting),
-        matched.selectExpr(*forward.KEY, "recipient", "via", forward.SEEN),
-    ]
-    _add_recipients(work, message, union(*recipients))
+    matched = work.keep("rematched", forward.publication_recipients(message, work.now("subscription")))
+    away = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
+    _add_recipients(work, message, away)
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:

@@ -18,12 +18,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
-from pipelines.protocols.delta.peers import send_requests
+from pipelines.protocols.delta.peers import LINKS
 from pipelines.protocols.delta.routing import CLOSEST, failed_peers
-from pipelines.protocols.delta.tables import PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY
+from pipelines.protocols.delta.tables import GUIDE, STATUS, SUBSCRIPTION, TOPOLOGY
 
 _PAIR = [*NODE, "peer"]
-_LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
 _SHARED = "size(array_intersect(to_peer, path))"
 _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1), slice(path, {_SHARED} + 1, 100))"
 """SQL for P(R, X) of two paths ``to_peer`` = P(S, R) and ``path`` = P(S, X) of a tree: back to where they part, and on."""
@@ -54,66 +53,103 @@ def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
     return synch.unionByName(fresh.selectExpr(*_PAIR, "false as is_answered"))
 
 
-def send_syn_requests(asked: DataFrame, topology: DataFrame, latency: DataFrame, status: DataFrame) -> DataFrame:
-    """Algorithm 6, line 8: SYN_REQUEST with TOP_R.
-
-    Args:
-        asked: ``run_id, node_id, peer, round``.
-        topology: Relation ``topology``.
-        latency: ``run_id, node_id, peer, latency_rounds``.
-        status: Relation ``status``.
-    """
-    links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(_LINKS))
-    return send_requests(asked, "SYN_REQUEST", latency, status).join(
-        links.withColumnRenamed("node_id", "src"), ["run_id", "src"], "left"
-    )
-
-
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Gives the links that SYN_REQUEST and PAR_TOP bring: rows of relation ``topology``."""
-    told = inbox.where("kind = 'SYN_REQUEST' or (kind = 'PAR_TOP' and source_seq is null)")
+    """Gives the links that SYN_REQUEST, CON_REQUEST and PAR_TOP bring: rows of relation ``topology``."""
+    told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
-def within_reach(topology: DataFrame, node: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives TOP_N without links that end beyond δ+1 hops of N, for the given nodes (Eq. 1).
+def stored_links(topology: DataFrame, failure: DataFrame, status: DataFrame) -> DataFrame:
+    """Gives what nodes that failed now have stored of the topology to the RECOVERING nodes that miss them.
+
+    Who joined at M while R was down is known to M alone on that side.
+    """
+    recovering = status.where("status = 'RECOVERING'").select(NODE)
+    missed = failure.join(recovering, NODE, "left_semi").selectExpr("run_id", "node_id as learner", "peer as node_id")
+    return topology.join(missed, NODE).selectExpr("run_id", "learner as node_id", "a", "b", "is_marked")
+
+
+def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """Gives the told links with both ends within δ+1 hops of who is told (Eq. 1).
 
     Args:
-        topology: Relation ``topology``.
-        node: ``run_id, node_id`` of the nodes, once each.
-        path: Their paths over all these links.
+        told: Rows of relation ``topology``.
+        path: The paths of these nodes over old and told links.
         setting: One row a run with ``delta``.
     """
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
-    kept = (
-        topology.join(node, NODE, "left_semi")
-        .join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")
-        .join(near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi")
+    return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
+        near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi"
     )
-    return topology.join(node, NODE, "left_anti").unionByName(kept)
 
 
-def earlier_messages(processing: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
+def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
+    """Gives the J, REJOIN, SUB and UNSUB in ProcessingList of some nodes, as copies with ``now_round``.
+
+    Args:
+        processing: Relation ``processing``.
+        node: ``run_id, node_id, round``.
+    """
+    now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
+    guide = f"cast(null as {GUIDE}) as guide"
+    message = processing.where("kind <> 'PUB'").join(now, NODE)
+    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "now_round")
+
+
+def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
+    """Gives the recipients that have come into view: not in Γ yet, nor behind one that has confirmed.
+
+    Args:
+        reach: Recipient rows of messages in ProcessingList, with ``way``: P(N, recipient).
+        processing: Relation ``processing``.
+    """
+    done = processing.where("is_confirmed").groupBy(KEY).agg(F.expr("array_sort(collect_list(recipient)) as done"))
+    return (
+        reach.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
+        .join(done, KEY, "left")
+        .where("done is null or not arrays_overlap(way, done)")
+        .drop("done")
+    )
+
+
+def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
     """PrevOut_S^R: the recipients that R is responsible for from now on (settled rule 26).
 
-    They are those with R on the way that have not confirmed, and R itself of what changes routing information even if
-    it had confirmed: it has lost that, and the snapshot that S sends has it only once the message is finished at S.
+    They are those with R on the way that have not confirmed; and R itself of what changes routing information and is in
+    its scope, even if it had confirmed (``is_again``): it has lost that, and the snapshot that S sends has it only once
+    the message is finished at S. What lies behind R is not asked for again then.
+
+    Args:
+        processing: Relation ``processing``, with new members.
+        reach: Recipient rows of `under_way`.
+        answer: Rows of `peers.answered_peers`.
+        path: Relation ``path``.
 
     Returns:
-        Processing rows with ``now_trigger, now_round``.
+        Processing rows with ``now_round``.
     """
-    asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(
-        *NODE, "peer", "trigger as now_trigger", "round as now_round"
-    )
+    asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
-    kept = [column for column in processing.columns if column not in {"via", "is_confirmed"}]
-    return (
-        processing.join(asked.hint("shuffle_hash"), NODE)
+    kept = [name for name in processing.columns if name not in {"via", "is_confirmed", "is_again"}]
+    again = reach.join(asked.selectExpr(*NODE, "peer as recipient"), [*NODE, "recipient"], "left_semi")
+    unconfirmed = (
+        processing.where("not is_confirmed")
+        .join(asked.hint("shuffle_hash"), NODE)
         .join(seen, [*NODE, "recipient"], "left")
         .where("array_contains(coalesce(path, seen_path), peer)")
-        .where("not is_confirmed or (recipient = peer and kind <> 'PUB')")
-        .selectExpr(*kept, "peer as via", "false as is_confirmed", "now_trigger", "now_round")
+        .selectExpr(*kept, "peer as via", "false as is_confirmed", "is_again", "now_round")
     )
+    mine = again.select(*KEY, "recipient").join(unconfirmed.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
+    body = processing.select(*KEY, *BODY).distinct()
+    own = (
+        mine.join(body, KEY)
+        .join(asked.withColumnRenamed("peer", "recipient"), [*NODE, "recipient"])
+        .selectExpr(
+            *KEY, *BODY, "recipient", "cast(null as array<bigint>) as path", "recipient as via", "false as is_confirmed",
+            "true as is_again", "now_round",
+        )
+    )  # fmt: skip
+    return unconfirmed.unionByName(own)
 
 
 def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
@@ -166,7 +202,7 @@ def send_topology(ready: DataFrame, topology: DataFrame, path: DataFrame, settin
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"])
         .join(near.withColumnRenamed("target", "b"), [*_PAIR, "b"])
         .groupBy(_PAIR)
-        .agg(F.expr(_LINKS))
+        .agg(F.expr(LINKS))
     )
     return _low_priority(ready.join(link, _PAIR, "left"), "PAR_TOP", "links", setting)
 
@@ -292,10 +328,10 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
     ).select(COPY)  # fmt: skip
 
 
-def guided_messages(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Gives what OPERATIONAL* nodes have in ProcessingList, as copies with ``now_round`` (settled rule 32)."""
-    guide = "cast(null as array<array<bigint>>) as guide"
-    message = processing.join(ready.selectExpr(*NODE, "round as now_round"), NODE)
+def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
+    """Gives the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (settled rule 32)."""
+    guide = f"cast(null as {GUIDE}) as guide"
+    message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "now_round")
 
 
@@ -314,6 +350,20 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
     return processing.select(*KEY, *BODY).distinct().join(guide, KEY).select(*COPY, "now_round")
 
 
+def refused(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
+    """Gives the duplicates of routing information at RECOVERING nodes that do not process them: it is taken all the same.
+
+    PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what only
+    it held then comes from the next partner as an older message. Taking it again changes nothing where it was known.
+
+    Returns:
+        Rows of the duplicates.
+    """
+    recovering = status.where("status = 'RECOVERING'").select(NODE)
+    routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(recovering, NODE, "left_semi")
+    return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
+
+
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
     """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, settled rule 32).
 
@@ -323,20 +373,20 @@ def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> Data
         peer: Relation ``peer``.
 
     Returns:
-        Recipient rows; the node itself is among them where its one-node path is in g.to, for a
-        publication only if a subscription of its own matches.
+        Recipient rows with ``is_confirmed``: what is done behind the node counts as confirmed. The node itself is among
+        them where its one-node path is in g.to, for a publication only if a subscription of its own matches.
     """
-    way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as path")
-    end = way.join(failed_peers(peer), NODE, "left").selectExpr(
-        *KEY, "kind", "matches", "element_at(path, -1) as recipient", "path",
-        f"case when size(path) = 1 then node_id else {CLOSEST} end as via",
-    ).distinct()  # fmt: skip
-    others = end.where("recipient <> node_id").select(*KEY, "recipient", "via", "path")
-    wanted = end.where("recipient = node_id and kind = 'PUB'").selectExpr(
-        *KEY, "recipient", "via", "path", "explode(matches) as subscription_id"
+    way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
+        *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
     )
-    here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").drop("subscription_id").distinct()
-    return others.unionByName(here)
+    end = way.join(failed_peers(peer), NODE, "left").selectExpr(
+        *KEY, "kind", "matches", "element_at(path, -1) as recipient", "path", "is_done as is_confirmed",
+        f"case when size(path) = 1 then node_id when not is_done then {CLOSEST} end as via",
+    )  # fmt: skip
+    row = [*KEY, "recipient", "via", "path", "is_confirmed"]
+    wanted = end.where("recipient = node_id and kind = 'PUB'").selectExpr(*row, "explode(matches) as subscription_id")
+    here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").select(row).distinct()
+    return end.where("recipient <> node_id or kind <> 'PUB'").select(row).unionByName(here)
 
 
 def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
@@ -346,7 +396,7 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
         first: First copies.
         recipient: Rows of `guided_recipients`.
     """
-    here = recipient.where("recipient = node_id").select(KEY)
+    here = recipient.where("recipient = node_id").select(KEY).distinct()
     return first.where("kind = 'PUB'").join(here, KEY, "left_semi").selectExpr(
         "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
         "cast(hops as bigint) as hops",

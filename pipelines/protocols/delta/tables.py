@@ -27,6 +27,10 @@ _ENTRIES = T.ArrayType(
     )
 )
 
+_GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
+GUIDE = _GUIDE.simpleString()
+"""SQL type of g.to: paths from the receiver to recipients, and whether those have confirmed already."""
+
 PAYLOAD = T.StructType(
     [
         T.StructField("hops", INT),
@@ -41,7 +45,7 @@ PAYLOAD = T.StructType(
         T.StructField("status", STRING),
         T.StructField("incarnation", BIGINT),
         T.StructField("for_incarnation", BIGINT),
-        T.StructField("guide", T.ArrayType(LONGS)),
+        T.StructField("guide", _GUIDE),
         T.StructField("origin_path", LONGS),
         T.StructField("tombstones", LONGS),
         T.StructField("visited", VISITED),
@@ -122,6 +126,7 @@ PROCESSING = table(
     ("path", LONGS, "P(N, recipient) where the message was accepted as Guided"),
     ("via", BIGINT, "the member of Out_N^m that is responsible for the recipient; null: nobody is left on the way"),
     ("is_confirmed", BOOLEAN, "whether that member has confirmed"),
+    ("is_again", BOOLEAN, "whether it had, and only an incarnation of the recipient itself lacks the message"),
 )  # fmt: skip
 WAITING = table(
     "waiting",
