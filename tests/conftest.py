@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from pipelines.session import Session, open_session
 
 _OPEN: dict[str, Session] = {}
+
+# No test keeps more than some 400 MB in its JVM; one that may take more does not free it before it has.
+os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from pipelines.data import find_file
 
-_MEMORY_SHARE = 3
-_LARGEST_HEAP_MB = 16 * 1024
+# A heap fills up before anything in it is freed, and the process takes more than its heap. The rest is for what runs
+# beside: this program, an embedded Sail, scratch folders in memory.
+_MEMORY_SHARE = 4
+_LARGEST_HEAP_MB = 8 * 1024
 _SMALLEST_HEAP_MB = 1024
 
 
