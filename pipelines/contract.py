@@ -103,7 +103,8 @@ class RoundResult:
         outbox: Messages to send.
         delivery: Deliveries, columns of table ``delivery``.
         call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
-        node_status: Changes of nodes' states, columns of table ``node_status``.
+        node_status: Changes of nodes' states, columns of table ``node_status``. A node that comes back after a crash
+            and is not at once what it was says RECOVERING in that round, and later OPERATIONAL.
         fate: Due messages that were dropped: ``run_id, message_id, fate`` (``duplicate``, or ``lost_crash`` where the
             sender meant an earlier incarnation of the receiver); the others are delivered.
     """
@@ -125,6 +126,8 @@ class ProtocolModule(Structural):
         body: SQL over the payload for column ``body`` of table ``message``.
         states: Its state relations.
         audits: The guarantees that it gives beside the general ones.
+        bound: SQL over the history for the runs whose faults went beyond what it promises to bear: ``run_id``, the
+            first ``round`` in which they did, and a ``reason`` in words. Whatever these runs break is excused.
     """
 
     kinds: Sequence[str]
@@ -132,6 +135,7 @@ class ProtocolModule(Structural):
     body: str
     states: Sequence[State]
     audits: Sequence[Audit]
+    bound: str
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""

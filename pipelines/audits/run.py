@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.audits.base import IN_FLIGHT_RUN, Audit, Evidence, Reader
+from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.audits.general import GENERAL
 from pipelines.contract import ProtocolModule
 from pipelines.execute import protocol_module
-from pipelines.materialise import Relation, materialiser_for
+from pipelines.materialise import Materialiser, Relation, materialiser_for
 from pipelines.protocols import PROTOCOLS
 from pipelines.session import Session
 from pipelines.store import Store
@@ -38,6 +38,8 @@ select run_id, cast(max(last_round) as bigint) as rounds from (
   from subscription group by run_id
   union all
   select run_id, max(round) as last_round from node_status group by run_id
+  union all
+  select run_id, max(round) as last_round from fault_event group by run_id
 ) happened
 group by run_id
 """
@@ -64,15 +66,33 @@ class Finding:
         name: The guarantee.
         summary: What it says.
         n_violations: Violating rows that are not excused; None where the audit could not run.
-        shown: The first of them, at most `SHOWN`.
+        n_excused: Violating rows of runs whose faults went beyond the bound; None as before.
+        shown: The first of those not excused, at most `SHOWN`.
+        shown_excused: The first of the excused ones, at most `SHOWN`.
         error: Why it could not run.
     """
 
     name: str
     summary: str
     n_violations: int | None
+    n_excused: int | None
     shown: tuple[Shown, ...] = ()
+    shown_excused: tuple[Shown, ...] = ()
     error: str | None = None
+
+
+class Beyond(NamedTuple):
+    """A run whose faults went beyond what its protocol promises to bear.
+
+    Attributes:
+        run_id: The run.
+        round: The first round in which they did.
+        reason: What was too much, in words.
+    """
+
+    run_id: int
+    round: int
+    reason: str
 
 
 class RunVerdict(NamedTuple):
@@ -91,11 +111,13 @@ class AuditReport:
     Attributes:
         findings: One an audit.
         runs: One a run, by id.
+        beyond: The runs whose faults went beyond the bound, by id.
         violation: Rows of table ``violation``; readable until `release`.
     """
 
     findings: tuple[Finding, ...]
     runs: tuple[RunVerdict, ...]
+    beyond: tuple[Beyond, ...]
     violation: DataFrame
     _held: tuple[Relation, ...] = ()
 
@@ -139,16 +161,20 @@ def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> A
     """
     materialiser = materialiser_for(session)
     evidence = Evidence(reader, _parameters(reader), materialiser)
+    beyond = _beyond(reader, protocol)
+    excused = _excused_runs(beyond, materialiser)
     findings: list[Finding] = []
     broken: list[Relation] = []
     for audit in audits_of(protocol):
-        finding, rows = _check(audit, evidence)
+        finding, rows = _check(audit, evidence, excused.frame)
         findings.append(finding)
         broken += [rows] if rows is not None else []
     evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    return AuditReport(tuple(findings), _run_verdicts(reader, violation, can_tell), violation, tuple(broken))
+    runs = _run_verdicts(reader, violation, excused.frame, can_tell)
+    excused.release()
+    return AuditReport(tuple(findings), runs, beyond, violation, tuple(broken))
 
 
 def record(report: AuditReport, store: Store) -> None:
@@ -169,19 +195,36 @@ def _parameters(reader: Reader) -> list[dict[str, Any]]:
     return [json.loads(row.parameters) for row in distinct]
 
 
-def _check(audit: Audit, evidence: Evidence) -> tuple[Finding, Relation | None]:
+def _beyond(reader: Reader, protocol: ProtocolModule) -> tuple[Beyond, ...]:
+    rows = reader.sql(protocol.bound).select("run_id", "round", "reason").orderBy("run_id").collect()
+    return tuple(Beyond(*row) for row in rows)
+
+
+def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:
+    """Gives the runs of which nothing was promised: ``run_id``."""
+    schema = T.StructType([T.StructField("run_id", T.LongType(), False)])
+    run_id = pa.array([run.run_id for run in beyond], pa.int64())
+    return materialiser.load("audit_excused", pa.table({"run_id": run_id}), schema)
+
+
+def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Finding, Relation | None]:
     """Runs one audit over all runs; gives its rows of table ``violation`` if there are any."""
     try:
-        # No fault can be scheduled, so every run is within its bound, and nothing is excused.
-        rows = audit.find(evidence).selectExpr(f"'{audit.name}' as guarantee", "*", "false as excused")
-        counted = {"violation": {"n_violations": "count_if(not excused)", "n_rows": "count(1)"}}
+        rows = (
+            audit.find(evidence)
+            .join(excused.selectExpr("run_id", "true as is_beyond"), "run_id", "left")
+            .selectExpr(f"'{audit.name}' as guarantee", *FOUND, "coalesce(is_beyond, false) as excused")
+        )
+        counted = {"violation": {"n_violations": "count_if(not excused)", "n_excused": "count_if(excused)"}}
         settled, facts = evidence.materialiser.settle({"violation": rows.select(VIOLATION.columns)}, counted)
         relation = settled["violation"]
-        shown = _shown(evidence, relation.frame) if facts["n_violations"] else ()
+        n_violations, n_excused = facts["n_violations"] or 0, facts["n_excused"] or 0
+        shown = _shown(evidence, relation.frame.where("not excused")) if n_violations else ()
+        shown_excused = _shown(evidence, relation.frame.where("excused")) if n_excused else ()
     except Exception as error:  # an audit that fails leaves its guarantee undecided, whatever the reason
-        return Finding(audit.name, audit.summary, None, error=f"{type(error).__name__}: {error}"), None
-    finding = Finding(audit.name, audit.summary, facts["n_violations"] or 0, shown)
-    if facts["n_rows"]:
+        return Finding(audit.name, audit.summary, None, None, error=f"{type(error).__name__}: {error}"), None
+    finding = Finding(audit.name, audit.summary, n_violations, n_excused, shown, shown_excused)
+    if n_violations or n_excused:
         return finding, relation
     relation.release()
     return finding, None
@@ -189,7 +232,7 @@ def _check(audit: Audit, evidence: Evidence) -> tuple[Finding, Relation | None]:
 
 def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
     order = ("run_id", "round", "node_id", "source", "source_seq", "detail")
-    first = violation.where("not excused").orderBy(*order).limit(SHOWN)
+    first = violation.orderBy(*order).limit(SHOWN)
     name = evidence.table("node").select("run_id", "node_id", "name")
     named = first.join(name.withColumnRenamed("name", "node"), ["run_id", "node_id"], "left").join(
         name.selectExpr("run_id", "node_id as source", "name as source_name"), ["run_id", "source"], "left"
@@ -198,18 +241,24 @@ def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
     return tuple(Shown(r.run_id, r.round, r.node, r.source_name, r.source_seq, r.detail) for r in rows)
 
 
-def _run_verdicts(reader: Reader, violation: DataFrame, can_tell: bool) -> tuple[RunVerdict, ...]:
-    """Gives a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid."""
+def _run_verdicts(reader: Reader, violation: DataFrame, excused: DataFrame, can_tell: bool) -> tuple[RunVerdict, ...]:
+    """Gives a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
+
+    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown.
+    """
     broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
     busy = reader.sql(IN_FLIGHT_RUN).selectExpr("run_id", "true as is_busy")
     undecided = "is_busy is not null" if can_tell else "true"
     verdict = f"case when is_broken is not null then 'invalid' when {undecided} then 'unknown' else 'valid' end"
     rows = (
         reader.table("run").select("run_id")
+        .join(excused.selectExpr("run_id", "true as is_beyond"), "run_id", "left")
         .join(broken, "run_id", "left")
         .join(busy, "run_id", "left")
         .join(reader.sql(LAST_ROUND), "run_id", "left")
-        .selectExpr("run_id", f"{verdict} as verdict", "true as within_bound", "coalesce(rounds, 0) as rounds")
+        .selectExpr(
+            "run_id", f"{verdict} as verdict", "is_beyond is null as within_bound", "coalesce(rounds, 0) as rounds"
+        )
         .orderBy("run_id")
         .collect()
     )  # fmt: skip

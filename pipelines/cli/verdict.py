@@ -12,10 +12,11 @@ from pipelines.plan import counted
 from pipelines.query_errors import readable_errors
 
 if TYPE_CHECKING:
-    from pipelines.api import Result
+    from pipelines.api import Result, RunRow
     from pipelines.audits.run import AuditReport, Finding, Shown
 
 MAX_RUNS = 20
+MAX_BEYOND = 5
 _SUMMARY = """
 select run_id, n_publications, n_deliveries, n_messages, latency_rounds_median, latency_rounds_max,
   confirmation_rounds_median, confirmation_rounds_max
@@ -35,7 +36,7 @@ def print_runs(result: Result) -> None:
         key for key in first[0].parameters if len({json.dumps(run.parameters.get(key)) for run in result.runs}) > 1
     ]
     rows = [
-        (run.run_id, run.seed, *(run.parameters.get(key) for key in varied), *measured[run.run_id], run.verdict)
+        (run.run_id, run.seed, *(run.parameters.get(key) for key in varied), *measured[run.run_id], _end(run))
         for run in first
     ]
     print_table(
@@ -49,17 +50,33 @@ def print_runs(result: Result) -> None:
 
 
 def print_findings(report: AuditReport) -> None:
-    """Prints what is wrong, a guarantee at a time; nothing where all hold."""
+    """Prints what is wrong, a guarantee at a time, then what is excused; nothing where all hold."""
     for finding in report.findings:
         if finding.error is not None:
             print(f"{finding.name} could not be checked: {_first_line(finding.error)}")
         elif finding.n_violations:
             print(f"{finding.name} is broken {_times(finding.n_violations)}: {finding.summary}")
-            for violation in finding.shown:
-                print(f"  {_story(violation)}")
-            more = finding.n_violations - len(finding.shown)
-            if more > 0:
-                print(f"  ... and {more:,} more: see table violation")
+            _print_stories(finding.shown, finding.n_violations)
+    for finding in report.findings:
+        if finding.n_excused:
+            times = _times(finding.n_excused)
+            print(f"{finding.name} did not hold {times} beyond the bound, which is excused: {finding.summary}")
+            _print_stories(finding.shown_excused, finding.n_excused)
+    _print_beyond(report)
+
+
+def _print_stories(shown: Sequence[Shown], number: int) -> None:
+    for violation in shown:
+        print(f"  {_story(violation)}")
+    if number > len(shown):
+        print(f"  ... and {number - len(shown):,} more: see table violation")
+
+
+def _print_beyond(report: AuditReport) -> None:
+    for run in report.beyond[:MAX_BEYOND]:
+        print(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
+    if len(report.beyond) > MAX_BEYOND:
+        print(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
 
 
 def print_guarantees(report: AuditReport) -> None:
@@ -82,7 +99,7 @@ def verdict_line(result: Result, report: AuditReport) -> str:
         text = f"{number['unknown']:,} of {runs} not decided: {why}"
     else:
         text = f"{runs}, all guarantees hold"
-    return f"{result.verdict}: {text}; history in {result.store}"
+    return f"{result.verdict}: {text}{_excused(report)}; history in {result.store}"
 
 
 def verdict_json(result: Result, report: AuditReport) -> str:
@@ -93,6 +110,8 @@ def verdict_json(result: Result, report: AuditReport) -> str:
         "verdict": result.verdict,
         "runs": {verdict: number[verdict] for verdict in ("valid", "invalid", "unknown")},
         "violations": violations(report),
+        "runs_beyond_bound": len(report.beyond),
+        "excused": {finding.name: finding.n_excused for finding in report.findings},
         "store": str(result.store),
     }
     return json.dumps(event, ensure_ascii=False)
@@ -112,14 +131,28 @@ def finished_json(result: Result) -> str:
 
 
 def violations(report: AuditReport) -> dict[str, int | None]:
-    """Returns how often each guarantee is broken; None where it could not be checked."""
+    """Returns how often each guarantee is broken, without an excuse; None where it could not be checked."""
     return {finding.name: finding.n_violations for finding in report.findings}
+
+
+def _excused(report: AuditReport) -> str:
+    """Returns how many runs went beyond the bound, and what that excuses."""
+    if not report.beyond:
+        return ""
+    broken = ", ".join(f"{f.name} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
+    number = len(report.beyond)
+    return f"; {counted(number, 'run')} beyond the bound {f'excused ({broken})' if broken else 'broke none'}"
+
+
+def _end(run: RunRow) -> str:
+    return run.verdict if run.within_bound is not False else f"{run.verdict}, beyond the bound"
 
 
 def _state(finding: Finding) -> str:
     if finding.n_violations is None:
         return "not checked"
-    return f"broken {_times(finding.n_violations)}" if finding.n_violations else "holds"
+    state = f"broken {_times(finding.n_violations)}" if finding.n_violations else "holds"
+    return f"{state}, excused {_times(finding.n_excused)}" if finding.n_excused else state
 
 
 def _story(violation: Shown) -> str:

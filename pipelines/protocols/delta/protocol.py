@@ -23,6 +23,7 @@ from pipelines.contract import Round, RoundResult, Start
 from pipelines.protocols.delta import DeltaSettings, confirm, duplicates, failures, finish, forward, joining, peers
 from pipelines.protocols.delta import recovery
 from pipelines.protocols.delta.audits import AUDITS
+from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
 from pipelines.protocols.delta.work import SENT, Work, union
 
@@ -35,6 +36,7 @@ class DeltaProtocol:
     body = BODY
     states = STATES
     audits = AUDITS
+    bound = BOUND
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives routing information as it is when the overlay stands, and the nodes that are still to join."""

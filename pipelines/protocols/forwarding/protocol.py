@@ -18,6 +18,13 @@ from pipelines.tables import BIGINT, INT, LONGS, table
 _KEY = ["run_id", "node_id", "source", "source_seq"]
 _BODY = ["hops", "issued_round", "subscription_id", "matches"]
 _ROUTED = ("SUB", "UNSUB", "subscribe", "unsubscribe")
+BOUND = """
+select run_id, min(round) as round, 'a node crashed' as reason
+from fault_event
+where kind = 'crash'
+group by run_id
+"""
+"""Runs in which any node crashed: nothing is sent again, and routing tables are lost with their node."""
 _CALL_KIND = "case kind when 'publish' then 'PUB' when 'subscribe' then 'SUB' else 'UNSUB' end"
 
 SUBSCRIPTION = table(
@@ -107,6 +114,7 @@ class ForwardingProtocol:
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""
     states = (State(SUBSCRIPTION),)
     audits = ()
+    bound = BOUND
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Nothing is known before the first subscription."""

@@ -1,0 +1,67 @@
+-- Which publications did each subscriber ask for, and what excuses a delivery that did not happen?
+-- One row per run, subscriber and publication; subscription_id is the lowest of the subscriptions that ask for it.
+-- A subscription that the publication satisfies asks for it when it stood:
+-- * Protocols that confirm: the subscription was confirmed when the publication was issued (in the same round is early
+--   enough: confirmations are handled before calls), and no unsubscription was issued before the publication was
+--   confirmed. With an unsubscription, a publication that is not confirmed is not asked for.
+-- * Protocols that do not confirm: it stands from the first publication that satisfies it and was delivered at its node
+--   after it was issued (service looks begun to the subscriber), and up to an unsubscription; publications that may still
+--   have been on their way then, by the largest latency of the run, are not asked for. A delivery counts for every
+--   subscription of its node that it satisfies.
+-- due_round is the round by which it has to be delivered: that of the publication's confirmation; for protocols that do
+-- not confirm, by the largest latency of the run; null: the end of the run. The excuse is null where there is none:
+-- * subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
+-- * publisher_crashed: the publisher crashed before the confirmation that it was to get.
+with delivered as (
+  select run_id, subscriber, source, source_seq, min(round) as delivered_round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), slowest as (
+  select run_id, max(latency_rounds) as latency_rounds
+  from delivery
+  group by run_id
+), candidate as (
+  select m.run_id, s.subscriber, m.source, m.source_seq, p.round as publication_round, m.subscription_id,
+    t.confirms, s.confirmed_round, s.unsubscribed_round,
+    case when t.confirms then p.confirmed_round else p.round + w.latency_rounds end as due_round,
+    min(case when d.delivered_round >= s.issued_round then p.round end)
+      over (partition by m.run_id, m.subscription_id) as service_round
+  from matching m
+  join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
+  join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+  join run r on r.run_id = m.run_id
+  join protocol t on t.name = r.protocol
+  left join delivered d on d.run_id = m.run_id and d.subscriber = s.subscriber
+    and d.source = m.source and d.source_seq = m.source_seq
+  left join slowest w on w.run_id = m.run_id
+), stood as (
+  select run_id, subscriber, source, source_seq, publication_round, due_round, confirms,
+    min(subscription_id) as subscription_id
+  from candidate
+  where case
+    when confirms then confirmed_round <= publication_round
+      and (unsubscribed_round is null or unsubscribed_round >= due_round)
+    else service_round <= publication_round and (unsubscribed_round is null or unsubscribed_round > due_round)
+  end
+  group by run_id, subscriber, source, source_seq, publication_round, due_round, confirms
+), absent as (
+  select s.run_id, s.subscriber, s.source, s.source_seq, min(n.crash_round) as crash_round
+  from stood s
+  join node_recovery n on n.run_id = s.run_id and n.node_id = s.subscriber
+  where (s.due_round is null or n.crash_round <= s.due_round)
+    and (n.until_round is null or n.until_round > s.publication_round)
+  group by s.run_id, s.subscriber, s.source, s.source_seq
+), orphaned as (
+  select p.run_id, p.source, p.source_seq, min(n.crash_round) as crash_round
+  from publication p
+  join node_recovery n on n.run_id = p.run_id and n.node_id = p.source
+  where n.crash_round > p.round and (p.confirmed_round is null or n.crash_round <= p.confirmed_round)
+  group by p.run_id, p.source, p.source_seq
+)
+select s.run_id, s.subscriber, s.source, s.source_seq, s.publication_round, s.due_round, s.subscription_id,
+  case when a.run_id is not null then 'subscriber_down'
+       when s.confirms and o.run_id is not null then 'publisher_crashed' end as excuse
+from stood s
+left join absent a on a.run_id = s.run_id and a.subscriber = s.subscriber
+  and a.source = s.source and a.source_seq = s.source_seq
+left join orphaned o on o.run_id = s.run_id and o.source = s.source and o.source_seq = s.source_seq
