@@ -167,6 +167,8 @@ def transmit(node: Node, item: Item, peer: int) -> None:
     if node.connections[peer].is_recovering:
         behind = [r for r in item.gamma.values() if peer in r.path]
         m = m.copy(to=tuple((r.path[r.path.index(peer) :], r.is_confirmed or r.is_again) for r in behind))
+    else:
+        node.network.passed_over(hops)
     node.network.send(node, peer, "MULTICAST", m)
 
 

@@ -15,7 +15,7 @@ from sequential.messages import Envelope, Multicast
 from sequential.node import Connection, Node, Status
 from sequential.recovery import check_synchronised, finish_join, par_sub, par_top, recover, syn_request
 from sequential.schedule import Call, Crash, Schedule
-from sequential.view import Link, View, link
+from sequential.view import Link, Path, View, link
 
 HANDLERS: dict[str, Callable[[Node, Envelope], None]] = {
     "MULTICAST": receive,
@@ -233,6 +233,16 @@ class Network:
     def stored_topology(self, name: int) -> list[tuple[Link, bool]]:
         """The topology repository: what a node, down or not, has stored of its view."""
         return list(self.nodes[name].view.marks.items())
+
+    def passed_over(self, hops: Path) -> None:
+        """Key Corollary: a copy skips no node that is OPERATIONAL or OPERATIONAL*.
+
+        Copies to a synchronising peer are none of its business: Algorithm 7 sends them to whoever asked, and a node in
+        between may have become OPERATIONAL* since the peer found it failed.
+        """
+        for name in hops[1:-1]:
+            if self.nodes[name].status in (Status.OPERATIONAL_STAR, Status.OPERATIONAL):
+                self.note("skipped", name, hops)
 
     def note(self, what: str, node: int, key: Any) -> None:
         """Records something that should not happen."""

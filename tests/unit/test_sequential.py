@@ -14,6 +14,7 @@ from sequential.messages import Multicast
 from sequential.network import Network, play
 from sequential.node import Entry, Node
 from sequential.schedule import Call, Crash, Schedule
+from sequential.view import Path
 
 DETECTORS = ["identifier", "visited"]
 EVER = {"guided", "bypasses", "resends", "duplicates", "PAR_SUB", "partners lost midway", "crashes while recovering"}
@@ -119,6 +120,17 @@ def test_both_detectors_deliver_the_same_where_nothing_fails() -> None:
     schedule = random_schedule(random.Random(3))
     first, second = (play(schedule, detector) for detector in DETECTORS)
     assert first.deliveries == second.deliveries != []
+
+
+def test_an_old_bypass_that_jumps_over_a_recovered_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = line(6, 1, Crash(2, 2, 30))
+    assert violations(play(schedule, "visited")) == []
+
+    def farthest(node: Node, path: Path) -> int | None:
+        return next((x for x in reversed(path[1:]) if x in node.connections), None)
+
+    monkeypatch.setattr(Node, "closest", farthest)
+    assert any("skipped at 2" in row for row in violations(play(schedule, "visited")))
 
 
 def lose(network: Network) -> None:
