@@ -1,12 +1,14 @@
 -- How many messages were in flight at the end of each round?
--- One row per run and round in which a message was sent or due; in between the number stays what it was.
+-- One row per run and round in which a message was sent or due; in between the number stays what it was. Timers, from a
+-- node to itself, are no messages.
 with change as (
   select run_id, sent_round as round, 1 as n
   from sent_message
+  where src <> dst
   union all
   select run_id, due_round as round, -1 as n
   from sent_message
-  where fate <> 'in_flight'
+  where fate <> 'in_flight' and src <> dst
 ), changed as (
   select run_id, round, sum(n) as n
   from change

@@ -1,13 +1,15 @@
 -- How many messages did each node send, and how many did it receive?
--- A message is received when its node handles it, as a duplicate too; one lost or in flight is not.
+-- A message is received when its node handles it, as a duplicate too; one lost or in flight is not. Timers, from a node to
+-- itself, are no messages.
 with sent as (
   select run_id, src as node_id, count(1) as n_sent
   from sent_message
+  where src <> dst
   group by run_id, src
 ), received as (
   select run_id, dst as node_id, count(1) as n_received
   from message
-  where fate in ('delivered', 'duplicate')
+  where fate in ('delivered', 'duplicate') and src <> dst
   group by run_id, dst
 )
 select n.run_id, n.node_id, n.name, coalesce(s.n_sent, 0) as n_sent, coalesce(r.n_received, 0) as n_received

@@ -1,6 +1,8 @@
 -- How did each run end, and what did it cost?
 -- Median and 95th percentile are the smallest value that at least so many of the values do not exceed. Latencies are
--- those of deliveries; confirmation rounds are those of publications. Null: there was nothing to measure.
+-- those of deliveries; confirmation rounds are those of publications. delivery_ratio is the share of expected deliveries
+-- that happened; n_excused are those that were asked for and not expected, see view receiver. Null: there was nothing to
+-- measure.
 with published as (
   select run_id, count(1) as n_publications
   from publication
@@ -13,9 +15,19 @@ with published as (
   select run_id, count(1) as n_missing
   from missing_delivery
   group by run_id
+), excused as (
+  select run_id, count(1) as n_excused
+  from receiver
+  where excuse is not null
+  group by run_id
+), crashed as (
+  select run_id, count(1) as n_crashes
+  from node_recovery
+  group by run_id
 ), sent as (
   select run_id, count(1) as n_messages
   from sent_message
+  where src <> dst
   group by run_id
 ), ranked_delivery as (
   select run_id, latency_rounds, row_number() over (partition by run_id order by latency_rounds) as place,
@@ -39,8 +51,11 @@ with published as (
   group by run_id
 )
 select r.run_id, r.scenario, r.protocol, r.seed, r.parameters, r.verdict, r.within_bound, r.rounds,
+  coalesce(h.n_crashes, 0) as n_crashes,
   coalesce(p.n_publications, 0) as n_publications, coalesce(e.n_expected, 0) as n_expected,
   coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(m.n_missing, 0) as n_missing,
+  cast(e.n_expected - coalesce(m.n_missing, 0) as double) / e.n_expected as delivery_ratio,
+  coalesce(x.n_excused, 0) as n_excused,
   coalesce(s.n_messages, 0) as n_messages,
   cast(coalesce(s.n_messages, 0) as double) / d.n_deliveries as messages_per_delivery,
   d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_max,
@@ -49,6 +64,8 @@ from run r
 left join published p on p.run_id = r.run_id
 left join expected e on e.run_id = r.run_id
 left join missing m on m.run_id = r.run_id
+left join excused x on x.run_id = r.run_id
+left join crashed h on h.run_id = r.run_id
 left join sent s on s.run_id = r.run_id
 left join delivered d on d.run_id = r.run_id
 left join confirmed c on c.run_id = r.run_id

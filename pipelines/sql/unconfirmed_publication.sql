@@ -1,4 +1,5 @@
 -- Which publications were never confirmed, although the protocol confirms, and how many of their deliveries are missing?
+-- publisher_crash_round is the first crash of the publisher after it; null: it did not crash, and a confirmation was due.
 with expected as (
   select run_id, source, source_seq, count(1) as n_expected
   from expected_delivery
@@ -7,13 +8,19 @@ with expected as (
   select run_id, source, source_seq, count(1) as n_missing
   from missing_delivery
   group by run_id, source, source_seq
+), crashed as (
+  select p.run_id, p.source, p.source_seq, min(n.crash_round) as publisher_crash_round
+  from publication p
+  join node_recovery n on n.run_id = p.run_id and n.node_id = p.source and n.crash_round > p.round
+  group by p.run_id, p.source, p.source_seq
 )
 select p.run_id, p.source, n.name as source_name, p.source_seq, p.round, p.topic,
-  coalesce(e.n_expected, 0) as n_expected, coalesce(m.n_missing, 0) as n_missing
+  coalesce(e.n_expected, 0) as n_expected, coalesce(m.n_missing, 0) as n_missing, c.publisher_crash_round
 from publication p
 join run r on r.run_id = p.run_id
 join protocol t on t.name = r.protocol
 join node n on n.run_id = p.run_id and n.node_id = p.source
 left join expected e on e.run_id = p.run_id and e.source = p.source and e.source_seq = p.source_seq
+left join crashed c on c.run_id = p.run_id and c.source = p.source and c.source_seq = p.source_seq
 left join missing m on m.run_id = p.run_id and m.source = p.source and m.source_seq = p.source_seq
 where t.confirms and p.confirmed_round is null
