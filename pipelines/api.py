@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.audits.run import AuditReport, Verdict, audit_store, record
+from pipelines.comparison import compare_node
 from pipelines.data import remembered
 from pipelines.errors import StoreError
 from pipelines.execute import Experiment, execute, protocol_module
@@ -114,6 +116,23 @@ class Result:
             QueryError: The query cannot be answered.
         """
         return self.reader.sql(text, as_of_round)
+
+    def compare_node(self, run_id: int, node: str) -> DataFrame:
+        """Compares the state tables of a node before each of its crashes, after the recovery, and at the end.
+
+        Args:
+            run_id: The run.
+            node: The node's name.
+
+        Returns:
+            One row per crash and state table: how many rows of the node it held, at the commits nearest to these
+            moments; columns `comparison.COMPARED`. Rounds and durations of crashes are in view ``node_recovery``.
+
+        Raises:
+            QueryError: There is no such run, or no such node in it.
+        """
+        rows = compare_node(self.reader, run_id, node)
+        return self.session.spark.createDataFrame(rows, from_arrow_schema(rows.schema))
 
     def audit(self) -> AuditReport:
         """Checks every guarantee again, from the history alone, and writes the verdicts into the store.
