@@ -14,6 +14,7 @@ from typing import Any
 
 from support import rows
 
+from pipelines.cli.ends import DEBUG
 from pipelines.ledger import Ledger
 from pipelines.session import Session
 from pipelines.store import Store
@@ -63,7 +64,13 @@ def program(*arguments: str | Path) -> list[str]:
 
 def killed(command: Sequence[str], root: Path, commits: int, draw: random.Random) -> bool:
     """Starts a program and kills it a moment after a store has so many commits; False where it ended before that."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as child:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | {DEBUG: "1"},
+    ) as child:
         try:
             while child.poll() is None and n_commits(root) < commits:
                 time.sleep(0.002)

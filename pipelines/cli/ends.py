@@ -127,9 +127,9 @@ def _code_of(command: Callable[[], object]) -> int:
 def _internal(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    first = (str(error).strip().splitlines() or [""])[0]
+    said = " ".join(str(error).split())  # engines begin with a line that says nothing
     hint = "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 to see where; please report it)"
-    what = "; ".join((f"{type(error).__name__}: {first[:300]}", *_notes(error)))
+    what = "; ".join((f"{type(error).__name__}: {said[:300]}", *_notes(error)))
     complain(f"internal error: {what}{hint}")
     return INTERNAL
 

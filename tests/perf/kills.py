@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -98,8 +99,9 @@ def main() -> None:
     parser.add_argument("--commit-every", type=int, default=4)
     options = parser.parse_args()
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, open_session("sail") as session:
-        kills = Kills(session, Path(folder), options)
+    folder = Path(tempfile.mkdtemp(prefix="kills-"))
+    with open_session("sail") as session:
+        kills = Kills(session, folder, options)
         while (n_left := options.kills - kills.found.total()) > 0:
             kills.store(min(n_left, MOST))
     table = Table("what the kill left", "kills", title=f"{options.engine}: {kills.found.total()} kills")
@@ -108,7 +110,9 @@ def main() -> None:
     Console(width=100).print(table)
     print(f"{kills.n_stores} stores, {kills.n_different} differ from the undisturbed run", end="; ")
     print(f"{time.monotonic() - started:.0f} s")
-    sys.exit(kills.n_different > 0)
+    if kills.n_different:
+        sys.exit(f"the stores stay in {folder}")
+    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
