@@ -28,6 +28,7 @@ from pipelines.record import Record, recorded_files, versions
 from pipelines.rounds import Progress
 from pipelines.session import Engine, Session, open_session
 from pipelines.store import Store
+from pipelines.why import Story, story
 
 COMMIT_EVERY = 20
 
@@ -133,6 +134,20 @@ class Result:
         """
         rows = compare_node(self.reader, run_id, node)
         return self.session.spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+
+    def why(self, run: int, subscriber: str, source: str, seq: int) -> Story:
+        """Tells the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.
+
+        Args:
+            run: Id of the run.
+            subscriber: Name of the node that got it, or should have.
+            source: Name of the publisher.
+            seq: Number of the publication, ``source_seq`` in the tables.
+
+        Raises:
+            QueryError: There is no such run, node or publication.
+        """
+        return story(self.reader, run, subscriber, source, seq)
 
     def audit(self) -> AuditReport:
         """Checks every guarantee again, from the history alone, and writes the verdicts into the store.

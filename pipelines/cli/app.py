@@ -201,6 +201,31 @@ def audit(folder: Folder, engine: Engine = None) -> None:
         raise typer.Exit(BY_VERDICT[result.verdict])
 
 
+@app.command(
+    epilog="Example: roundtable why runs/figure1/latest --run 0 --subscriber S1 --source P --seq 2",
+)
+def why(
+    folder: Folder,
+    run_id: Annotated[int, typer.Option("--run", metavar="R", help="Id of the run.", show_default=False)],
+    subscriber: Annotated[
+        str, typer.Option(metavar="NODE", help="Who got the publication, or should have.", show_default=False)
+    ],
+    source: Annotated[str, typer.Option(metavar="NODE", help="Who published it.", show_default=False)],
+    seq: Annotated[int, typer.Option(metavar="Q", help="Its number at the publisher: source_seq.", show_default=False)],
+    as_json: Json = False,
+    engine: Engine = None,
+) -> None:
+    """Tell the story of one publication for one subscriber: each hop, crash and resend, and what ended it."""
+    from pipelines.why.render import json_line, print_story
+
+    with _opened(folder, engine) as result:
+        told = result.why(run_id, subscriber, source, seq)
+    if as_json:
+        print(json_line(told))
+    else:
+        print_story(told)
+
+
 @app.command(epilog="Example: roundtable sql runs/quickstart/latest 'SELECT * FROM run_summary'")
 def sql(
     folder: Folder,

@@ -1,0 +1,107 @@
+"""Questions about publications, by name or by id, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pipelines.errors import QueryError, nearest
+from pipelines.query import StoreReader
+from pipelines.why.cause import Cause, crash_words, from_crash
+from pipelines.why.facts import NEVER, RunFacts, read_facts
+from pipelines.why.story import Story, issued_story, unissued_story
+
+_SHOWN = 20
+
+
+class Question(NamedTuple):
+    """Why did a subscriber get a publication, or not? All by id."""
+
+    run: int
+    subscriber: int
+    source: int
+    seq: int
+
+
+def story(reader: StoreReader, run: int, subscriber: str, source: str, seq: int) -> Story:
+    """Tells the story of one publication for one subscriber.
+
+    Args:
+        reader: The store.
+        run: Id of the run.
+        subscriber: Name of the node that should have got it.
+        source: Name of the publisher.
+        seq: Its number among the calls of the publisher, ``source_seq``.
+
+    Raises:
+        QueryError: There is no such run, node or publication.
+    """
+    runs = [row.run_id for row in reader.table("run").select("run_id").collect()]
+    if run not in runs:
+        raise QueryError(f"there is no run {run}; there {'is' if len(runs) == 1 else 'are'} {_listed(sorted(runs))}")
+    rows = reader.sql(f"select node_id, name from node where run_id = {run} order by node_id").collect()  # noqa: S608
+    ids = {row.name: row.node_id for row in rows}
+    for name in (subscriber, source):
+        if name not in ids:
+            known = _listed(list(ids))
+            raise QueryError(f"there is no node {name!r} in run {run};{nearest(name, ids)} there are: {known}")
+    return stories(reader, [Question(run, ids[subscriber], ids[source], seq)])[0]
+
+
+def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
+    """Tells many stories at once, in the order of the questions; the history is read once.
+
+    Raises:
+        QueryError: There is no such publication.
+    """
+    if not questions:
+        return []
+    runs, subscribers, sources, seqs = (set(column) for column in zip(*questions, strict=True))
+    facts = read_facts(reader, runs, subscribers, sources, seqs)
+    return [_story(facts[question.run], question, reader) for question in questions]
+
+
+def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
+    publication = facts.publications.get((question.source, question.seq))
+    if publication is not None:
+        return issued_story(facts, question.subscriber, publication)
+    cause = _kept_from_publishing(facts, question, reader)
+    return unissued_story(facts, question.subscriber, question.source, question.seq, cause)
+
+
+def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
+    """Finds the crash because of which a call between two others was never issued."""
+    name = facts.names[question.source]
+    known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}
+    other_calls = _other_calls(reader, question)
+    before = max((round_ for seq, round_ in {**known, **other_calls}.items() if seq < question.seq), default=-1)
+    after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.seq), default=None)
+    if question.seq > 0 and question.seq not in other_calls and after is not None:
+        for down in facts.downs.get(question.source, []):
+            if down.round <= after and before < (NEVER if down.until is None else down.until):
+                text = f"{name} issued no call {question.seq} between rounds {max(before, 0)} and {after}"
+                return from_crash(down, f"{text}: it was down ({crash_words(down)})")
+    raise QueryError(_no_publication(facts, question, sorted(known), question.seq in other_calls))
+
+
+def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
+    """Gives the rounds of all calls of the publisher that sent messages."""
+    rows = reader.sql(
+        "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
+        f" where run_id = {question.run} and source = {question.source} and source_seq > 0 group by source_seq"
+    ).collect()
+    return {row.source_seq: row.round for row in rows}
+
+
+def _no_publication(facts: RunFacts, question: Question, known: Sequence[int], is_other_call: bool) -> str:
+    name = facts.names[question.source]
+    published = f"it published {_listed(known)}" if known else "it published nothing"
+    why = f"its call {question.seq} is another one; " if is_other_call else ""
+    downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
+    missed = f"; what it was to publish while it was down was never issued ({downs})" if downs else ""
+    return f"there is no publication {question.seq} of {name} in run {question.run}; {why}{published}{missed}"
+
+
+def _listed(items: Iterable[object]) -> str:
+    every = [str(item) for item in items]
+    return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else "")

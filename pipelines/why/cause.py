@@ -1,0 +1,270 @@
+"""Where a publication ended, and what ended it.
+
+A publication that did not come ended at the last node of the path that took it. What ended it there, in this order:
+
+1. a copy to a node further on was lost: the crash of its receiver;
+2. that node passed it on to nobody, because it had lost what it knew in a crash of its own and the protocol does not
+   say that it was restored; or because it never knew the subscription: that was on its way, or lost to a crash;
+3. ... or because the next nodes were down; or because it crashed while it held the publication;
+4. ... and none of that shows: the newest crash on the path before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.why.facts import Down, Message, RunFacts, Subscription
+from pipelines.why.trail import LOST, Trail, make_trail
+
+CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, UNEXPLAINED = (
+    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "unexplained",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What ended a publication, or kept it.
+
+    Attributes:
+        kind: ``crash``; ``link``: a link lost a copy; ``subscription_under_way``: the node did not know the
+            subscription yet; ``in_flight``; ``taken_for_duplicate``; ``unexplained``; or why nobody asked for it, see
+            `asked.not_asked`.
+        node: The node that crashed, or where it happened.
+        round: Round of the crash, or in which it happened.
+        text: The cause in words.
+        until: Crashes: round in which the node came back; None for good.
+    """
+
+    kind: str
+    node: int
+    round: int
+    text: str
+    until: int | None = None
+
+    def as_dict(self, names: Mapping[int, str]) -> dict[str, Any]:
+        """Gives it for JSON; ``until`` with crashes only."""
+        row = {"kind": self.kind, "node": names[self.node], "round": self.round}
+        return row | ({"until": self.until} if self.kind == CRASH else {}) | {"text": self.text}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a publication ended.
+
+    Attributes:
+        node: The last node of the path that had it.
+        round: Round in which it took it, the last time.
+        cause: What ended it there.
+        also: Other crashes on the way because of which nobody sent it again.
+    """
+
+    node: int
+    round: int
+    cause: Cause
+    also: tuple[Down, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A publication that did not come.
+
+    Attributes:
+        facts: The run.
+        trail: Its copies.
+        subscriptions: Those of the subscriber that asked for it.
+        subscriber: Who did not get it.
+    """
+
+    facts: RunFacts
+    trail: Trail
+    subscriptions: Sequence[Subscription]
+    subscriber: int
+    _spread: dict[int, Trail] = field(default_factory=dict)
+
+    def name(self, node: int) -> str:
+        """Gives a node's name."""
+        return self.facts.names[node]
+
+    def spread(self) -> list[Trail]:
+        """Gives the ways of the subscriptions from the subscriber to where the publication ended."""
+        path = self.facts.path(self.subscriber, self.trail.reached())
+        return [
+            make_trail(self.facts, served, path, subscription.issued_round)
+            for subscription in self.subscriptions
+            if (served := self.facts.spread.get((self.subscriber, subscription.subscription_id)))
+        ]
+
+
+def ending(case: Case) -> Ending:
+    """Finds where a publication that did not come ended, and why."""
+    trail = case.trail
+    node = trail.reached()
+    taken = trail.arrivals.get(node)
+    round_ = taken[-1].due if taken else trail.start
+    for look in (_lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_crash):
+        cause = look(case, node, round_)
+        if cause is not None:
+            return Ending(node, round_, cause, _others(case, node, round_, cause))
+    text = f"{case.name(node)} passed it on to nobody, and no crash on the way explains that"
+    return Ending(node, round_, Cause(UNEXPLAINED, node, round_, text))
+
+
+def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Down, ...]:
+    """The other nodes behind that were not up until the failure was known; the node itself if it never knew."""
+    path, facts = case.trail.path, case.facts
+    report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
+    last = round_ if report is None else report.due
+    found = [down for behind in path[path.index(node) + 1 :] if (down := facts.down(behind, last))]
+    found = [down for down in found if down.is_felt(round_, last)]
+    if report is not None and report.fate in LOST:
+        found += [down for down in [facts.down(node, report.due)] if down is not None]
+    return tuple(down for down in found if (down.node, down.round) != (cause.node, cause.round))
+
+
+def crash_words(down: Down) -> str:
+    """Gives when a crash was, in words."""
+    back = "for good" if down.until is None else f"back in round {down.until}"
+    return f"crash in round {down.round}, {back}"
+
+
+def crashed(facts: RunFacts, down: Down) -> str:
+    """Gives a node that is down, in words."""
+    return f"{facts.names[down.node]} down ({crash_words(down)})"
+
+
+def from_crash(down: Down, text: str) -> Cause:
+    """Makes a cause of a crash."""
+    return Cause(CRASH, down.node, down.round, text, down.until)
+
+
+def lost_copy(facts: RunFacts, copy: Message) -> Cause:
+    """Makes a cause of a copy that was lost."""
+    what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
+    down = facts.down(copy.dst, copy.due)
+    if copy.fate == "lost_link" or down is None:
+        return Cause(LINK, copy.dst, copy.due, f"{what} was lost on the link from {facts.names[copy.src]}")
+    if down.covers(copy.due):
+        return from_crash(down, f"{what} met {crashed(facts, down)}")
+    text = (
+        f"{what} came in round {copy.due}, when {facts.names[copy.dst]} was back from its crash in round {down.round}"
+    )
+    return from_crash(down, f"{text} (since round {down.until}) but could not use it")
+
+
+def delay(trail: Trail, round_: int) -> Cause | None:
+    """Finds what kept a publication that came late, up to the round in which it came.
+
+    Returns:
+        The first copy on the way that was lost; else the crash because of which a copy waited or went another way; None
+        where nothing of that shows.
+    """
+    facts = trail.facts
+    for copy in trail.chain():
+        parent = trail.parent(copy)
+        had = trail.start if parent is None else parent.due
+        if copy.sent <= had:
+            continue
+        lost = [
+            other for other in trail.copies if other.src == copy.src and other.sent < copy.sent and other.fate in LOST
+        ]
+        if lost:
+            return lost_copy(facts, lost[0])
+        between = facts.path(copy.src, copy.dst)[1:]
+        felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.is_felt(had, copy.sent)]
+        if felt:
+            text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
+            return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
+    lost = [copy for copy in trail.copies if copy.fate in LOST and copy.due <= round_]
+    return lost_copy(facts, lost[0]) if lost else None
+
+
+def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
+    """The last copy to a node behind that was lost, or taken for a duplicate by a node that had none."""
+    beyond = case.trail.beyond(node)
+    lost = [copy for copy in beyond if copy.fate in LOST]
+    if lost:
+        cause = lost_copy(case.facts, lost[-1])
+        return Cause(cause.kind, cause.node, cause.round, f"{cause.text}; nobody sent it again", cause.until)
+    for copy in beyond:
+        if copy.fate == "duplicate":
+            text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
+            return Cause(DUPLICATE, copy.dst, copy.due, text)
+    return None
+
+
+def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
+    """The node lost the subscription in a crash, and the protocol does not say that it was restored since."""
+    down = case.facts.down(node, round_)
+    if down is None or not down.is_blank(round_):
+        return None
+    knew = any(spread.path[0] == node or _has(spread, node, down.round) for spread in case.spread())
+    own = any(subscription.issued_round < down.round for subscription in case.subscriptions)
+    if not (knew if node != case.subscriber else own):
+        return None
+    lost = "its subscription" if node == case.subscriber else f"the subscription of {case.name(case.subscriber)}"
+    what = "did not deliver it" if node == case.subscriber else "passed it on to nobody"
+    back = f"it had come back in round {down.until} from its crash in round {down.round} without {lost}"
+    return from_crash(down, f"{case.name(node)} {what} in round {round_}: {back}")
+
+
+def _has(spread: Trail, node: int, round_: int) -> bool:
+    """Tells whether a subscription had come to a node before a round."""
+    taken = spread.arrivals.get(node)
+    return taken is not None and taken[0].due < round_
+
+
+def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
+    """No subscription that asks for it had come to the node, and no crash made it need one again."""
+    ways = case.spread()
+    down = case.facts.down(node, round_)
+    if node == case.subscriber or not ways or (down is not None and down.restored is not None):
+        return None
+    before = case.trail.came(node)
+    if any(spread.reached(before) == node for spread in ways):
+        return None
+    way = ways[0]
+    issued = f"the subscription that {case.name(case.subscriber)} had issued in round {way.start}"
+    unaware = f"{case.name(node)} passed it on to nobody in round {round_}: it did not know {issued}"
+    lost = [copy for copy in way.beyond(way.reached(before)) if copy.fate in LOST]
+    if lost:
+        cause = lost_copy(case.facts, lost[-1])
+        return Cause(cause.kind, cause.node, cause.round, f"{unaware}, of which {cause.text}", cause.until)
+    later = way.arrivals.get(node)
+    if later is None:
+        return None
+    return Cause(UNDER_WAY, node, round_, f"{unaware}; that came to it in round {later[0].due} only")
+
+
+def _next_down(case: Case, node: int, round_: int) -> Cause | None:
+    """The nearest node behind that was down, or not yet as before, when the node had it."""
+    path = case.trail.path
+    for behind in path[path.index(node) + 1 :]:
+        down = case.facts.down(behind, round_)
+        if down is not None and down.is_felt(round_, round_):
+            text = f"{case.name(node)} had it in round {round_} and sent it no further"
+            return from_crash(down, f"{text}, with {crashed(case.facts, down)}")
+    return None
+
+
+def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
+    """The first crash of the node after it had it."""
+    for down in case.facts.downs.get(node, []):
+        if down.round > round_:
+            text = f"{case.name(node)} had it since round {round_} and crashed before it passed it on"
+            return from_crash(down, f"{text}: {crashed(case.facts, down)}")
+    return None
+
+
+def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
+    """The newest crash of a node on the path up to then, or else the first one after it."""
+    downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
+    if not downs:
+        return None
+    before = [down for down in downs if down.round <= round_]
+    down = max(before, key=lambda d: d.round) if before else min(downs, key=lambda d: d.round)
+    text = (
+        f"{case.name(node)} had it in round {round_} and sent it no further; on the way was {crashed(case.facts, down)}"
+    )
+    return from_crash(down, text)
