@@ -19,6 +19,6 @@ What the report leaves open and random schedules settled, beside the rules of th
   then sent in ProcessingList order; adding them later would put old messages behind new ones.
 - Who joined behind a node M while R was down is unknown to R, and while M is down nobody else may know: a synchronising
   node that hears of M's failure reads the topology that M has stored, as the report's repository allows.
-- What is left are publications toward a subscription that was not confirmed when they were issued: refusing these is
-  right, as accepting one would break the order of its source.
+- What is left are publications that need not come: their subscription was not confirmed when they were issued
+  (accepting one would break the order of its source), or a failed node upstream had them confirmed for all behind.
 """

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
-from sequential.messages import Multicast
 from sequential.network import Network
 from sequential.node import Entry, Node, Status
 from sequential.schedule import Call
@@ -34,22 +33,11 @@ class Checker:
         return found
 
     def _refused(self) -> Iterator[str]:
-        """First copies judged duplicates: only where the node and all behind it can do without."""
-        for node, m, has_rest, is_known in self.network.refused:
+        """First copies judged duplicates that carry what their receiver lacks; a PUB that is lost shows elsewhere."""
+        for node, m, is_known in self.network.refused:
             self.network.count[f"first copies of {m.kind} refused"] += 1
-            had_it = (node, m.key) in self.network.accepted
-            is_lost = not had_it and self._is_needed(node, m) if m.kind == "PUB" else has_rest or not is_known
-            if is_lost:
+            if not is_known:
                 yield f"first copy judged a duplicate at {node}: {m}"
-
-    def _is_needed(self, node: int, m: Multicast) -> bool:
-        """Whether the way of a publication to some confirmed subscriber leads through the node."""
-        issued = self.network.issued["publish", m.source, m.seq][0]
-        return any(
-            self._is_subscribed(s, issued, issued)
-            and node in self._members[m.source].paths.get(self.network.subscriber[s], ())
-            for s in m.matches
-        )
 
     @cached_property
     def _downtimes(self) -> dict[int, list[tuple[int, float]]]:

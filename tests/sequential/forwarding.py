@@ -38,19 +38,19 @@ def receive(node: Node, envelope: Envelope) -> None:
 def refuse(node: Node, m: Multicast) -> None:
     """A first copy that the detector judges a duplicate, as newer messages have come from where this one comes from.
 
-    A PAR_SUB of low priority is overtaken by newer messages and lost with the partner that sent it; what it held then
-    comes as an older message from the next partner. Hence a node that still synchronises takes the routing
-    information, which is the same however often it is taken. Nothing waits behind the node: the partner had confirmed.
+    Those came through a partner M that, on this node's SynRequest, sent all that was unconfirmed on this side: M had m
+    confirmed for all behind this node before. M's routing information on m was in its PAR_SUB, which is of low
+    priority: the newer messages overtook it, and if M fails it never comes. Hence a node that still synchronises takes
+    the routing information of what it refuses, which is the same however often it is taken.
     """
     if node.synchronises:
         update_routing(node, m, m.origin_path)
-    has_rest = any(not is_done and len(path) > 1 for path, is_done in m.to or ())
     is_known = {
         "SUB": m.subscription in node.entries or m.subscription in node.removed,
         "UNSUB": m.subscription in node.removed,
         "J": m.kind == "J" and node.view.marks.get(link(m.source, m.join_point)) is False,
     }
-    node.network.refused.append((node.name, m, has_rest, is_known.get(m.kind, True)))
+    node.network.refused.append((node.name, m, is_known.get(m.kind, True)))
 
 
 def accept(node: Node, m: Multicast, sender: tuple[int, int] | None) -> Item:
@@ -65,7 +65,6 @@ def accept(node: Node, m: Multicast, sender: tuple[int, int] | None) -> Item:
     )
     node.detector.update(m if sender else m.copy(visited=((node.name, m.stamp),)))
     node.handled.add(m.key)
-    node.network.accepted.add((node.name, m.key))
     node.processing[m.key] = item
     if m.origin is not None and node.status is not Status.RECOVERING:
         item.origin_path = node.view.paths[m.origin]

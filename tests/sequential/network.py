@@ -46,8 +46,7 @@ class Network:
         self.issued: dict[tuple[str, int, int], tuple[int, int]] = {}
         self.confirmations: dict[tuple[str, int, int], int] = {}
         self.notes: list[tuple[int, str, int, Any]] = []
-        self.accepted: set[tuple[int, Any]] = set()
-        self.refused: list[tuple[int, Multicast, bool, bool]] = []
+        self.refused: list[tuple[int, Multicast, bool]] = []
         self.count: Counter[str] = Counter()
         self._inbox: dict[int, list[Envelope]] = defaultdict(list)
         self._reports: dict[int, list[tuple[int, int, int | None, int]]] = defaultdict(list)

@@ -83,14 +83,14 @@ def overtaken() -> Schedule:
 def test_what_an_overtaken_and_lost_par_sub_held_comes_as_an_older_message(detector: str) -> None:
     network = play(overtaken(), detector)
     assert network.count["partners lost midway"] == 1
-    assert [(node, m.kind, m.subscription) for node, m, _, _ in network.refused] == [(3, "SUB", 0)]
+    assert [(node, m.kind, m.subscription) for node, m, _ in network.refused] == [(3, "SUB", 0)]
     assert network.nodes[3].entries == {0: Entry(4, 2), 1: Entry(4, 2)}
     assert violations(network) == []
 
 
 def test_refusing_it_outright_loses_a_confirmed_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(node: Node, m: Multicast) -> None:
-        node.network.refused.append((node.name, m, False, False))
+        node.network.refused.append((node.name, m, False))
 
     monkeypatch.setattr(forwarding, "refuse", refuse)
     found = violations(play(overtaken(), "visited"))
