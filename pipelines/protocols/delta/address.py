@@ -11,26 +11,18 @@ from pyspark.sql import DataFrame, functions as F
 from pipelines.contract import OUTBOX
 from pipelines.protocols.delta.forward import KEY, NODE
 from pipelines.protocols.delta.tables import MULTICAST, PAYLOAD
+from pipelines.protocols.delta.work import SENT_AS
 
 _MULTICAST = f"kind in {MULTICAST}"
 _END = ["run_id", "src", "dst"]
 _BEFORE = "slice(path, array_position(path, dst), 100)"
 
 
-def complete(outbox: DataFrame) -> DataFrame:
-    """Gives the outbox with every column that it may have."""
-    kinds = {field.name: field.dataType.simpleString() for field in PAYLOAD}
-    kinds |= {"latency_rounds": "bigint", "delay_rounds": "bigint"}
-    given = set(outbox.columns)
-    body = (f"cast({name if name in given else 'null'} as {kind}) as {name}" for name, kind in kinds.items())
-    return outbox.selectExpr(*OUTBOX, *body)
-
-
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
     """make_copy_send^SUB: beyond δ+1 hops of its receiver the copy names the node δ+1 hops away (settled rule 1).
 
     Args:
-        outbox: Rows of `complete`; those without an origin stay as they are.
+        outbox: The outbox; those without an origin stay as they are.
         path: Relation ``path``.
         setting: One row a run with ``delta``.
         is_disturbed: Whether a receiver may be farther than a neighbour, or a message Guided.
@@ -39,7 +31,7 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
         The outbox; ``origin_path`` becomes P(receiver, origin) where it has been disturbed.
     """
     to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
-    kept = [column for column in outbox.columns if column not in {"origin", "origin_path"}]
+    kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]
     row = outbox.join(to_origin.hint("shuffle_hash"), ["run_id", "src", "origin"], "left").join(
         setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
     )
@@ -61,7 +53,7 @@ def addressed(outbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Gives the outbox with what the sender knows of its peers, without what has to wait for their answer.
 
     Args:
-        outbox: Rows of `complete`; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``
+        outbox: All messages; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``
             for messages that take longer than their connection does.
         peer: Relation ``peer``.
 
@@ -109,7 +101,7 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
         .groupBy(key)
         .agg(F.expr("array_sort(collect_list(struct(path, is_done))) as found"))
     )
-    kept = [c for c in outbox.columns if c not in {"guide", "origin_path", "peer_status"}]
+    kept = [name for name in SENT_AS if name not in {"guide", "origin_path", "delay_rounds"}]
     is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
     return outbox.join(guide, key, "left").selectExpr(
         *kept, f"case when {is_guided} then found end as guide",

@@ -57,7 +57,7 @@ def _connections(work: Work) -> DataFrame:
 def _set_detectors(work: Work) -> None:
     crashed = work.due.crashes.crashed
     reports = peers.crash_reports(_connections(work), crashed, work.now("status"), work.setting)
-    work.outbox.append(reports)
+    work.send(reports, *peers.REPORT)
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
@@ -70,7 +70,7 @@ def _watch_new(work: Work, before: DataFrame) -> None:
         "is_old is null"
     ).select(*same, "latency_rounds")  # fmt: skip
     down = work.due.crashes.down.selectExpr(*NODE, "incarnation", work.present)
-    work.outbox.append(peers.crash_reports(fresh, down, work.now("status"), work.setting))
+    work.send(peers.crash_reports(fresh, down, work.now("status"), work.setting), *peers.REPORT)
 
 
 def _come_back(work: Work) -> None:
@@ -79,7 +79,7 @@ def _come_back(work: Work) -> None:
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
     work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
     topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
-    path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None)))
+    path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
     work.result.state["subscription"] = work.now("subscription").unionByName(own)
     _synchronise(work, recovery.neighbours(path, recovered))
@@ -93,7 +93,9 @@ def _synchronise(work: Work, asked: DataFrame) -> None:
     work.put(
         "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
     )
-    work.outbox.append(peers.send_requests(asked, "SYN_REQUEST", latency, work.now("topology"), work.now("status")))
+    work.send(
+        peers.send_requests(asked, "SYN_REQUEST", latency, work.now("topology"), work.now("status")), *peers.REQUEST
+    )
 
 
 def _bypass(work: Work) -> None:
@@ -116,7 +118,9 @@ def _bypass(work: Work) -> None:
     work.put(
         "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
     )
-    work.outbox.append(peers.send_requests(asked, "CON_REQUEST", latency, work.now("topology"), work.now("status")))
+    work.send(
+        peers.send_requests(asked, "CON_REQUEST", latency, work.now("topology"), work.now("status")), *peers.REQUEST
+    )
     if work.is_recovering:
         left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         _synchronise(work, left)
@@ -127,7 +131,7 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     processing = work.now("processing")
     orphan = work.keep("orphan", peers.orphans(processing, failure))
     taken = work.keep("taken", peers.rerouted(orphan, path, work.now("peer")))
-    work.outbox.append(peers.resent_copies(taken))
+    work.send(peers.resent_copies(taken), *forward.SENT_FIELDS)
     rerouted = work.put("processing", peers.with_rows(processing, taken))
     finished = work.keep("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
     work.finished.append(finished)
@@ -137,8 +141,12 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
 def _look_again(work: Work, changed: DataFrame) -> DataFrame:
     """Computes the ways of nodes anew whose links or failed peers changed: writes path, subscription."""
     node = work.keep("changed", changed.select(NODE).distinct())
-    topology, peer = work.now("topology"), work.now("peer")
-    path = work.put("path", routing.next_paths(work.now("path"), topology, node, work.radius, peer))
+    peer = work.now("peer")
+    if work.due.facts["joiners"]:
+        next_path = routing.next_paths(work.now("path"), work.now("topology"), node, work.radius, peer, work.keep)
+    else:
+        next_path = routing.other_ways(work.now("path"), node, peer)
+    path = work.put("path", next_path)
     work.put("subscription", routing.rerouted_entries(work.now("subscription"), path, node))
     return path
 
@@ -153,7 +161,7 @@ def _connect(work: Work) -> None:
     if work.has("SYN_REQUEST"):
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
     asking = answer.where("kind <> 'STATUS'").select(*NODE, "peer", "round")
-    work.outbox.append(peers.send_statuses(asking, work.now("status")))
+    work.send(peers.send_statuses(asking, work.now("status")), *peers.STATED)
     _send_again(work, answer, path)
     if work.is_recovering and work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
@@ -167,7 +175,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     Recipients that have come into view join first, so that everything leaves in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
-        work.outbox.append(peers.resent_copies(peers.held_back(work.now("processing"), answer)))
+        work.send(peers.resent_copies(peers.held_back(work.now("processing"), answer)), *forward.SENT_FIELDS)
         return
     message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
     message = work.keep("under_way", forward.sender_hops(message, path))
@@ -181,7 +189,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     taken = earlier.select(*forward.KEY, "recipient")
     others = row.join(taken, [*forward.KEY, "recipient"], "left_anti").join(now, forward.KEY)
     held = peers.held_back(processing, answer).join(taken, [*forward.KEY, "recipient"], "left_anti")
-    work.outbox.append(peers.resent_copies(work.keep("leaving", union(earlier, held, others))))
+    work.send(peers.resent_copies(work.keep("leaving", union(earlier, held, others))), *forward.SENT_FIELDS)
 
 
 def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
@@ -193,11 +201,13 @@ def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
 
 
 def _learn_links(work: Work, links: DataFrame) -> None:
-    """Adds links to TOP, as far as they are within reach; writes topology."""
+    """Adds links to TOP, as far as they are within reach; writes topology. Without joins all know theirs from the start."""
+    if not work.due.facts["joiners"]:
+        return
     told = work.keep("told_links", links)
     node = told.select(NODE).distinct()
     merged = work.now("topology").join(node, NODE, "left_semi").unionByName(told)
-    paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None).distinct()
+    paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None, work.keep).distinct()
     near = recovery.within_reach(told, paths, work.setting)
     work.put("topology", routing.merge_links(work.now("topology"), near))
 
@@ -222,10 +232,9 @@ def _hand_over(work: Work) -> None:
     ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
     timed = ready.selectExpr("*", work.present)
     tombstone, subscriber = work.now("tombstone"), work.due.fixed["subscription"]
-    work.outbox += [
-        recovery.send_topology(timed, work.now("topology"), path, work.setting),
-        recovery.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting),
-    ]
+    work.send(recovery.send_topology(timed, work.now("topology"), path, work.setting), "links", "delay_rounds")
+    entries = recovery.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting)
+    work.send(entries, "entries", "tombstones", "delay_rounds")
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
 
 
@@ -241,6 +250,6 @@ def _rise(work: Work) -> None:
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
     to = _connections(work).join(ready.select(*NODE, "round"), NODE).select(*NODE, "peer", "round")
-    work.outbox.append(peers.send_statuses(to, status))
+    work.send(peers.send_statuses(to, status), *peers.STATED)
     work.copies.append(recovery.issued_rejoins(others))
     work.again.append(work.keep("again", recovery.guided_publications(work.now("processing"), ready)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame
 
 from pipelines.contract import RoundResult
@@ -62,10 +64,10 @@ def deliver(work: Work, delivery: DataFrame) -> None:
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
     """Lines 27 to 30: CONF to every sender of a finished message."""
-    work.outbox.append(confirm.send_confirmations(finished))
+    work.send(confirm.send_confirmations(finished))
     if work.due.may_duplicate:
         waiting = work.now("waiting")
-        work.outbox.append(confirm.send_confirmations(confirm.answered_waiting(finished, waiting)))
+        work.send(confirm.send_confirmations(confirm.answered_waiting(finished, waiting)))
         work.result.state["waiting"] = waiting.join(finished.select(KEY), KEY, "left_anti")
 
 
@@ -81,21 +83,21 @@ def close(work: Work) -> RoundResult:
             unmarked = routing.unmarked_links(finished)
             work.result.state["topology"] = routing.merge_links(work.now("topology"), unmarked)
     if work.outbox:
-        work.result.outbox = _addressed(work, union(*work.outbox))
+        work.result.outbox = _addressed(work)
     work.result.call_event = union(*work.events) if work.events else None
     work.result.node_status = union(*work.statuses) if work.statuses else None
     work.result.fate = union(*work.fates) if work.fates else None
     return work.result
 
 
-def _addressed(work: Work, outbox: DataFrame) -> DataFrame:
-    path = work.now("path")
+def _addressed(work: Work) -> DataFrame:
+    """Gives the outbox with what each message needs to leave (see `address`)."""
+    outbox = reduce(DataFrame.unionAll, work.outbox)
     if work.sends_origins:
-        outbox = address.complete(outbox)
-        outbox = address.rewrite_origins(outbox, path, work.setting, is_disturbed=work.is_disturbed)
+        outbox = address.rewrite_origins(outbox, work.now("path"), work.setting, is_disturbed=work.is_disturbed)
     if not work.is_disturbed:
         return outbox
     addressed = address.addressed(outbox, work.now("peer"))
     if not work.is_recovering:
         return addressed.drop("peer_status")
-    return address.guided(work.keep("outbox", addressed), work.now("processing"), path)
+    return address.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))

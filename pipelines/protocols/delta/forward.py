@@ -19,6 +19,8 @@ KEY = ["run_id", "node_id", "source", "source_seq"]
 NODE = ["run_id", "node_id"]
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
+SENT_FIELDS = ("hops", *_CARRIED)
+"""What a copy in the outbox says beside its head."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED]
 """What ProcessingList keeps of a message, beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]

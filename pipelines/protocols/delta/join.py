@@ -19,6 +19,9 @@ from pipelines.contract import CALL_TRIGGER
 from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED
 from pipelines.protocols.delta.tables import CALL, JOIN, JOIN_REQUEST, PROCESSING
 
+JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
+"""What the copies for a joiner say in the outbox, beside their heads."""
+
 
 def send_join_requests(call: DataFrame) -> DataFrame:
     """Algorithm 2, N: the request goes to the join point."""
@@ -139,6 +142,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
             "cast(null as array<bigint>) as path",
             "joiner as via",
             "false as is_confirmed",
+            "false as is_again",
             "new_trigger",
             "new_round",
         )

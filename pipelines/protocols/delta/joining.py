@@ -19,7 +19,7 @@ def handle_joins(work: Work) -> DataFrame | None:
         return due.calls
     if due.calls is not None and work.has("join"):
         asked = due.calls.where("kind = 'join'")
-        work.outbox.append(join.send_join_requests(asked))
+        work.send(join.send_join_requests(asked))
         work.events.append(forward.issued_calls(asked))
     calls, changed = due.calls, []
     if due.facts["detached"] or work.is_recovering:
@@ -39,7 +39,7 @@ def handle_joins(work: Work) -> DataFrame | None:
         links = work.keep("links", union(*changed))
         topology = work.put("topology", routing.merge_links(work.now("topology"), links))
         peer = work.now("peer") if work.is_disturbed else None
-        work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer))
+        work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer, work.keep))
     return calls
 
 
@@ -78,14 +78,12 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     blocked = _blocked(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
-    work.outbox += [
-        join.send_topology(accepted, work.now("topology"), path, setting),
-        join.send_entries(accepted, _confirmed_entries(work, path), path, setting),
-    ]
+    work.send(join.send_topology(accepted, work.now("topology"), path, setting), "links")
+    work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting), "entries")
     work.result.state["join_request"] = join.waiting_requests(opened, blocked)
     if work.due.facts["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
-        work.outbox.append(join.copies_for_joiner(added))
+        work.send(join.copies_for_joiner(added), *join.JOINER_FIELDS)
         work.result.state["processing"] = processing.unionByName(added.select(processing.columns))
     return join.requested_links(accepted)
 

@@ -23,6 +23,10 @@ from pipelines.protocols.delta.tables import PEER, PROCESSING
 FAULT_TRIGGER = "cast(-1 as bigint) as trigger"
 """SQL for the trigger of all that phase 1 sends: before what the round's other messages cause."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
+REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
+REQUEST = ("incarnation", "links", "latency_rounds")
+STATED = ("status", "incarnation")
+"""What reports of failure detectors, requests and STATUS say in the outbox, beside their heads."""
 _LINK = ["run_id", "src", "dst"]
 
 

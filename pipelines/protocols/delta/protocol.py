@@ -20,8 +20,17 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract import Round, RoundResult, Start
-from pipelines.protocols.delta import DeltaSettings, confirm, duplicates, failures, finish, forward, joining, peers
-from pipelines.protocols.delta import recovery
+from pipelines.protocols.delta import (
+    DeltaSettings,
+    confirm,
+    duplicates,
+    failures,
+    finish,
+    forward,
+    joining,
+    peers,
+    recovery,
+)
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
@@ -96,7 +105,7 @@ def _forward(work: Work) -> None:
     recipient = union(*routed, out)
     if guided:
         recipient = work.keep("recipient", union(recipient.selectExpr("*", "false as is_confirmed"), *guided))
-    work.outbox.append(forward.copies_to_send(first, recipient))
+    work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
     finish.deliver(
         work, union(forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided))
     )
@@ -155,7 +164,7 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
 def _drop_duplicates(work: Work, late: DataFrame) -> None:
     """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once; writes waiting."""
     processing = work.now("processing")
-    work.outbox.append(confirm.send_confirmations(confirm.answered_at_once(late, processing)))
+    work.send(confirm.send_confirmations(confirm.answered_at_once(late, processing)))
     work.result.state["waiting"] = work.now("waiting").unionByName(confirm.waiting_senders(late, processing)).distinct()
     work.fates.append(late.selectExpr("run_id", "trigger as message_id", "'duplicate' as fate"))
     if work.is_recovering:
@@ -179,7 +188,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
     row = work.keep("wider", row)
     work.put("processing", processing.unionByName(row))
     now = message.selectExpr(*forward.KEY, "cast(-1 as bigint) as now_trigger", "now_round").distinct()
-    work.outbox.append(peers.resent_copies(row.join(now, forward.KEY)))
+    work.send(peers.resent_copies(row.join(now, forward.KEY)), *forward.SENT_FIELDS)
 
 
 def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.tables import PATH, SUBSCRIPTION, TOPOLOGY
 
 _ENTRY = SUBSCRIPTION.columns
+Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
@@ -57,13 +60,14 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
 
 
-def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None) -> DataFrame:
+def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
     """Gives P(N, X) for every node X of the views that is given: marked links count (settled rules 7 and 17).
 
     Args:
         topology: Relation ``topology``, of the nodes whose paths are wanted.
         radius: The largest δ+1 of the runs; no view reaches farther.
         peer: Relation ``peer``; None where no node is held for failed.
+        keep: Materialises the paths of one length, from which the longer ones come.
 
     Returns:
         Rows of relation ``path``, the node itself included.
@@ -87,6 +91,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None) -> Data
                 "there as via" if hop == 1 else "via",
             )
         )
+        reached = keep("reached", reached)
         paths = paths.unionByName(reached)
     return paths if peer is None else responsible_peers(paths, peer)
 
@@ -112,7 +117,7 @@ def failed_peers(peer: DataFrame) -> DataFrame:
 
 
 def next_paths(
-    path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None
+    path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
     """Gives relation ``path`` with the views of changed nodes computed anew.
 
@@ -122,10 +127,24 @@ def next_paths(
         changed: ``run_id, node_id`` of the nodes whose links or failed peers changed, with repetition.
         radius: The largest δ+1 of the runs.
         peer: As in `view_paths`.
+        keep: As in `view_paths`.
     """
     node = changed.select(NODE).distinct()
-    anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer)
+    anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
     return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(anew)
+
+
+def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
+    """Gives relation ``path`` with ``via`` anew at changed nodes whose links are the same as before.
+
+    Args:
+        path: Relation ``path`` before.
+        changed: ``run_id, node_id``, once each.
+        peer: Relation ``peer``.
+    """
+    node = changed.hint("shuffle_hash")
+    anew = responsible_peers(path.join(node, NODE, "left_semi"), peer)
+    return path.join(node, NODE, "left_anti").unionByName(anew)
 
 
 def rerouted_entries(subscription: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:

@@ -235,7 +235,7 @@ STATES = (
     State(PROCESSING, facts={"routing": "count_if(kind <> 'PUB')", "joining": "count_if(kind = 'J')"}),
     State(WAITING, facts={"waiting": "count(1)"}),
     State(DETECTOR, compact=newest_per_source),
-    State(JOIN, facts={"detached": "count_if(status <> 'VALID_JOINED')"}, is_durable=True),
+    State(JOIN, facts={"detached": "count_if(status <> 'VALID_JOINED')", "joiners": "count(1)"}, is_durable=True),
     State(JOIN_REQUEST, facts={"requests": "count(1)"}),
     State(CALL, facts={"calls": "count(1)"}),
     State(PEER, facts={"peers": "count(1)"}),

@@ -7,8 +7,13 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import Round, RoundResult
+from pipelines.contract import OUTBOX, Round, RoundResult
+from pipelines.protocols.delta.tables import PAYLOAD
 
+SENT_AS = {name: "string" if name == "kind" else "bigint" for name in OUTBOX} | {
+    **{field.name: field.dataType.simpleString() for field in PAYLOAD}, "latency_rounds": "bigint", "delay_rounds": "bigint",
+}  # fmt: skip
+"""All columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
 
 
@@ -63,6 +68,19 @@ class Work:
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises what several steps read; a name always stands for the same columns."""
         return self.due.keep(name, frame)
+
+    def send(self, row: DataFrame, *fields: str) -> None:
+        """Puts messages into the outbox.
+
+        Args:
+            row: Columns of `contract.OUTBOX` and the given ones.
+            fields: What else the rows say: fields of the payload, ``latency_rounds``, ``delay_rounds``.
+        """
+        given = {*OUTBOX, *fields}
+        columns = (f"cast({name if name in given else 'null'} as {kind}) as {name}" for name, kind in SENT_AS.items())
+        whole = row.selectExpr(*columns)
+        # Planning a union takes much longer than planning its parts one by one.
+        self.outbox.append(self.keep("sent", whole) if self.is_disturbed else whole)
 
     def has(self, *kinds: str) -> bool:
         """Tells whether messages or calls of any of the kinds are due."""
