@@ -6,7 +6,10 @@ rows): a later one shows that somebody else writes, e.g. an engine that outlives
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
+import uuid
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,24 +49,16 @@ class Store:
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
         """Creates empty tables with their comments; what was there under their names goes."""
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda table: self._create(table, is_state), tables))
+        for table in tables:
+            self._create(table, is_state)
 
     def _create(self, table: Table, is_state: bool) -> None:
         self._versions.pop(table.name, None)
         if self.path(table.name).exists():
             shutil.rmtree(self.path(table.name))
-        properties = _PROPERTIES | (_STATE_PROPERTIES if is_state else {})
-        columns = ", ".join(f"{f.name} {f.dataType.simpleString()} comment {_text(_comment(f))}" for f in table.schema)
-        options = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
-        comment = f"one row per {table.grain}; key {', '.join(table.key)}"
-        alias = f"roundtable_{abs(hash(str(self.root)))}_{table.name}"
-        sql = self.session.spark.sql
-        sql(
-            f"create table {alias} ({columns}) using delta comment {_text(comment)} "
-            f"location {_text(str(self.path(table.name)))} tblproperties ({options})"
-        ).collect()
-        sql(f"drop table {alias}").collect()
+        log = self.path(table.name) / _LOG
+        log.mkdir(parents=True)
+        (log / f"{0:020}.json").write_text(_first_commit(table, is_state), encoding="utf-8")
 
     def path(self, name: str) -> Path:
         """Gives the folder of a table."""
@@ -140,10 +135,22 @@ class Store:
         return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
 
 
-def _comment(field: T.StructField) -> str:
-    return str((field.metadata or {}).get("comment", ""))
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def _first_commit(table: Table, is_state: bool) -> str:
+    """Gives what ``CREATE TABLE`` writes; with two dozen tables, an engine takes seconds for it."""
+    now = time.time_ns() // 1_000_000
+    schema = T.StructType([T.StructField(field.name, field.dataType, True, field.metadata) for field in table.schema])
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "description": f"one row per {table.grain}; key {', '.join(table.key)}",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema.json(),
+        "partitionColumns": [],
+        "createdTime": now,
+        "configuration": _PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
+    }
+    actions: list[dict[str, object]] = [
+        {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}}},
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": metadata},
+    ]
+    return "".join(f"{json.dumps(action)}\n" for action in actions)
