@@ -41,7 +41,11 @@ def sail() -> Iterator[Session]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Session]:
     """A local classic Spark."""
-    with open_session("spark") as session:
+    with pytest.MonkeyPatch.context() as patch:
+        # Tests are over before a thorough compiler has earned its time back.
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        session = open_session("spark")
+    with session:
         _OPEN["spark"] = session
         yield session
     del _OPEN["spark"]
