@@ -6,7 +6,7 @@ A publication that did not come ended at the last node of the path that took it.
 2. that node passed it on to nobody, because it had lost what it knew in a crash of its own and the protocol does not
    say that it was restored; or because it never knew the subscription: that was on its way, or lost to a crash;
 3. ... or because the next nodes were down; or because it crashed while it held the publication;
-4. ... and none of that shows: the newest crash on the path before that.
+4. ... or none of that shows: the newest crash on the path before that is named, else the first one after it.
 """
 
 from __future__ import annotations
@@ -264,7 +264,6 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
         return None
     before = [down for down in downs if down.round <= round_]
     down = max(before, key=lambda d: d.round) if before else min(downs, key=lambda d: d.round)
-    text = (
-        f"{case.name(node)} had it in round {round_} and sent it no further; on the way was {crashed(case.facts, down)}"
-    )
-    return from_crash(down, text)
+    which = "the last crash on the way before that" if before else "the first crash on the way after that"
+    text = f"{case.name(node)} had it in round {round_} and sent it no further; {which}"
+    return from_crash(down, f"{text} was of {case.name(down.node)} ({crash_words(down)})")

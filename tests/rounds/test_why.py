@@ -1,0 +1,290 @@
+"""Stories of publications, from real runs: all runs of a protocol are one job.
+
+The fixed overlay, with subscribers S1 and S2:
+
+    P1 - A - B - C - S1
+             |
+             S2
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import rows, run_all, run_configs, scenario
+from typer.testing import CliRunner
+
+from pipelines.api import Result
+from pipelines.cli.app import app
+from pipelines.errors import QueryError
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.why import Question, Story, stories
+from pipelines.why.steps import Step
+
+LINKS = [["P1", "A"], ["A", "B"], ["B", "C"], ["C", "S1"], ["B", "S2"]]
+DELTA = {"name": "delta", "delta": 1}
+FORWARDING = {"name": "forwarding"}
+FIGURE1 = Path(__file__).parents[2] / "conf" / "scenarios" / "figure1.yaml"
+N_RANDOM = 20
+HORIZON = 50
+
+
+def down(node: str, round_: int, until: int | None = None) -> dict[str, Any]:
+    return {"kind": "crash", "node": node, "round": round_} | ({} if until is None else {"until": until})
+
+
+def chain(protocol: dict[str, Any], *faults: dict[str, Any], subscribed: int = 0, last: int = 33) -> dict[str, Any]:
+    """Publications 1 to 5 of P1, in rounds 12, 15, 18, 21 and a later one."""
+    return scenario(
+        protocol=protocol,
+        overlay={"links": LINKS},
+        workload={
+            "subscriptions": [{"at": "S1", "round": subscribed, "topic": "t"}, {"at": "S2", "round": 0, "topic": "t"}],
+            "publications": [{"at": "P1", "round": round_, "topic": "t"} for round_ in (12, 15, 18, 21, last)],
+        },
+        faults=list(faults),
+        time={"rounds": HORIZON},
+    )
+
+
+def beyond(protocol: dict[str, Any], seed: int) -> dict[str, Any]:
+    """A random tree of eight nodes of which four crash within five rounds, more than δ = 1 allows."""
+    draw = random.Random(seed)
+    names = [f"N{number}" for number in range(1, 9)]
+    faults = []
+    for name in draw.sample(names, 4):
+        start = draw.randrange(18, 23)
+        faults.append(down(name, start, draw.choice([None, start + draw.randrange(5, 10)])))
+    return scenario(
+        protocol=protocol,
+        overlay={"generate": {"kind": "random_tree", "nodes": 8}},
+        workload={
+            "subscriptions": [{"at": name, "round": 0, "topic": "t"} for name in draw.sample(names, 4)],
+            "publications": [{"at": draw.choice(names), "round": round_, "topic": "t"} for round_ in range(17, 32, 2)],
+        },
+        faults=faults,
+        time={"rounds": HORIZON},
+    )
+
+
+def opened(store: Store) -> Result:
+    return Result(store.root, store.session)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("why")
+
+
+@pytest.fixture(scope="module")
+def forwarding(sail: Session, root: Path) -> Result:
+    """Run 0 is Figure 1, run 1 has a broker that comes back; the others are random."""
+    figure1 = yaml.safe_load(FIGURE1.read_text()) | {"time": {"rounds": HORIZON}}
+    runs = [figure1, chain(FORWARDING, down("B", 16, 23))]
+    return opened(run_all(run_configs([*runs, *(beyond(FORWARDING, s) for s in range(N_RANDOM))]), sail, root))
+
+
+FREE, BYPASS, BEYOND, SUBSCRIBER, PUBLISHER, LATE, RANDOM = range(7)
+
+
+@pytest.fixture(scope="module")
+def delta(sail: Session, root: Path) -> Result:
+    """Runs `FREE` to `LATE`; from `RANDOM` on random ones."""
+    runs = [
+        chain(DELTA, last=HORIZON - 1),
+        chain(DELTA, down("B", 16, 28)),
+        chain(DELTA, down("B", 16), down("C", 16)),
+        chain(DELTA, down("S1", 16, 30)),
+        chain(DELTA, down("A", 16), down("P1", 17, 30)),
+        chain(DELTA, subscribed=14),
+    ]
+    return opened(run_all(run_configs([*runs, *(beyond(DELTA, s) for s in range(N_RANDOM))]), sail, root))
+
+
+def cause(story: Story) -> tuple[str, str, int] | None:
+    return None if story.cause is None else (story.cause.kind, story.names[story.cause.node], story.cause.round)
+
+
+def events(step: Step | None) -> list[Step]:
+    """Gives a step and all below it."""
+    return [] if step is None else [step, *(below for child in step.steps for below in events(child))]
+
+
+def copies(story: Story) -> list[tuple[str, str, int, str]]:
+    found = [step.data for step in events(story.steps) if step.event == "copy"]
+    return [(copy["from"], copy["to"], copy["sent_round"], copy["fate"]) for copy in found]
+
+
+def test_without_failures_a_story_is_its_hops(delta: Result) -> None:
+    story = delta.why(FREE, "S1", "P1", 1)
+    way = ["P1", "A", "B", "C", "S1"]
+    assert copies(story) == [(a, b, 12 + n, "delivered") for n, (a, b) in enumerate(itertools.pairwise(way))]
+    assert [step.event for step in events(story.steps)] == ["published", *["copy"] * 4, "delivery"]
+    assert (story.ended, story.round, story.late_rounds, story.cause, story.is_expected) == (
+        "delivered", 16, 0, None, True,
+    )  # fmt: skip
+    assert str(story).splitlines()[-1] == "delivered: to S1 in round 16, over 4 hops"
+
+
+def test_what_is_under_way_at_the_end_is_not_known(delta: Result) -> None:
+    story = delta.why(FREE, "S1", "P1", 5)
+    assert (story.ended, cause(story)) == ("unknown", ("in_flight", "B", HORIZON + 1))
+
+
+def test_a_bypass_is_told_with_crash_detection_resend_and_duplicate(delta: Result) -> None:
+    story = delta.why(BYPASS, "S1", "P1", 2)
+    assert (story.ended, cause(story), story.round) == (
+        "delivered",
+        ("crash", "B", 16),
+        15 + 4 + (story.late_rounds or 0),
+    )
+    assert (story.late_rounds or 0) > 0
+    told = events(story.steps)
+    around = [step.data for step in told if step.event == "copy" and step.data["bypassed"]]
+    assert [(copy["from"], copy["to"], copy["bypassed"], copy["is_resent"]) for copy in around] == [
+        ("A", "C", ["B"], True)
+    ]
+    assert ("A", "B", 16, "lost_crash") in copies(story)
+    assert [(step.data["node"], step.data["peer"]) for step in told if step.event == "detection"] == [("A", "B")]
+    [crash] = [step for step in told if step.event == "crash"]
+    assert (crash.data["node"], crash.round, crash.data["until"]) == ("B", 16, 28)
+    assert [status["status"] for status in crash.data["statuses"]] == ["RECOVERING", "OPERATIONAL"]
+
+
+def test_guided_copies_to_a_recovering_node_are_told(delta: Result) -> None:
+    told = [delta.why(BYPASS, "S1", "P1", seq) for seq in range(1, 6)]
+    assert {story.ended for story in told} == {"delivered"}
+    guided = [step.data for story in told for step in events(story.steps) if step.data.get("is_guided")]
+    assert guided
+    assert {(copy["from"], copy["to"], copy["fate"]) for copy in guided} == {("A", "B", "delivered")}
+    assert "duplicate" in {fate for story in told for *_, fate in copies(story)}
+
+
+def test_beyond_delta_a_loss_is_told_with_both_crashes(delta: Result) -> None:
+    story = delta.why(BEYOND, "S1", "P1", 2)
+    assert (story.ended, story.node, cause(story)) == ("lost", "A", ("crash", "B", 16))
+    assert [(other["node"], other["round"], other["until"]) for other in story.also] == [("C", 16, None)]
+    assert (story.is_expected, story.excused) == (True, None)
+    assert str(story).splitlines()[-1] == (
+        "lost: the copy of round 16 to B met B down (crash in round 16, for good); nobody sent it again;"
+        " also down: C (crash in round 16, for good)"
+    )
+    later = delta.why(BEYOND, "S1", "P1", 5)
+    assert (later.ended, later.node, cause(later)) == ("lost", "A", ("crash", "B", 16))
+    assert delta.why(BEYOND, "S2", "P1", 5).ended == "delivered"
+
+
+def test_a_subscriber_that_was_down_excuses(delta: Result) -> None:
+    story = delta.why(SUBSCRIBER, "S1", "P1", 2)
+    assert (story.ended, story.node, cause(story)) == ("lost", "C", ("crash", "S1", 16))
+    assert (story.is_expected, story.excused) == (False, "subscriber_down")
+    assert story.verdict.endswith("excused: S1 was not up all the time (crash in round 16)")
+
+
+def test_a_publisher_that_crashed_before_its_confirmation_excuses(delta: Result) -> None:
+    story = delta.why(PUBLISHER, "S1", "P1", 2)
+    assert (story.ended, story.node, cause(story)) == ("lost", "P1", ("crash", "A", 16))
+    assert (story.is_expected, story.excused) == (False, "publisher_crashed")
+    assert [other["node"] for other in story.also] == ["P1"]
+
+
+def test_a_call_of_a_publisher_that_was_down_is_not_issued(delta: Result) -> None:
+    story = delta.why(PUBLISHER, "S1", "P1", 3)
+    assert (story.ended, cause(story), story.steps) == ("not_issued", ("crash", "P1", 17), None)
+
+
+def test_who_did_not_ask_is_told_so(delta: Result, forwarding: Result) -> None:
+    unconfirmed = delta.why(LATE, "S1", "P1", 2)
+    assert (unconfirmed.ended, cause(unconfirmed)) == ("not_matching", ("not_confirmed", "S1", 14))
+    assert (delta.why(LATE, "S1", "P1", 1).ended, delta.why(LATE, "S1", "P1", 5).ended) == ("not_matching", "delivered")
+    never = delta.why(FREE, "A", "P1", 1)
+    assert (never.ended, cause(never)) == ("not_matching", ("no_subscription", "A", 12))
+    other = forwarding.why(0, "S2", "P", 2)
+    assert (other.ended, cause(other)) == ("not_matching", ("no_match", "S2", 21))
+    assert "item = 1" in other.verdict
+
+
+def test_figure_1_is_a_subscription_that_had_not_come_yet(forwarding: Result) -> None:
+    told = [forwarding.why(0, "S1", "P", seq) for seq in (1, 2, 3)]
+    assert [story.ended for story in told] == ["delivered", "lost", "delivered"]
+    # P holds the subscription of S2 only; that of S1 comes over the slow link in round 28.
+    assert cause(told[1]) == ("subscription_under_way", "P", 21)
+    assert "round 28" in told[1].verdict
+    assert told[1].is_expected
+
+
+def test_a_broker_that_came_back_without_its_entries_is_told(forwarding: Result) -> None:
+    lost = forwarding.why(1, "S1", "P1", 2)
+    assert (lost.ended, lost.node, cause(lost)) == ("lost", "A", ("crash", "B", 16))
+    dropped = forwarding.why(1, "S1", "P1", 5)
+    assert (dropped.ended, dropped.node, cause(dropped)) == ("lost", "B", ("crash", "B", 16))
+    assert "without the subscription of S1" in dropped.verdict
+    assert copies(dropped)[-1] == ("A", "B", 34, "delivered")
+
+
+def missing(result: Result, first: int) -> Sequence[Story]:
+    found = result.sql(f"select * from missing_delivery where run_id >= {first}").collect()
+    return stories(result.reader, [Question(row.run_id, row.subscriber, row.source, row.source_seq) for row in found])
+
+
+@pytest.mark.parametrize("name", ["forwarding", "delta"])
+def test_the_cause_of_every_loss_is_a_crash_on_the_way(name: str, request: pytest.FixtureRequest) -> None:
+    result: Result = request.getfixturevalue(name)
+    told = missing(result, {"forwarding": 2, "delta": RANDOM}[name])
+    crashes = {
+        row[:3] for row in rows(Store(result.store, result.session), "fault_event", "run_id", "node_id", "round")
+    }
+    for story in told:
+        assert story.cause is not None, story
+        assert (story.ended, story.cause.kind) == ("lost", "crash"), story
+        assert story.names[story.cause.node] in story.path, story
+        assert (story.run, story.cause.node, story.cause.round) in crashes, story
+        assert story.is_expected, story
+    n_runs = len({story.run for story in told})
+    print(f"{name}: {len(told)} losses in {n_runs} of {N_RANDOM} runs, ended at {Counter(s.node for s in told)}")
+    assert n_runs > 1
+
+
+def test_one_story_is_the_same_as_many_at_once(forwarding: Result) -> None:
+    for story in missing(forwarding, 2)[:3]:
+        assert forwarding.why(story.run, story.subscriber, story.source, story.seq).as_dict() == story.as_dict()
+
+
+def test_the_command_prints_a_tree_or_json(forwarding: Result) -> None:
+    question = ["why", str(forwarding.store), "--run", "1", "--subscriber", "S1", "--source", "P1", "--seq", "2"]
+    printed = CliRunner().invoke(app, question)
+    assert (printed.exit_code, printed.stdout.rstrip()) == (0, str(forwarding.why(1, "S1", "P1", 2)))
+    told = json.loads(CliRunner().invoke(app, [*question, "--json"]).stdout)
+    assert told == forwarding.why(1, "S1", "P1", 2).as_dict()
+    assert told["cause"]["kind"] == "crash"
+
+
+@pytest.mark.parametrize(
+    ("run", "subscriber", "source", "seq", "words"),
+    [
+        (99, "S1", "P1", 1, "there is no run 99; there are 0, 1, 2,"),
+        (1, "S1", "P11", 1, "there is no node 'P11' in run 1; did you mean 'P1'? there are: P1, A, B"),
+        (1, "S1", "P1", 6, "there is no publication 6 of P1 in run 1; it published 1, 2, 3, 4, 5"),
+        (1, "S1", "S2", 1, "there is no publication 1 of S2 in run 1; its call 1 is another one; it published nothing"),
+        (1, "S1", "B", 1, "what it was to publish while it was down was never issued (crash in round 16, back in"),
+    ],
+)
+def test_questions_that_cannot_be_answered_say_what_there_is(
+    forwarding: Result, run: int, subscriber: str, source: str, seq: int, words: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        forwarding.why(run, subscriber, source, seq)
+    assert words in str(caught.value)
+    options = ["--run", str(run), "--subscriber", subscriber, "--source", source, "--seq", str(seq)]
+    printed = CliRunner().invoke(app, ["why", str(forwarding.store), *options])
+    assert (printed.exit_code, printed.stdout) == (64, "")
+    assert words in printed.stderr

@@ -1,0 +1,240 @@
+"""Stories of publications from histories written by hand: what real runs seldom show, and how a story is printed.
+
+The overlay is P - A - B - S; the subscription of S is confirmed in round 3, the publication is issued in round 10.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from pipelines.why.facts import Down, Message, Publication, RunFacts, Subscription
+from pipelines.why.render import print_story
+from pipelines.why.story import Story, issued_story
+
+P, A, B, S = range(4)
+NAMES = {P: "P", A: "A", B: "B", S: "S"}
+
+
+def copy(number: int, src: int, dst: int, sent: int, fate: str = "delivered", **body: object) -> Message:
+    return Message(number, "PUB", src, dst, sent, sent + 1, fate, body)
+
+
+def spread(number: int, src: int, dst: int, sent: int, fate: str = "delivered") -> Message:
+    return Message(number, "SUB", src, dst, sent, sent + 1, fate, {"subscription_id": 7})
+
+
+def report(node: int, peer: int, sent: int, fate: str = "delivered") -> Message:
+    return Message(sent, "REPORT", node, node, sent, sent + 5, fate, {"peer": peer})
+
+
+def history(*copies: Message, delivered: int | None = None, **parts: object) -> RunFacts:
+    """A history in which the subscription came to every node in time, unless said otherwise."""
+    links = [(P, A, 1), (A, B, 1), (B, S, 1)]
+    facts = RunFacts(
+        run_id=0,
+        confirms=True,
+        is_finished=True,
+        names=dict(NAMES),
+        publications={(P, 1): Publication(P, 1, 10, "t", "{}", None)},
+        messages={(P, 1): list(copies)},
+        spread={(S, 7): [spread(1, S, B, 0), spread(2, B, A, 1), spread(3, A, P, 2)]},
+        subscriptions={S: [Subscription(7, "topic = t", 0, 3, None)]},
+        matching={(P, 1): {7}},
+        receivers={(S, P, 1): None},
+        links=[*links, *((b, a, latency) for a, b, latency in links)],
+    )
+    if delivered is not None:
+        facts.deliveries[S, P, 1] = [(delivered, 3)]
+    return replace(facts, **parts)
+
+
+def told(facts: RunFacts) -> Story:
+    return issued_story(facts, S, facts.publications[P, 1])
+
+
+def ended(story: Story) -> tuple[str, str | None, str | None, str | None, int | None]:
+    """Gives how and where it ended, and kind, node and round of the cause."""
+    cause = story.cause
+    found = (None, None, None) if cause is None else (cause.kind, story.names[cause.node], cause.round)
+    return story.ended, story.node, *found
+
+
+def for_good(node: int, round_: int) -> Down:
+    return Down(node, round_, None, None, ())
+
+
+def restored(node: int, round_: int, until: int, operational: int) -> Down:
+    return Down(node, round_, until, operational, ((until, "RECOVERING"), (operational, "OPERATIONAL")))
+
+
+FIRST = copy(100, P, A, 10)
+
+
+@pytest.mark.parametrize(
+    ("copies", "parts", "expected", "words"),
+    [
+        pytest.param(
+            [FIRST, copy(101, A, B, 11, "lost_link")], {}, ("A", "link", "B", 12), "lost on the link from A", id="link"
+        ),
+        pytest.param(
+            [FIRST, copy(101, A, B, 11, "duplicate")],
+            {},
+            ("A", "taken_for_duplicate", "B", 12),
+            "for a duplicate",
+            id="duplicate",
+        ),
+        pytest.param([FIRST], {}, ("A", "unexplained", "A", 11), "no crash on the way explains that", id="unexplained"),
+        pytest.param(
+            [FIRST],
+            {"downs": {A: [for_good(A, 13)]}},
+            ("A", "crash", "A", 13),
+            "crashed before it passed it on",
+            id="held",
+        ),
+        pytest.param(
+            [FIRST],
+            {"downs": {B: [restored(B, 5, 8, 14)]}},
+            ("A", "crash", "B", 5),
+            "sent it no further",
+            id="next recovers",
+        ),
+        pytest.param(
+            [FIRST],
+            {"downs": {S: [restored(S, 2, 4, 6)]}},
+            ("A", "crash", "S", 2),
+            "the last crash on the way before that was of S (crash in round 2, back in round 4)",
+            id="long ago",
+        ),
+        pytest.param(
+            [FIRST, copy(101, A, B, 11, "lost_crash")],
+            {"downs": {B: [restored(B, 8, 10, 15)]}},
+            ("A", "crash", "B", 8),
+            "when B was back from its crash in round 8 (since round 10) but could not use it",
+            id="plain",
+        ),
+        pytest.param(
+            [FIRST],
+            {
+                "spread": {(S, 7): [spread(1, S, B, 0), spread(2, B, A, 1, "lost_crash")]},
+                "downs": {A: [restored(A, 2, 3, 4)]},
+            },
+            ("A", "crash", "A", 2),
+            "the last crash on the way before that was of A",
+            id="restored in vain",
+        ),
+        pytest.param(
+            [],
+            {
+                "spread": {(S, 7): [spread(1, S, B, 0), spread(2, B, A, 1, "lost_crash")]},
+                "downs": {A: [Down(A, 1, 4, None, ())]},
+            },
+            ("P", "crash", "A", 1),
+            "of which the copy of round 1 to A met A down",
+            id="subscription lost",
+        ),
+        pytest.param(
+            [],
+            {"spread": {(S, 7): [spread(1, S, B, 0), spread(2, B, A, 9), spread(3, A, P, 10)]}},
+            ("P", "subscription_under_way", "P", 10),
+            "that came to it in round 11 only",
+            id="subscription late",
+        ),
+    ],
+)
+def test_where_and_why_a_publication_is_lost(
+    copies: list[Message], parts: dict[str, object], expected: tuple[str, str, str, int], words: str
+) -> None:
+    story = told(history(*copies, **parts))
+    assert ended(story) == ("lost", *expected)
+    assert words in story.verdict
+    assert story.verdict.startswith("lost: ")
+
+
+def test_a_node_that_crashes_before_it_learns_of_a_failure_is_named_too() -> None:
+    lost = [FIRST, copy(101, A, B, 11, "lost_crash")]
+    downs = {A: [for_good(A, 14)], B: [for_good(B, 12)]}
+    story = told(history(*lost, downs=downs, others=[report(A, B, 12, "lost_crash")]))
+    assert ended(story) == ("lost", "A", "crash", "B", 12)
+    assert story.also == ({"node": "A", "round": 14, "until": None},)
+    unheard = told(history(*lost, downs=downs))
+    assert unheard.also == ()
+
+
+def test_it_may_still_come_while_a_failure_is_to_be_reported() -> None:
+    lost = [FIRST, copy(101, A, B, 11, "lost_crash")]
+    story = told(history(*lost, downs={B: [for_good(B, 12)]}, others=[report(A, B, 12, "in_flight")]))
+    assert ended(story) == ("unknown", "A", "in_flight", "A", 17)
+    other = told(history(*lost, downs={B: [for_good(B, 12)]}, others=[report(P, A, 12, "in_flight")]))
+    assert other.ended == "lost"
+    assert ended(told(history(FIRST, is_finished=False)))[:3] == ("unknown", "A", "in_flight")
+
+
+def test_who_has_no_subscription_that_stands_did_not_ask() -> None:
+    nobody = {"receivers": {}}
+    for subscription, kind in (
+        (Subscription(7, "topic = t", 0, None, None), "not_confirmed"),
+        (Subscription(7, "topic = t", 12, 15, None), "issued_later"),
+        (Subscription(7, "topic = t", 0, 3, 8), "unsubscribed"),
+        (Subscription(7, "topic = t", 0, 3, 11), "unsubscribed"),
+        (Subscription(8, "topic = u", 0, 3, None), "no_match"),
+    ):
+        story = told(history(FIRST, subscriptions={S: [subscription]}, **nobody))
+        assert (story.ended, story.cause and story.cause.kind) == ("not_matching", kind)
+
+
+LATE = history(
+    FIRST,
+    copy(101, A, B, 11, "lost_crash"),
+    copy(102, A, S, 17),
+    copy(103, A, B, 21, guide=[[1, 2]]),
+    copy(104, B, S, 22, "duplicate"),
+    delivered=18,
+    downs={B: [restored(B, 12, 20, 26)]},
+    others=[report(A, B, 12)],
+)
+
+
+def test_a_late_delivery_names_what_kept_it() -> None:
+    story = told(LATE)
+    assert ended(story) == ("delivered", "S", "crash", "B", 12)
+    assert (story.late_rounds, story.round) == (5, 18)
+
+
+def test_a_story_is_printed_a_step_a_line() -> None:
+    expected = """\
+run 0: publication 1 of P for S; way: P - A - B - S
+P publishes on topic t in round 10
+└── P sends it to A in round 10: taken in round 11
+    ├── A sends it to B in round 11: lost in round 12, B is down
+    │   ├── B crashes in round 12, back in round 20, RECOVERING in round 20, OPERATIONAL in round 26
+    │   └── A learns in round 17 that B failed
+    ├── A sends it to S (again, around B) in round 17: taken in round 18
+    │   └── S delivers it in round 18
+    └── A sends it to B (again, Guided) in round 21: taken in round 22
+        └── B sends it to S in round 22: dropped as a duplicate in round 23 by S, which had it since round 18
+delivered: to S in round 18, over 3 hops, 5 rounds later than the links allow: the copy of round 11 to B met B down \
+(crash in round 12, back in round 20)"""
+    assert str(told(LATE)) == expected
+
+
+def test_names_are_printed_as_they_are() -> None:
+    story = told(replace(LATE, names={P: "[red]P[/red]", A: "a b", B: "B", S: "S"}))
+    out = io.StringIO()
+    print_story(story, out)
+    assert "[red]P[/red] sends it to a b in round 10" in out.getvalue()
+
+
+def test_json_says_what_the_text_says() -> None:
+    story = told(LATE).as_dict()
+    assert (story["run"], story["subscriber"], story["source"], story["seq"]) == (0, "S", "P", 1)
+    assert (story["ended"], story["round"], story["path"]) == ("delivered", 18, ["P", "A", "B", "S"])
+    assert (story["cause"]["kind"], story["cause"]["node"], story["cause"]["until"]) == ("crash", "B", 20)
+    [first] = story["steps"]["steps"]
+    lost, around, guided = first["steps"]
+    assert [step["event"] for step in lost["steps"]] == ["crash", "detection"]
+    assert (around["bypassed"], around["is_resent"], around["is_guided"]) == (["B"], True, False)
+    assert (guided["bypassed"], guided["is_resent"], guided["is_guided"]) == ([], True, True)
+    assert guided["steps"][0]["fate"] == "duplicate"
