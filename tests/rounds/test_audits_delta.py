@@ -116,7 +116,7 @@ def is_link(ids: dict[str, int], a: str, b: str) -> str:
 
 
 def entry(ids: dict[str, int], origin: str, via: str) -> dict[str, str]:
-    return {"origin": str(ids[origin]), "via": str(ids[via])}
+    return {"origin": str(ids[origin]), "first_hop": str(ids[via]), "via": str(ids[via])}
 
 
 def check(store: Store, root: Path, table: str, change: Change, audit: str, *expected: tuple[int, str, str]) -> None:
@@ -162,6 +162,9 @@ def test_level_1_finds_entries(clean: Store, root: Path, ids: dict[str, int]) ->
     check_entry(replaced(near, origin="null"), (1, "N1", f"{of} an entry from nowhere"))
     check_entry(replaced(near, via=str(ids["P1"])), (1, "N1", f"{of} an entry via P1, the way is via N2"))
     check_entry(replaced(own, via=str(ids["N2"])), (1, "S1", f"{of} an entry via N2, the way is via S1"))
+    way = "the way is 2 hops by N2"
+    check_entry(replaced(near, first_hop=str(ids["P1"])), (1, "N1", f"{of} an entry 2 hops off by P1, {way}"))
+    check_entry(replaced(near, distance="1"), (1, "N1", f"{of} an entry 1 hops off by N2, {way}"))
     stale = added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], via=ids["S4"])
     check_entry(stale, (1, "N3", "subscription 2 of S4 has ended and still has an entry"))
 
@@ -296,6 +299,12 @@ def disturbed(draw: random.Random, nodes: list[int], tree: nx.Graph[int], entrie
     return entries
 
 
+def with_way(tree: nx.Graph[int], entry: Entry) -> tuple[int, ...]:
+    """Gives the columns of table state_subscription; the way of an entry is the one that it names."""
+    n, subscription, origin, via = entry
+    return n, subscription, origin, nx.shortest_path_length(tree, n, origin), via, via
+
+
 def instead(new: list[tuple[int, ...]]) -> Change:
     """Puts other rows in the place of all."""
     return lambda frame: frame.sparkSession.createDataFrame(new, frame.schema)
@@ -322,7 +331,7 @@ def test_the_local_rule_finds_exactly_what_the_definition_forbids(random_runs: S
         draw = random.Random(attempt)
         changed = {run: disturbed(draw, list(trees[run]), trees[run], entries[run]) for run in runs}
         forbidden = {run for run in runs if not consistent(trees[run], run % 4, live[run], changed[run])}
-        new: list[tuple[int, ...]] = [(run, *row) for run in runs for row in changed[run]]
+        new = [(run, *with_way(trees[run], row)) for run in runs for row in changed[run]]
         store = planted(random_runs, root, state_subscription=instead(new))
         assert {row[0] for audit in ("level_1", "level_2") for row in found(store, audit)} == forbidden
         assert 10 < len(forbidden) < 40, "both kinds were tried"

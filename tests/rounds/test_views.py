@@ -187,23 +187,23 @@ def test_in_flight_round(delta: StoreReader) -> None:
 
 def test_round_summary(delta: StoreReader) -> None:
     assert rows(delta, "select * from round_summary where round in (5, 33, 40)") == {
-        (0, 5, 2, 0, 0, 0, "SUB 2", ""),
-        (0, 33, 4, 3, 0, 2, "CONF 2, UNSUB 2", "PUB 2, UNSUB 1"),
-        (0, 40, 1, 2, 0, 0, "PUB 1", "CONF 1, PUB 1"),
+        (0, 5, 2, 0, 0, 0, "SUB 2", "", 0, 0, 0, 0),
+        (0, 33, 4, 3, 0, 2, "CONF 2, UNSUB 2", "PUB 2, UNSUB 1", 0, 0, 0, 0),
+        (0, 40, 1, 2, 0, 0, "PUB 1", "CONF 1, PUB 1", 0, 0, 0, 0),
     }
 
 
 def test_unconfirmed_publication(delta: StoreReader, forwarding: StoreReader) -> None:
-    assert rows(delta, "select * from unconfirmed_publication") == {(0, P1, "P1", 2, 39, "a", 1, 1)}
+    assert rows(delta, "select * from unconfirmed_publication") == {(0, P1, "P1", 2, 39, "a", 1, 1, None)}
     assert rows(forwarding, "select * from unconfirmed_publication") == set()
 
 
 def test_run_summary(delta: StoreReader, forwarding: StoreReader) -> None:
-    text = """select protocol, parameters, n_publications, n_expected, n_deliveries, n_missing, n_messages,
-        messages_per_delivery, latency_rounds_median, latency_rounds_p95, latency_rounds_max,
+    text = """select protocol, get_json_object(parameters, "$['protocol.delta']"), n_publications, n_expected, n_deliveries, n_missing, delivery_ratio,
+        n_excused, n_crashes, n_messages, messages_per_delivery, latency_rounds_median, latency_rounds_p95,
+        latency_rounds_max,
         confirmation_rounds_median, confirmation_rounds_max from run_summary"""
-    parameters = '{"protocol.delta": 0, "protocol.name": "delta"}'
-    assert rows(delta, text) == {("delta", parameters, 2, 2, 2, 1, 54, 27.0, 3, 3, 3, 6, 6)}
+    assert rows(delta, text) == {("delta", "0", 2, 2, 2, 1, 0.5, 0, 0, 54, 27.0, 3, 3, 3, 6, 6)}
     found = rows(forwarding, "select n_publications, n_expected, n_deliveries, n_missing from run_summary")
     assert found == {(6, 4, 4, 1)}
 

@@ -31,7 +31,7 @@ from pipelines.protocols.delta.audits.members import MEMBER, NO_SOURCE, NODE, ju
 _ENTRY = [*NODE, "subscription_id"]
 _WRONG_WAY = """case
   when not (entry_via <=> via) then concat(' has an entry via ', entry_via_name, ', the way is via ', via_name)
-  else concat(' has an entry ', coalesce(entry_distance, 'nowhere'), ' hops off by ', entry_hop_name,
+  else concat(' has an entry ', coalesce(cast(entry_distance as string), '?'), ' hops off by ', entry_hop_name,
     ', the way is ', distance, ' hops by ', first_hop_name) end"""
 _RIGHT_WAY = "entry_via <=> via and entry_hop <=> first_hop and entry_distance <=> distance"
 _WAY_NODES = ("entry_via", "via", "entry_hop", "first_hop")
