@@ -67,6 +67,12 @@ def connect(node: Node, peer: int, kind: str, body: object) -> None:
     node.connections[peer] = Connection(arrival)
 
 
+def accept_connection(node: Node, peer: int, incarnation: int, *, is_recovering: bool = False) -> None:
+    """Takes up the connection that a peer's request opens, in place of any older one."""
+    node.connections[peer] = Connection(node.network.round, incarnation, is_recovering)
+    node.network.watch(node, peer)
+
+
 def synchronise_to(node: Node, peer: int) -> None:
     """Algorithm 6, lines 2 to 8; the request carries the node's own links."""
     node.synch.add(peer)
@@ -94,7 +100,7 @@ def connection_request(node: Node, envelope: Envelope) -> None:
     if held is None or held.incarnation != envelope.src_incarnation:
         for item in node.processing.values():
             item.unsent |= item.out & {peer}
-    node.connections[peer] = Connection(node.network.round, envelope.src_incarnation)
+    accept_connection(node, peer, envelope.src_incarnation)
     send_status(node, peer, envelope.src_incarnation)
     extend(node)
     flush(node)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sequential.connections import failures_detected
+from sequential.connections import accept_connection, failures_detected
 from sequential.messages import Envelope
-from sequential.node import Connection, Node, Status
+from sequential.node import Node, Status
 from sequential.recovery import resend, send_par_sub, send_par_top
 from sequential.view import link
 
@@ -24,7 +24,7 @@ def serve_requests(node: Node) -> None:
     for joiner, incarnation in sorted(node.requests.items()):
         del node.requests[joiner]
         node.view.add([(link(node.name, joiner), True)])
-        node.connections[joiner] = Connection(node.network.round, incarnation)
+        accept_connection(node, joiner, incarnation)
         send_par_top(node, joiner, is_low=False)
         resend(node, joiner)
         send_par_sub(node, joiner)

@@ -52,6 +52,7 @@ class Network:
         self._reports: dict[int, list[tuple[int, int, int | None, int]]] = defaultdict(list)
         self._last_low: dict[tuple[int, int], int] = {}
         self._answering: dict[tuple[int, int, int], int] = {}
+        self._crashed: dict[tuple[int, int], int] = {}
         self._agenda: list[int] = []
         self._order = itertools.count()
         self._calls: dict[int, list[Call]] = defaultdict(list)
@@ -115,24 +116,35 @@ class Network:
             self.count["crashes while recovering"] += node.status in (Status.RECOVERING, Status.OPERATIONAL_STAR)
             self.count["crashes while joining"] += node.status in (Status.DETACHED, Status.ATTACHED)
             node.become(Status.FAILED)
-            for watcher in self.nodes:
-                delay = max(self.schedule.detection, self._latency[watcher, node.name])
-                self._report(self.round + delay, watcher, node.name, node.incarnation, 0)
+            self._crashed[node.name, node.incarnation] = self.round
+            for watcher in self.nodes.values():
+                self._report_crash(watcher, node.name, node.incarnation)
         for name in self._ups.pop(self.round, ()):
             recover(self.nodes[name])
 
-    def _report(self, at: int, watcher: int, peer: int, incarnation: int | None, arrival: int) -> None:
-        self._reports[at].append((watcher, peer, incarnation, arrival))
+    def watch(self, node: Node, peer: int) -> None:
+        """Starts the failure detector on an accepted connection, whose peer may have crashed since it asked."""
+        incarnation = node.connections[peer].incarnation
+        if incarnation is not None and (peer, incarnation) in self._crashed:
+            self._report_crash(node, peer, incarnation)
+
+    def _report_crash(self, watcher: Node, peer: int, incarnation: int) -> None:
+        delay = max(self.schedule.detection, self._latency[watcher.name, peer])
+        self._report(self.round + delay, watcher.name, peer, incarnation, self.round)
+
+    def _report(self, at: int, watcher: int, peer: int, incarnation: int | None, since: int) -> None:
+        self._reports[at].append((watcher, peer, incarnation, since))
         self._wake(at)
 
     def _detect(self) -> None:
         reported: dict[int, set[int]] = defaultdict(set)
-        for watcher, peer, incarnation, arrival in self._reports.pop(self.round, ()):
+        for watcher, peer, incarnation, since in self._reports.pop(self.round, ()):
             held = self.nodes[watcher].connections.get(peer)
             if held is None or self.nodes[watcher].status is Status.FAILED:
                 continue
-            is_lost_request = incarnation is None and not held.is_open and held.arrival == arrival
-            if is_lost_request or (incarnation is not None and self._meant(watcher, peer, held) == incarnation):
+            is_lost_request = incarnation is None and not held.is_open and held.arrival == since
+            is_crash = incarnation is not None and self._meant(watcher, peer, held) == incarnation
+            if is_lost_request or (is_crash and held.arrival <= since):
                 reported[watcher].add(peer)
         for watcher in sorted(reported):
             failures_detected(self.nodes[watcher], reported[watcher])

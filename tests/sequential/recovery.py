@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sequential.connections import request_join, send_status, synchronise_to
+from sequential.connections import accept_connection, request_join, send_status, synchronise_to
 from sequential.forwarding import accept, deliver, extend, flush, recipients, route, scope, send_waiting, settle
 from sequential.messages import Envelope, Multicast, Recipient
-from sequential.node import Connection, Entry, Node, Status
+from sequential.node import Entry, Node, Status
 
 
 def recover(node: Node) -> None:
@@ -34,7 +34,7 @@ def syn_request(node: Node, envelope: Envelope) -> None:
     node.view.add(envelope.body)
     held = node.connections.get(peer)
     is_new = held is None or held.incarnation != incarnation
-    node.connections[peer] = Connection(node.network.round, incarnation, is_recovering=True)
+    accept_connection(node, peer, incarnation, is_recovering=True)
     send_status(node, peer, incarnation)
     if is_new:
         node.answered.discard(peer)

@@ -122,6 +122,16 @@ def test_both_detectors_deliver_the_same_where_nothing_fails() -> None:
     assert first.deliveries == second.deliveries != []
 
 
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_a_joiner_that_fails_before_its_queued_request_is_served_is_detected(detector: str) -> None:
+    schedule = line(6, 2, Crash(4, 20, 31), Crash(5, 33, None))
+    schedule.calls[0] = Call(0, 0, "subscribe", 0)
+    schedule.calls += [Call(30, 5, "join", join_point=4), Call(45, 1, "subscribe", 1)]
+    network = play(schedule, detector)
+    assert violations(network) == []
+    assert [row[:3] for row in network.deliveries] == [(0, 0, 0), (0, 0, 1)]
+
+
 def test_an_old_bypass_that_jumps_over_a_recovered_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = line(6, 1, Crash(2, 2, 30))
     assert violations(play(schedule, "visited")) == []
