@@ -209,9 +209,11 @@ def read_facts(
         for row in rows[name]:
             take(facts[row["run_id"]], row)
     for run in facts.values():
-        run.messages = {
-            key: sorted(found, key=lambda message: message.message_id) for key, found in run.messages.items()
-        }
+        # An engine gives rows in any order.
+        for found in (run.others, *run.messages.values()):
+            found.sort(key=lambda message: message.message_id)
+        for subscriptions in run.subscriptions.values():
+            subscriptions.sort(key=lambda subscription: subscription.subscription_id)
         run.spread = _spread(run.messages)
         run.downs = _downs(
             [row for row in rows["node_recovery"] if row["run_id"] == run.run_id],
