@@ -1,7 +1,7 @@
 """What every message gets when it leaves a node: m.from for its receiver, and the connection that it takes.
 
-A message to a RECOVERING node is Guided: it carries the paths from there to the recipients (section 6). Multicast messages
-to a node that has not answered yet wait in ProcessingList.
+A message to a RECOVERING node is Guided: it carries the paths from there to the recipients (section 6). Multicast
+messages to a node that has not answered yet wait in ProcessingList.
 """
 
 from __future__ import annotations
@@ -46,6 +46,29 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
             *kept, "origin", "delta", f"case when origin is not null then slice({way}, 1, delta + 2) end as origin_path"
         )
         .selectExpr(*kept, "coalesce(element_at(origin_path, -1), origin) as origin", "origin_path")
+    )
+
+
+def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """Gives m.visited the places of bypassed nodes, as pairs without MsgId, and cuts it to the last δ+1 (section 5).
+
+    Args:
+        outbox: All messages; those without a list stay as they are.
+        path: Relation ``path``.
+        setting: One row a run with ``delta``.
+    """
+    hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
+    kept = [name for name in SENT_AS if name != "visited"]
+    nil = "named_struct('node', cast(null as bigint), 'msg_id', cast(null as bigint))"
+    whole = (
+        f"case when distance > 1 then concat(visited, array_repeat({nil}, distance - 1)) else visited end as visited"
+    )
+    return (
+        outbox.join(hops, _END, "left")
+        .join(setting.select("run_id", "delta").hint("shuffle_hash"), "run_id")
+        .selectExpr(*kept, whole, "delta")
+        .selectExpr(*kept, "slice(visited, greatest(size(visited) - delta, 1), delta + 1) as visited")
+        .select(*SENT_AS)
     )
 
 

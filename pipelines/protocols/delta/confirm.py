@@ -1,8 +1,8 @@
 """Confirmations (Algorithm 1, lines 19 to 31): Out shrinks, and what is confirmed by all is finished.
 
 A *finished* row is a multicast message whose processing ends at a node in this round: KEY, ``kind, trigger, round,
-sender, subscription_id, origin, join_point, origin_distance, origin_hop``; ``trigger`` is the message that ended it. The
-last two are of P(N, m.from) where m was accepted as Guided.
+sender, subscription_id, origin, join_point, origin_distance, origin_hop``; ``trigger`` is the message that ended it.
+The last two are of P(N, m.from) where m was accepted as Guided.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pipelines.protocols.delta.tables import PROCESSING
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
 _ORIGIN = ["cast(size(origin_path) - 1 as int) as origin_distance", "get(origin_path, 1) as origin_hop"]
 FINISHED = [
-    *KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point", "origin_distance", "origin_hop",
+    *KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point",
+    "origin_distance", "origin_hop",
 ]  # fmt: skip
 
 

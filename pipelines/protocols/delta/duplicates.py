@@ -2,23 +2,31 @@
 
 With identifiers a node keeps the most recent number of every source. REJOIN numbers are the incarnations of their
 source, so they are a row of their own: source ``-1 - R``.
+
+With visited lists a node keeps, for every node it has heard of, the most recent MsgId of a message that passed there. A
+copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (settled rule 3). Nodes take the
+copies of a round one by one, and only accepted ones count. Here that is two passes: a copy that no earlier one of the
+round speaks against is accepted; of the others those are duplicates that an accepted earlier one speaks against.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.delta.forward import KEY
+from pipelines.protocols.delta.forward import KEY, NODE
 from pipelines.protocols.delta.tables import DETECTOR
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
+_COPY = [*NODE, "trigger"]
+_MSG_ID = """cast(round * 1048576 + row_number() over (
+  partition by run_id, node_id order by trigger, source, source_seq) as bigint) as msg_id"""
 
 
 def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
     """Drops what the node has handled before and, of several copies in a round, all but the first (lines 1 to 12).
 
     Args:
-        copy: The round's copies.
+        copy: The round's copies, of runs with identifiers.
         detector: Relation ``detector``, or increments of it.
     """
     asked = copy.selectExpr(*KEY, f"{_IDENTITY} as asked_source").distinct()
@@ -33,8 +41,48 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
     return ranked.join(known.hint("shuffle_hash"), KEY, "left_anti")
 
 
+def first_visits(copy: DataFrame, detector: DataFrame) -> DataFrame:
+    """Drops the same by the lists of visited nodes; a node's own messages are first ones.
+
+    Args:
+        copy: The round's copies, of runs with visited lists.
+        detector: Relation ``detector``: ``source`` is the node that was visited, ``last_seq`` its most recent MsgId.
+    """
+    pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
+    newest = detector.withColumnRenamed("source", "node").groupBy(*NODE, "node").agg({"last_seq": "max"})
+    known = newest.toDF(*NODE, "node", "last_seq")
+    old = pair.join(known, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct()
+    fresh = pair.join(old, _COPY, "left_anti")
+    certain = _unopposed(fresh, fresh)
+    opposed = fresh.select(_COPY).distinct().join(certain, _COPY, "left_anti")
+    left = fresh.join(opposed, _COPY, "left_semi")
+    accepted = certain.unionByName(_unopposed(left, fresh.join(certain, _COPY, "left_semi")))
+    own = copy.where("sender is null").select(_COPY)
+    return copy.join(accepted.unionByName(own), _COPY, "left_semi")
+
+
+def _unopposed(pair: DataFrame, judge: DataFrame) -> DataFrame:
+    """Gives the copies none of whose pairs an earlier copy among the judges has passed: ``run_id, node_id, trigger``."""
+    earlier = judge.selectExpr(*NODE, "node", "trigger as earlier", "msg_id as passed")
+    against = pair.join(earlier, [*NODE, "node"]).where("earlier < trigger and passed >= msg_id").select(_COPY)
+    return pair.select(_COPY).distinct().join(against, _COPY, "left_anti")
+
+
+def numbered(first: DataFrame) -> DataFrame:
+    """Adds MsgId_N to first copies (line 10): it grows with the round and the order within it (settled rule 4)."""
+    return first.selectExpr(*(name for name in first.columns if name != "msg_id"), _MSG_ID)
+
+
 def detector_rows(first: DataFrame) -> DataFrame:
     """Gives what the detectors learn of first copies: an increment of relation ``detector`` (line 11)."""
     return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
         DETECTOR.columns
     )
+
+
+def visited_rows(first: DataFrame) -> DataFrame:
+    """Gives the same of visited lists; a source keeps its own MsgId (settled rule 18)."""
+    pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
+    own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
+    rows = pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own)
+    return rows.groupBy(*NODE, "source").agg(F.expr("max(last_seq) as last_seq")).select(DETECTOR.columns)

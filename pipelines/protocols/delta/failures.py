@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import confirm, forward, peers, recovery, routing
+from pipelines.protocols.delta import confirm, forward, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
-_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS")
+_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "JOIN_REQUEST")
 _SYNCHRONISING = ("SYN_REQUEST", "PAR_TOP", "PAR_SUB", "DETECT")
 
 
@@ -24,11 +24,11 @@ def handle_faults(work: Work) -> None:
     if work.due.facts["returned"] or work.due.crashes.recovered is not None:
         _drop_old(work)
     before = work.now("peer")
-    if work.due.crashes.crashed is not None:
-        _set_detectors(work)
-    if work.due.crashes.recovered is not None:
-        _come_back(work)
-    if work.has("DETECT"):
+    if (crashed := work.due.crashes.crashed) is not None:
+        _set_detectors(work, crashed)
+    if (recovered := work.due.crashes.recovered) is not None:
+        _come_back(work, recovered)
+    if work.has("DETECT") or (work.due.facts["joiners"] and work.has("JOIN_REQUEST", "STATUS")):
         _bypass(work)
     if work.has(*_CONNECTING):
         _connect(work)
@@ -36,8 +36,8 @@ def handle_faults(work: Work) -> None:
         _learn(work)
     if work.has(*_SYNCHRONISING) and work.is_recovering:
         _hand_over(work)
-    if work.due.crashes.down is not None and work.now("peer") is not before:
-        _watch_new(work, before)
+    if (down := work.due.crashes.down) is not None and work.now("peer") is not before:
+        _watch_new(work, before, down)
     if work.is_recovering and (work.has("PAR_SUB", "DETECT") or work.due.crashes.recovered is not None):
         _rise(work)
 
@@ -51,38 +51,84 @@ def _drop_old(work: Work) -> None:
 
 
 def _connections(work: Work) -> DataFrame:
-    return peers.connected(work.now("path"), work.now("peer"), work.due.fixed["link"])
+    link = work.due.fixed["link"]
+    connected = peers.connected(work.now("path"), work.now("peer"), link)
+    if not work.due.facts["detached"]:
+        return connected
+    return connected.unionByName(join.waiting_connections(work.now("join"), link))
 
 
-def _set_detectors(work: Work) -> None:
-    crashed = work.due.crashes.crashed
+def _set_detectors(work: Work, crashed: DataFrame) -> None:
     reports = peers.crash_reports(_connections(work), crashed, work.now("status"), work.setting)
     work.send(reports, *peers.REPORT)
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
-def _watch_new(work: Work, before: DataFrame) -> None:
+def _watch_new(work: Work, before: DataFrame, down: DataFrame) -> None:
     """Sets the detectors of connections that are made in this round to nodes that are down by now."""
     made = work.now("peer").where("status <> 'FAILED'")
     same = ["run_id", "node_id", "peer", "status", "incarnation"]
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
-    fresh = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left").where(
-        "is_old is null"
-    ).select(*same, "latency_rounds")  # fmt: skip
-    down = work.due.crashes.down.selectExpr(*NODE, "incarnation", work.present)
+    known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
+    fresh = known.where("is_old is null").select(*same, "latency_rounds")
+    down = down.selectExpr(*NODE, "incarnation", work.present)
     work.send(peers.crash_reports(fresh, down, work.now("status"), work.setting), *peers.REPORT)
 
 
-def _come_back(work: Work) -> None:
-    """Algorithm 5, lines 1 to 7."""
-    recovered = work.due.crashes.recovered
+def _come_back(work: Work, recovered: DataFrame) -> None:
+    """Algorithm 5, lines 1 to 7; a join that was under way starts again."""
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
     work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
+    if work.due.facts["detached"]:
+        recovered = _join_again(work, recovered)
     topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
     path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
     work.result.state["subscription"] = work.now("subscription").unionByName(own)
     _synchronise(work, recovery.neighbours(path, recovered))
+
+
+def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
+    """Starts the joins of nodes that had not joined; gives the other nodes; writes join, topology, status."""
+    again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
+    work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
+    work.put("join", join.detached_again(work.now("join"), again))
+    work.put("status", recovery.next_status(work.now("status"), again, "OPERATIONAL"))
+    _ask_again(work, again.where("is_asked"))
+    return recovered.join(again.select(NODE), NODE, "left_anti")
+
+
+def _ask_again(work: Work, asked: DataFrame) -> None:
+    """Settled rule 24: JOIN_REQUEST once more.
+
+    Args:
+        work: The round.
+        asked: ``run_id, node_id, join_point, source_seq, round``.
+    """
+    asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", peers.FAULT_TRIGGER, "round"))
+    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
+    watch_join_points(work, asked)
+
+
+def watch_join_points(work: Work, asked: DataFrame) -> None:
+    """Sets the detectors of nodes whose join points are down by now."""
+    if (down := work.due.crashes.down) is None:
+        return
+    waiting = join.waiting_connections(work.now("join"), work.due.fixed["link"])
+    waiting = waiting.join(asked.select(NODE), NODE, "left_semi")
+    down = down.selectExpr(*NODE, "incarnation", work.present)
+    work.send(peers.crash_reports(waiting, down, work.now("status"), work.setting), *peers.REPORT)
+
+
+def tell_peers(work: Work, node: DataFrame) -> None:
+    """Sends STATUS to all peers of nodes that are up for good.
+
+    Args:
+        work: The round.
+        node: ``run_id, node_id, round``.
+    """
+    to = _connections(work).join(node.select(*NODE, "round"), NODE).select(*NODE, "peer", "round")
+    work.send(peers.send_statuses(to, work.now("status"), work.now("join")), *peers.STATED)
 
 
 def _synchronise(work: Work, asked: DataFrame) -> None:
@@ -100,16 +146,18 @@ def _synchronise(work: Work, asked: DataFrame) -> None:
 
 def _bypass(work: Work) -> None:
     """Algorithm 3: reads DETECT; writes peer, path, subscription, processing, synch, syn_request, finished."""
-    failure = work.keep("failure", peers.failures(work.inbox, _connections(work)))
+    failure = work.keep("failure", _failures(work))
+    if work.due.facts["detached"]:
+        failure = _retry_joins(work, failure)
     work.put("peer", peers.with_failures(work.now("peer"), failure))
-    if work.is_recovering:
-        _learn_links(work, recovery.stored_links(work.now("topology"), failure, work.now("status")))
+    if work.is_recovering or work.due.facts["detached"]:
+        _learn_links(work, recovery.stored_links(work.now("topology"), failure, synchronising(work)))
     path = _look_again(work, failure)
     fail_pair = failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
     beyond = work.keep("frontier", peers.frontier(path, failure))
-    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    recovering = synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
         work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
     )
@@ -121,10 +169,36 @@ def _bypass(work: Work) -> None:
     work.send(
         peers.send_requests(asked, "CON_REQUEST", latency, work.now("topology"), work.now("status")), *peers.REQUEST
     )
-    if work.is_recovering:
+    if work.is_recovering or work.due.facts["detached"]:
         left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         _synchronise(work, left)
     _resend_orphans(work, failure, path)
+
+
+def synchronising(work: Work) -> DataFrame:
+    """Gives the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
+    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    if not work.due.facts["detached"]:
+        return recovering
+    attached = work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
+    return work.keep("synchronising", recovering.unionByName(attached))
+
+
+def _failures(work: Work) -> DataFrame:
+    """Gives whom nodes hold for failed from now on: by a report, by its own new join, or as it says it is DETACHED."""
+    reported = peers.failures(work.inbox, _connections(work))
+    if not work.due.facts["joiners"]:
+        return reported
+    gone = join.gone_joiners(work.inbox, work.now("path"))
+    return union(reported, gone, peers.detached_peers(work.inbox)).distinct()
+
+
+def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
+    """A DETACHED node asks its join point again; gives the failures that others detected."""
+    detached = work.now("join").where("status = 'DETACHED'")
+    mine = detached.join(failure.select(*NODE, "round"), NODE).select(*NODE, "join_point", "source_seq", "round")
+    _ask_again(work, mine.distinct())
+    return work.keep("failure", failure.join(detached.select(NODE), NODE, "left_anti"))
 
 
 def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
@@ -153,15 +227,16 @@ def _look_again(work: Work, changed: DataFrame) -> DataFrame:
 
 def _connect(work: Work) -> None:
     """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
-    answer = work.keep("answer", peers.answered_peers(work.inbox, work.now("peer")))
+    deaf = work.now("join").where("status = 'DETACHED'").select(NODE)
+    answer = work.keep("answer", peers.answered_peers(work.inbox, work.now("peer")).join(deaf, NODE, "left_anti"))
     work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):
         _learn_links(work, recovery.told_links(work.inbox))
     path = _look_again(work, answer)
     if work.has("SYN_REQUEST"):
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
-    asking = answer.where("kind <> 'STATUS'").select(*NODE, "peer", "round")
-    work.send(peers.send_statuses(asking, work.now("status")), *peers.STATED)
+    asking = peers.asking_peers(work.inbox)
+    work.send(peers.send_statuses(asking, work.now("status"), work.now("join")), *peers.STATED)
     _send_again(work, answer, path)
     if work.is_recovering and work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
@@ -201,7 +276,10 @@ def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
 
 
 def _learn_links(work: Work, links: DataFrame) -> None:
-    """Adds links to TOP, as far as they are within reach; writes topology. Without joins all know theirs from the start."""
+    """Adds links to TOP, as far as they are within reach; writes topology.
+
+    Without joins every node has all its links from the start.
+    """
     if not work.due.facts["joiners"]:
         return
     told = work.keep("told_links", links)
@@ -249,7 +327,6 @@ def _rise(work: Work) -> None:
     work.put("status", status)
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
-    to = _connections(work).join(ready.select(*NODE, "round"), NODE).select(*NODE, "peer", "round")
-    work.send(peers.send_statuses(to, status), *peers.STATED)
+    tell_peers(work, ready)
     work.copies.append(recovery.issued_rejoins(others))
     work.again.append(work.keep("again", recovery.guided_publications(work.now("processing"), ready)))

@@ -95,6 +95,8 @@ def _addressed(work: Work) -> DataFrame:
     outbox = reduce(DataFrame.unionAll, work.outbox)
     if work.sends_origins:
         outbox = address.rewrite_origins(outbox, work.now("path"), work.setting, is_disturbed=work.is_disturbed)
+    if "visited" in work.detectors:
+        outbox = address.visited_lists(outbox, work.now("path"), work.setting)
     if not work.is_disturbed:
         return outbox
     addressed = address.addressed(outbox, work.now("peer"))

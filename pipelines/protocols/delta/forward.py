@@ -2,10 +2,10 @@
 
 A *copy* is one row a multicast message (J, SUB, UNSUB, PUB) that reaches a node, or is issued there:
 ``run_id, node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin,
-join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. What routes by the sender also has
-``sender_hop``, the neighbour of N that lies towards it. A *recipient* row is a member of Γ_N^m with the member of
-Out_N^m that is responsible for it: KEY, ``recipient, via, path``; ``via`` is null where N holds every node on the way for
-failed, ``path`` is null where N's own view has it.
+join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. What routes by the sender also
+has ``sender_hop``, the neighbour of N that lies towards it. A *recipient* row is a member of Γ_N^m with the member of
+Out_N^m that is responsible for it: KEY, ``recipient, via, path``; ``via`` is null where N holds every node on the way
+for failed, ``path`` is null where N's own view has it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ NODE = ["run_id", "node_id"]
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
 SENT_FIELDS = ("hops", *_CARRIED)
+_PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
+PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
+  as visited"""
+"""SQL for m.visited with N's own pair; `address.visited_lists` cuts it."""
 """What a copy in the outbox says beside its head."""
-BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED]
+BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
 """What ProcessingList keeps of a message, beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
 NOT_GUIDED = [
     "cast(null as array<bigint>) as origin_path",
-    "cast(null as array<struct<node: bigint, round: bigint, place: bigint>>) as visited",
+    "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
     f"cast(null as {GUIDE}) as guide",
 ]
 """SQL for what a copy lacks that no other node sent."""
@@ -59,7 +63,7 @@ def issued_calls(call: DataFrame) -> DataFrame:
 
 
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
-    """Adds ``sender_hop``: the sender itself where it is a neighbour, and so everywhere without bypasses (path None)."""
+    """Adds ``sender_hop``: the sender itself where it is a neighbour, as everywhere without bypasses (path None)."""
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
     hop = path.selectExpr(*NODE, "target as sender", "get(path, 1) as known_hop")
@@ -150,7 +154,7 @@ def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
     out = recipient.where("via <> node_id").select(*KEY, "via").distinct()
     return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
         "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "via as dst", "round as sent_round",
-        "source", "source_seq", "hops + 1 as hops", *_CARRIED,
+        "source", "source_seq", "hops + 1 as hops", *(PASSED if name == "visited" else name for name in _CARRIED),
     )  # fmt: skip
 
 

@@ -16,44 +16,128 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
-from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED
-from pipelines.protocols.delta.tables import CALL, JOIN, JOIN_REQUEST, PROCESSING
+from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED, PASSED
+from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
 """What the copies for a joiner say in the outbox, beside their heads."""
 
 
-def send_join_requests(call: DataFrame) -> DataFrame:
-    """Algorithm 2, N: the request goes to the join point."""
-    return call.where("kind = 'join'").selectExpr(
-        "run_id", f"{CALL_TRIGGER} as trigger", "cast(0 as bigint) as rank", "'JOIN_REQUEST' as kind", "node_id as src",
+def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
+    """Algorithm 2, N: the request goes to the join point.
+
+    Args:
+        asked: ``run_id, node_id, join_point, source_seq, trigger, round``.
+        status: Relation ``status``.
+    """
+    own = status.selectExpr(*NODE, "incarnation as known")
+    return asked.join(own.hint("shuffle_hash"), NODE, "left").selectExpr(
+        "run_id", "trigger", "cast(0 as bigint) as rank", "'JOIN_REQUEST' as kind", "node_id as src",
         "join_point as dst", "round as sent_round", "node_id as source", "source_seq",
+        "coalesce(known, 0) as incarnation",
     )  # fmt: skip
 
 
+def asked_now(call: DataFrame) -> DataFrame:
+    """Gives join calls as rows of `send_join_requests`."""
+    return call.where("kind = 'join'").selectExpr(
+        *NODE, "join_point", "source_seq", f"{CALL_TRIGGER} as trigger", "round"
+    )
+
+
+def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
+    """Gives relation ``join`` with the nodes that have sent their request."""
+    now = asked.selectExpr(*NODE, "true as now_asked")
+    return join.join(now, NODE, "left").selectExpr(
+        *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
+    )
+
+
+def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
+    """A node that waits for its join point watches it: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
+    waits = join.where("status = 'DETACHED' and is_asked").selectExpr(*NODE, "join_point as peer")
+    return waits.join(latency, [*NODE, "peer"]).selectExpr(
+        *NODE, "peer", "cast(null as bigint) as incarnation", "latency_rounds"
+    )
+
+
 def joined_now(finished: DataFrame) -> DataFrame:
-    """Gives the nodes that become VALID_JOINED by their own confirmation: ``run_id, node_id, trigger, round``."""
+    """Gives the nodes whose J is confirmed: ``run_id, node_id, trigger, round``."""
     return finished.where("kind = 'J' and source = node_id").select(*NODE, "trigger", "round")
 
 
-def next_join(join: DataFrame, inbox: DataFrame, now: DataFrame) -> DataFrame:
-    """Gives relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives) or VALID_JOINED."""
+def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
+    """Gives relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
+
+    Args:
+        join: Relation ``join``.
+        inbox: The due messages.
+        confirmed: Nodes whose J is confirmed now.
+        waits: ``run_id, node_id`` of nodes whose synchronisation points have not all answered.
+    """
     attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "true as is_attached"
     )
-    joined = now.selectExpr(*NODE, "true as is_joined")
-    status = "case when is_joined then 'VALID_JOINED' when is_attached then 'ATTACHED' else status end as status"
+    confirmed = confirmed.selectExpr(*NODE, "true as is_confirmed").distinct()
+    waits = waits.select(NODE).distinct().selectExpr(*NODE, "true as is_waiting")
+    status = """case
+      when (is_confirmed or status = 'CONFIRMED') and is_waiting then 'CONFIRMED'
+      when is_confirmed or status = 'CONFIRMED' then 'VALID_JOINED'
+      when is_attached and status = 'DETACHED' then 'ATTACHED'
+      else status end as status"""
     return (
-        join.join(attached, NODE, "left").join(joined, NODE, "left").selectExpr(*NODE, "join_point", status)
-    ).select(JOIN.columns)
+        join.join(attached.distinct(), NODE, "left").join(confirmed, NODE, "left").join(waits, NODE, "left")
+        .selectExpr(*NODE, "join_point", "source_seq", "is_asked", status)
+    )  # fmt: skip
 
 
-def status_changes(inbox: DataFrame, now: DataFrame) -> DataFrame:
-    """Gives the same changes as rows of ``node_status``."""
-    attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
-        "run_id", "dst as node_id", "due_round as round", "'ATTACHED' as status"
+def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Gives the nodes that became VALID_JOINED between two forms of relation ``join``: ``run_id, node_id``."""
+    was = before.where("status <> 'VALID_JOINED'").select(NODE)
+    return after.where("status = 'VALID_JOINED'").select(NODE).join(was, NODE, "left_semi")
+
+
+def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
+    """Gives the nodes that come back before their join ended: ``run_id, node_id, join_point, source_seq, is_asked, round``."""
+    return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
+        *NODE, "join_point", "source_seq", "is_asked", "round"
+    )  # fmt: skip
+
+
+def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
+    """Gives relation ``join`` with these nodes DETACHED."""
+    again = node.select(NODE).selectExpr(*NODE, "true as is_again")
+    return join.join(again, NODE, "left").selectExpr(
+        *NODE, "join_point", "source_seq", "is_asked", "case when is_again then 'DETACHED' else status end as status"
     )
-    return attached.unionByName(now.selectExpr(*NODE, "round", "'VALID_JOINED' as status"))
+
+
+def gone_joiners(inbox: DataFrame, path: DataFrame) -> DataFrame:
+    """A JOIN_REQUEST of a node that a join point is connected to: its earlier incarnation is gone.
+
+    Returns:
+        As `peers.failures`.
+    """
+    known = path.where("distance = 1").selectExpr(*NODE, "target as peer")
+    return (
+        inbox.where("kind = 'JOIN_REQUEST'")
+        .selectExpr("run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation")
+        .join(known, [*NODE, "peer"], "left_semi")
+    )
+
+
+def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
+    """Gives the changes between two forms of relation ``join`` as rows of ``node_status``.
+
+    Args:
+        before: Relation ``join`` before.
+        after: And after.
+        present: SQL for column ``round``.
+    """
+    was = before.selectExpr(*NODE, "status as was")
+    changed = after.where("status <> 'CONFIRMED'").join(was, NODE).where("status <> was")
+    return changed.selectExpr(*NODE, present, "status")
 
 
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
@@ -155,7 +239,7 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
     return added.selectExpr(
         "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
         "via as dst", "new_round as sent_round", "source", "source_seq", "hops + 1 as hops", "subscription_id",
-        "origin", "origin_path", "join_point", "visited",
+        "origin", "origin_path", "join_point", PASSED,
     )  # fmt: skip
 
 

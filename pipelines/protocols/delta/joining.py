@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import forward, join, recovery, routing
+from pipelines.protocols.delta import failures, forward, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 from pipelines.protocols.entries import remaining_entries, visible_entries
@@ -18,15 +18,13 @@ def handle_joins(work: Work) -> DataFrame | None:
     if not (due.facts["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return due.calls
     if due.calls is not None and work.has("join"):
-        asked = due.calls.where("kind = 'join'")
-        work.send(join.send_join_requests(asked))
-        work.events.append(forward.issued_calls(asked))
+        _ask(work, due.calls)
     calls, changed = due.calls, []
     if due.facts["detached"] or work.is_recovering:
         now = work.keep("now", _entered(work))
         if work.has("PAR_TOP"):
             changed.append(join.received_links(work.inbox))
-            work.copies.append(join.issued_joins(work.inbox))  # PAR_SUB comes with PAR_TOP, on the same link
+            work.copies.append(join.issued_joins(work.inbox).select(forward.COPY))  # PAR_SUB comes on the same link
             work.added.append(join.received_entries(work.inbox))
         calls = _ready_calls(work)
         if work.has("JOIN_REQUEST") or (due.facts["requests"] and (work.may_finish_joins or work.is_recovering)):
@@ -48,20 +46,35 @@ def _nobody(work: Work) -> DataFrame:
     return work.now("join").where("false").selectExpr(*columns)
 
 
+def _ask(work: Work, calls: DataFrame) -> None:
+    """Algorithm 2, N: reads join calls; writes join where nodes may crash."""
+    work.events.append(forward.issued_calls(calls.where("kind = 'join'")))
+    asked = join.asked_now(calls)
+    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
+    if work.due.may_crash:
+        work.put("join", join.with_asked(work.now("join"), asked))
+        failures.watch_join_points(work, asked)
+
+
 def _entered(work: Work) -> DataFrame:
     """Gives the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
-    joined = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
-    if work.due.facts["detached"] and (work.has("PAR_TOP") or work.may_finish_joins):
-        work.put("join", join.next_join(work.now("join"), work.inbox, joined))
-        work.statuses.append(join.status_changes(work.inbox, joined))
+    if work.due.facts["detached"] and (work.has("PAR_TOP", "PAR_SUB") or work.may_finish_joins):
+        confirmed = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
+        before, waits = work.now("join"), work.now("synch").where("not is_answered")
+        after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
+        work.statuses.append(join.status_changes(before, after, work.present))
+        entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.present))
+        events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
+        if work.is_disturbed:
+            failures.tell_peers(work, entered)
     if done is not None and work.is_recovering:
         back = recovery.rejoined_now(done)
         work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
         work.statuses.append(back.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
         events.append(back.select(_EVENT))
-    return union(*events, joined.select(_EVENT))
+    return union(*events)
 
 
 def _blocked(work: Work) -> DataFrame:
@@ -84,7 +97,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     if work.due.facts["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
         work.send(join.copies_for_joiner(added), *join.JOINER_FIELDS)
-        work.result.state["processing"] = processing.unionByName(added.select(processing.columns))
+        work.result.state["processing"] = peers.with_rows(processing, added)
     return join.requested_links(accepted)
 
 

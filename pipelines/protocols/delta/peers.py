@@ -4,8 +4,8 @@ Rows that the steps read and write, for a node N and another one M or X:
 
 1. M crashes: every N that is connected to it gets a DETECT after the detection delay.
 2. DETECT at N: N holds M for failed (``peer``), so the paths through M have another responsible node (``path.via``,
-   ``subscription.via``). The *frontier* are the first nodes on paths through failed ones that N does not hold for failed;
-   N asks those that it is not connected to: CON_REQUEST, or SYN_REQUEST while it recovers.
+   ``subscription.via``). The *frontier* are the first nodes on paths through failed ones that N does not hold for
+   failed; N asks those that it is not connected to: CON_REQUEST, or SYN_REQUEST while it recovers.
 3. Recipients that M was responsible for go to the closest node that is left (``processing.via``).
 4. CON_REQUEST at X: X answers STATUS. STATUS at N: N sends what waited for X, in ProcessingList order.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.delta.forward import BODY, KEY, NODE
+from pipelines.protocols.delta.forward import BODY, KEY, NODE, PASSED, SENT_FIELDS
 from pipelines.protocols.delta.routing import CLOSEST, failed_peers
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
@@ -216,7 +216,7 @@ def resent_copies(row: DataFrame) -> DataFrame:
         row: Processing rows with ``now_round``: when they are sent.
     """
     order = "row_number() over (partition by run_id, node_id, via order by round, trigger, source, source_seq)"
-    carried = [name for name in BODY if name not in {"kind", "round", "trigger", "sender", "hops"}]
+    carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     message = row.where("via is not null").select(*KEY, "via", *BODY, "now_round").distinct()
     return message.selectExpr("*", f"{order} as place").selectExpr(
         "run_id", FAULT_TRIGGER, "cast(100 + place as bigint) as rank", "kind", "node_id as src", "via as dst",
@@ -238,17 +238,20 @@ def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Gives what messages about connections say of their senders.
 
-    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts where
-    N has a connection, or held a former incarnation of the sender for failed.
+    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
+    where N has a connection, or held a former incarnation of the sender for failed.
 
     Returns:
         ``run_id, node_id, peer, status, incarnation, latency_rounds, kind, trigger, round, is_new``, once per node and
         peer; ``is_new``: N has sent nothing to this incarnation yet.
     """
-    said = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST', 'STATUS')").selectExpr(
+    said = inbox.where(
+        "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
+    ).selectExpr(
         "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",
         "message_id as trigger", "due_round as round",
-        "case kind when 'CON_REQUEST' then 'OPERATIONAL' when 'SYN_REQUEST' then 'RECOVERING' else status end as status",
+        "case kind when 'SYN_REQUEST' then 'RECOVERING' when 'STATUS' then status else 'OPERATIONAL' end"
+        " as status",
     )  # fmt: skip
     known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
     counts = """kind <> 'STATUS' or known_status is null
@@ -288,18 +291,34 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
     )
 
 
-def send_statuses(to: DataFrame, status: DataFrame) -> DataFrame:
-    """Gives STATUS messages: whether the sender recovers, and its incarnation.
+def asking_peers(inbox: DataFrame) -> DataFrame:
+    """Gives who has to be told STATUS: ``run_id, node_id, peer, round``."""
+    return inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "due_round as round"
+    )
+
+
+def detached_peers(inbox: DataFrame) -> DataFrame:
+    """Gives peers that say they are DETACHED, so that nobody can reach others through them: as `failures`."""
+    return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
+    )
+
+
+def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame) -> DataFrame:
+    """Gives STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
 
     Args:
         to: ``run_id, node_id, peer, round``.
         status: Relation ``status``.
+        join: Relation ``join``.
     """
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
-    return to.join(own, NODE, "left").selectExpr(
+    detached = join.where("status = 'DETACHED'").selectExpr(*NODE, "true as is_detached")
+    return to.join(own, NODE, "left").join(detached, NODE, "left").selectExpr(
         "run_id", FAULT_TRIGGER, "cast(0 as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
         "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
-        "case when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end as status",
+        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end as status",
         "coalesce(own_incarnation, 0) as incarnation",
     )  # fmt: skip
 

@@ -89,13 +89,13 @@ def _forward(work: Work) -> None:
     copy = union(*work.copies)
     if work.is_recovering:
         copy = _accepted(work, copy)
-    first = duplicates.first_copies(copy, due.state["detector"]) if due.may_duplicate else copy
+    first = _first_copies(work, copy)
     first = work.keep("first", forward.sender_hops(first, path if work.is_disturbed else None))
     if due.may_duplicate:
         late = work.keep("duplicate", forward.later_copies(copy, first))
     if work.is_recovering:
         known = work.now("processing").select(forward.KEY).unionByName(first.select(forward.KEY))
-        refused = recovery.refused(late, known, work.now("status"))
+        refused = recovery.refused(late, known, failures.synchronising(work))
         work.finished.append(work.keep("refused", confirm.taken_anyway(refused)))
     plain, guided = _by_receiver(work, first)
     routed = _routed_recipients(work, plain)
@@ -112,11 +112,34 @@ def _forward(work: Work) -> None:
     rows = forward.processing_rows(first, recipient, keeps_matches=due.may_crash)
     processing = work.now("processing").unionByName(rows)
     work.result.state["processing"] = work.keep("processing", processing) if work.is_disturbed else processing
-    work.result.state["detector"] = duplicates.detector_rows(first)
+    learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
+    work.result.state["detector"] = union(*(learnt[name](part) for name, part in _by_detector(work, first)))
     if due.may_duplicate:
         _drop_duplicates(work, late)
     if work.again:
         _compute_again(work, union(*work.again))
+
+
+def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
+    """Gives the copies of the runs that use each duplicate detector."""
+    if len(work.detectors) == 1:
+        return [(name, copy) for name in work.detectors]
+    parts = []
+    for name in sorted(work.detectors):
+        run = work.setting.where(f"detector = '{name}'").select("run_id").hint("shuffle_hash")
+        parts.append((name, copy.join(run, "run_id", "left_semi")))
+    return parts
+
+
+def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
+    """Lines 1 to 12, with MsgId_N where the visited lists need it."""
+    judge = {"identifier": duplicates.first_copies, "visited": duplicates.first_visits}
+    if work.due.may_duplicate:
+        detector = work.due.state["detector"]
+        copy = union(*(judge[name](part, detector) for name, part in _by_detector(work, copy)))
+    if "visited" not in work.detectors:
+        return copy.selectExpr("*", "cast(null as bigint) as msg_id")
+    return duplicates.numbered(copy.select(forward.COPY))
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:
@@ -147,7 +170,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
 
 
 def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Gives Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those of them that nobody else needs."""
+    """Gives Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those that nobody else needs."""
     path, recipients = work.now("path"), []
     if work.has(*SENT) or work.may_release_calls:
         recipients.append(forward.subscription_recipients(first, path))
@@ -194,7 +217,9 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
 def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     """Gives the relations before round 0: full views and no subscriptions at joined nodes, nothing at the others."""
     call = start.calls
-    joins = call.where("kind = 'join'").selectExpr("run_id", "node_id", "join_point", "'DETACHED' as status")
+    joins = call.where("kind = 'join'").selectExpr(
+        "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
+    )
     setting = start.fixed["setting"].select("run_id", "delta")
     path = start.paths(radius).join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns)
     near = path.select("run_id", "node_id", "target")

@@ -2,10 +2,10 @@
 
 Rows that the steps read and write, for a recovering node R and a synchronisation point S:
 
-1. R comes back: TOP_R and its own subscriptions as they were stored; ``status`` RECOVERING; ``synch`` and ``peer`` hold its
-   neighbours; SYN_REQUEST to each, with TOP_R.
-2. SYN_REQUEST at S: the links of TOP_R join TOP_S; STATUS back; every message in ProcessingList_S with R on a way to one
-   of its recipients goes to R (again); ``syn_request`` holds R until S has what R needs.
+1. R comes back: TOP_R and its own subscriptions as they were stored; ``status`` RECOVERING; ``synch`` and ``peer`` hold
+   its neighbours; SYN_REQUEST to each, with TOP_R.
+2. SYN_REQUEST at S: the links of TOP_R join TOP_S; STATUS back; every message in ProcessingList_S with R on a way to
+   one of its recipients goes to R (again); ``syn_request`` holds R until S has what R needs.
 3. S answers ``syn_request``: PAR_TOP and PAR_SUB at low priority. An S that recovers itself waits until its own
    synchronisation points on the other sides have answered.
 4. PAR_TOP, PAR_SUB at R: TOP_R and SUBS_SET_R grow; with PAR_SUB the synchronisation point has answered.
@@ -25,7 +25,7 @@ from pipelines.protocols.delta.tables import GUIDE, STATUS, SUBSCRIPTION, TOPOLO
 _PAIR = [*NODE, "peer"]
 _SHARED = "size(array_intersect(to_peer, path))"
 _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1), slice(path, {_SHARED} + 1, 100))"
-"""SQL for P(R, X) of two paths ``to_peer`` = P(S, R) and ``path`` = P(S, X) of a tree: back to where they part, and on."""
+"""SQL for P(R, X) of ``to_peer`` = P(S, R) and ``path`` = P(S, X) in a tree: back to where they part, and on."""
 
 
 def returned_status(recovered: DataFrame) -> DataFrame:
@@ -59,13 +59,14 @@ def told_links(inbox: DataFrame) -> DataFrame:
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
-def stored_links(topology: DataFrame, failure: DataFrame, status: DataFrame) -> DataFrame:
-    """Gives what nodes that failed now have stored of the topology to the RECOVERING nodes that miss them.
+def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
+    """Gives what nodes that failed now have stored of the topology to the nodes that synchronise and miss them.
 
     Who joined at M while R was down is known to M alone on that side.
     """
-    recovering = status.where("status = 'RECOVERING'").select(NODE)
-    missed = failure.join(recovering, NODE, "left_semi").selectExpr("run_id", "node_id as learner", "peer as node_id")
+    missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
+        "run_id", "node_id as learner", "peer as node_id"
+    )
     return topology.join(missed, NODE).selectExpr("run_id", "learner as node_id", "a", "b", "is_marked")
 
 
@@ -93,7 +94,7 @@ def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind <> 'PUB'").join(now, NODE)
-    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "now_round")
+    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
@@ -145,8 +146,8 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         mine.join(body, KEY)
         .join(asked.withColumnRenamed("peer", "recipient"), [*NODE, "recipient"])
         .selectExpr(
-            *KEY, *BODY, "recipient", "cast(null as array<bigint>) as path", "recipient as via", "false as is_confirmed",
-            "true as is_again", "now_round",
+            *KEY, *BODY, "recipient", "cast(null as array<bigint>) as path", "recipient as via",
+            "false as is_confirmed", "true as is_again", "now_round",
         )
     )  # fmt: skip
     return unconfirmed.unionByName(own)
@@ -165,7 +166,7 @@ def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
 
 
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives the requests that S can answer: all, or while S recovers those from the only sides that have not answered."""
+    """Gives the requests that S can answer: all, or while it recovers those from the only side that has not answered."""
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     opened = synch.where("not is_answered").join(hop, _PAIR, "left").selectExpr(*NODE, "side as open_side")
@@ -174,7 +175,7 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
 
 
 def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives P(R, X) for every X that S sees: ``run_id, node_id`` (S), ``peer`` (R), ``target, route, is_behind, delta``."""
+    """Gives P(R, X) of every X that S sees: ``run_id, node_id`` (S), ``peer`` (R), ``target, route, is_behind, delta``."""
     to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
     return (
         path.select(*NODE, "target", "path")
@@ -230,7 +231,8 @@ def send_entries(
         .join(subscriber, ["run_id", "subscription_id"])
         .where("origin <> peer and (not is_behind or (origin = subscriber and size(route) <= delta + 2))")
         .selectExpr(
-            *_PAIR, "subscription_id", "case when size(route) > delta + 2 then get(route, delta + 1) else origin end as origin",
+            *_PAIR, "subscription_id",
+            "case when size(route) > delta + 2 then get(route, delta + 1) else origin end as origin",
             "cast(least(size(route) - 1, delta + 1) as int) as distance",
         )
         .where("origin <> peer")
@@ -321,7 +323,7 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
         Copies (see `forward`); the number of a REJOIN is minus the incarnation, apart from those of calls.
     """
     return ready.selectExpr(
-        *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(-1 as bigint) as trigger",
+        *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
         "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round",
         "cast(null as bigint) as subscription_id", "cast(null as bigint) as origin", "node_id as join_point",
         "cast(null as array<bigint>) as matches", *NOT_GUIDED,
@@ -332,7 +334,7 @@ def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
     """Gives the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (settled rule 32)."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
-    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "now_round")
+    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
@@ -347,20 +349,20 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
         .where("guide is not null")
         .selectExpr(*KEY, "guide", "round as now_round")
     )
-    return processing.select(*KEY, *BODY).distinct().join(guide, KEY).select(*COPY, "now_round")
+    return processing.select(*KEY, *BODY).distinct().join(guide, KEY).select(*COPY, "msg_id", "now_round")
 
 
-def refused(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Gives the duplicates of routing information at RECOVERING nodes that do not process them: it is taken all the same.
+def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
+    """Gives duplicates of routing information at nodes that synchronise and do not process them: it is taken anyway.
 
-    PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what only
-    it held then comes from the next partner as an older message. Taking it again changes nothing where it was known.
+    PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what
+    only it held then comes from the next partner as an older message. Taking it again changes nothing where it was
+    known.
 
     Returns:
         Rows of the duplicates.
     """
-    recovering = status.where("status = 'RECOVERING'").select(NODE)
-    routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(recovering, NODE, "left_semi")
+    routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
 
 

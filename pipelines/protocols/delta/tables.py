@@ -18,9 +18,7 @@ MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 _LINKS = T.ArrayType(
     T.StructType([T.StructField("a", BIGINT), T.StructField("b", BIGINT), T.StructField("is_marked", BOOLEAN)])
 )
-VISITED = T.ArrayType(
-    T.StructType([T.StructField("node", BIGINT), T.StructField("round", BIGINT), T.StructField("place", BIGINT)])
-)
+VISITED = T.ArrayType(T.StructType([T.StructField("node", BIGINT), T.StructField("msg_id", BIGINT)]))
 _ENTRIES = T.ArrayType(
     T.StructType(
         [T.StructField("subscription_id", BIGINT), T.StructField("origin", BIGINT), T.StructField("distance", INT)]
@@ -58,8 +56,10 @@ BODY = """case kind
   when 'PUB' then to_json(named_struct('hops', hops, 'guide', guide))
   when 'J' then to_json(named_struct('hops', hops, 'join_point', join_point, 'guide', guide))
   when 'REJOIN' then to_json(named_struct('hops', hops, 'guide', guide))
-  when 'SUB' then to_json(named_struct('hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
-  when 'UNSUB' then to_json(named_struct('hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
+  when 'SUB' then to_json(named_struct(
+    'hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
+  when 'UNSUB' then to_json(named_struct(
+    'hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
   when 'PAR_TOP' then to_json(named_struct('links', links))
   when 'PAR_SUB' then to_json(named_struct('entries', entries, 'tombstones', tombstones))
   when 'SYN_REQUEST' then to_json(named_struct('incarnation', incarnation, 'links', links))
@@ -121,7 +121,8 @@ PROCESSING = table(
     ("issued_round", BIGINT, "PUB: round in which it was issued"),
     ("matches", LONGS, "PUB: subscriptions whose predicate it satisfies, where it may have to be sent again"),
     ("origin_path", LONGS, "SUB, UNSUB accepted as Guided: P(N, m.from)"),
-    ("visited", VISITED, "m.visited as it was received; null where it is not used"),
+    ("msg_id", BIGINT, "MsgId_N, where duplicates are told by visited lists"),
+    ("visited", VISITED, "m.visited as it was received, where duplicates are told by it"),
     ("recipient", BIGINT, "a member of Γ_N^m other than N"),
     ("path", LONGS, "P(N, recipient) where the message was accepted as Guided"),
     ("via", BIGINT, "the member of Out_N^m that is responsible for the recipient; null: nobody is left on the way"),
@@ -151,7 +152,9 @@ JOIN = table(
     "node_id",
     ("node_id", BIGINT, "the node"),
     ("join_point", BIGINT, "where it joins"),
-    ("status", STRING, "DETACHED, ATTACHED or VALID_JOINED"),
+    ("source_seq", BIGINT, "number of its join call"),
+    ("is_asked", BOOLEAN, "whether it has sent its JoinRequest; kept where nodes may crash"),
+    ("status", STRING, "DETACHED, ATTACHED, CONFIRMED (its J is, not all it asked have answered) or VALID_JOINED"),
 )
 JOIN_REQUEST = table(
     "join_request",
@@ -240,7 +243,7 @@ STATES = (
     State(CALL, facts={"calls": "count(1)"}),
     State(PEER, facts={"peers": "count(1)"}),
     State(STATUS, facts={"returned": "count(1)", "recovering": "count_if(status <> 'OPERATIONAL')"}),
-    State(SYNCH),
+    State(SYNCH, facts={"synchs": "count_if(not is_answered)"}),
     State(SYN_REQUEST, facts={"syn_requests": "count(1)"}),
     State(TOMBSTONE, facts={"tombstones": "count(1)"}),
     State(OWN_SUBSCRIPTION, is_durable=True),

@@ -11,7 +11,8 @@ from pipelines.contract import OUTBOX, Round, RoundResult
 from pipelines.protocols.delta.tables import PAYLOAD
 
 SENT_AS = {name: "string" if name == "kind" else "bigint" for name in OUTBOX} | {
-    **{field.name: field.dataType.simpleString() for field in PAYLOAD}, "latency_rounds": "bigint", "delay_rounds": "bigint",
+    **{field.name: field.dataType.simpleString() for field in PAYLOAD},
+    "latency_rounds": "bigint", "delay_rounds": "bigint",
 }  # fmt: skip
 """All columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
@@ -92,6 +93,11 @@ class Work:
         return self.due.fixed["setting"]
 
     @property
+    def detectors(self) -> set[str]:
+        """The duplicate detectors that runs use."""
+        return {setting.detector for setting in self.due.settings}
+
+    @property
     def present(self) -> str:
         """SQL for a column ``round`` with the present one, where no message tells it."""
         return f"cast({self.due.round} as bigint) as round"
@@ -104,7 +110,8 @@ class Work:
     @property
     def is_recovering(self) -> bool:
         """Whether a node of any run may be RECOVERING, or on its way to OPERATIONAL."""
-        return self.due.facts["recovering"] > 0 or self.due.crashes.recovered is not None
+        waiting = any(self.due.facts[name] > 0 for name in ("recovering", "synchs", "syn_requests"))
+        return waiting or self.due.crashes.recovered is not None or self.has("SYN_REQUEST")
 
     @property
     def is_disturbed(self) -> bool:
@@ -122,7 +129,7 @@ class Work:
     @property
     def may_finish_joins(self) -> bool:
         """Whether the J of any node may be finished."""
-        return self.has("J", "DETECT") or (self.has("CONF") and self.due.facts["joining"] > 0)
+        return self.has("J") or (self.has("CONF", "DETECT", "JOIN_REQUEST") and self.due.facts["joining"] > 0)
 
     @property
     def may_release_calls(self) -> bool:
