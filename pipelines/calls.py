@@ -45,6 +45,7 @@ class Calls:
         self._kinds = kind.dictionary.to_pylist()
         self._window: tuple[int, int] = (0, 0)
         self._relation: Relation | None = None
+        self._retired: list[Relation] = []
         self._anchored: DataFrame | None = None
         if len(inputs.predicate):
             loaded = materialiser.load("predicate", inputs.predicate, _PREDICATE)
@@ -76,6 +77,11 @@ class Calls:
         """Gives all calls of all rounds, without ``matches``."""
         return self._materialiser.load("calls", self._call.select(CALL.names), CALL).frame
 
+    def retired(self) -> list[Relation]:
+        """Gives what no later round reads, once; plans of earlier rounds may."""
+        retired, self._retired = self._retired, []
+        return retired
+
     def _make_window(self, first_round: int) -> None:
         """Takes whole rounds until the window is full."""
         start = int(np.searchsorted(self._rounds, first_round))
@@ -85,7 +91,7 @@ class Calls:
             last_round = int(self._rounds[int(np.searchsorted(self._rounds, last_round)) - 1])
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
         if self._relation is not None:
-            self._relation.release()
+            self._retired.append(self._relation)
         call = self._materialiser.load("call", self._call.slice(start, end - start).select(CALL.names), CALL)
         matched, loaded = self._matched(call.frame, first_round, last_round)
         settled, _ = self._materialiser.settle({"call_window": matched}, {})

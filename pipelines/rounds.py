@@ -194,7 +194,7 @@ class RoundEngine:
         self._take_state(result, settled)
         events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
         handled = due if traffic.n_messages else None
-        self._history.add(upcoming, RoundRows(handled, result.fate, events, [before, *kept]))
+        self._history.add(upcoming, RoundRows(handled, result.fate, events, [before, *kept, *self._calls.retired()]))
         self.round = upcoming
         return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
 

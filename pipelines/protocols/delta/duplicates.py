@@ -11,9 +11,10 @@ round speaks against is accepted; of the others those are duplicates that an acc
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.protocols.delta.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
@@ -41,28 +42,27 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
     return ranked.join(known.hint("shuffle_hash"), KEY, "left_anti")
 
 
-def first_visits(copy: DataFrame, detector: DataFrame) -> DataFrame:
+def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
     """Drops the same by the lists of visited nodes; a node's own messages are first ones.
 
     Args:
         copy: The round's copies, of runs with visited lists.
-        detector: Relation ``detector``: ``source`` is the node that was visited, ``last_seq`` its most recent MsgId.
+        detector: Relation ``detector``: ``source`` is the node that was visited, ``last_seq`` a MsgId that passed.
+        keep: Materialises what several steps read.
     """
-    pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
-    newest = detector.withColumnRenamed("source", "node").groupBy(*NODE, "node").agg({"last_seq": "max"})
-    known = newest.toDF(*NODE, "node", "last_seq")
-    old = pair.join(known, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct()
-    fresh = pair.join(old, _COPY, "left_anti")
-    certain = _unopposed(fresh, fresh)
-    opposed = fresh.select(_COPY).distinct().join(certain, _COPY, "left_anti")
-    left = fresh.join(opposed, _COPY, "left_semi")
+    pair = keep("pair", copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null"))
+    passed = detector.withColumnRenamed("source", "node")
+    old = pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct()
+    fresh = keep("fresh_pair", pair.join(old, _COPY, "left_anti"))
+    certain = keep("certain", _unopposed(fresh, fresh))
+    left = keep("opposed", fresh.join(certain, _COPY, "left_anti"))
     accepted = certain.unionByName(_unopposed(left, fresh.join(certain, _COPY, "left_semi")))
     own = copy.where("sender is null").select(_COPY)
-    return copy.join(accepted.unionByName(own), _COPY, "left_semi")
+    return copy.join(keep("accepted_copy", accepted.unionByName(own)), _COPY, "left_semi")
 
 
 def _unopposed(pair: DataFrame, judge: DataFrame) -> DataFrame:
-    """Gives the copies none of whose pairs an earlier copy among the judges has passed: ``run_id, node_id, trigger``."""
+    """Gives the copies that no earlier copy among the judges speaks against: ``run_id, node_id, trigger``."""
     earlier = judge.selectExpr(*NODE, "node", "trigger as earlier", "msg_id as passed")
     against = pair.join(earlier, [*NODE, "node"]).where("earlier < trigger and passed >= msg_id").select(_COPY)
     return pair.select(_COPY).distinct().join(against, _COPY, "left_anti")
@@ -84,5 +84,4 @@ def visited_rows(first: DataFrame) -> DataFrame:
     """Gives the same of visited lists; a source keeps its own MsgId (settled rule 18)."""
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
-    rows = pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own)
-    return rows.groupBy(*NODE, "source").agg(F.expr("max(last_seq) as last_seq")).select(DETECTOR.columns)
+    return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)

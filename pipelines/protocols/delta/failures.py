@@ -15,7 +15,7 @@ from pipelines.protocols.delta import confirm, forward, join, peers, recovery, r
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
-_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "JOIN_REQUEST")
+_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "JOIN_REQUEST", "PAR_TOP")
 _SYNCHRONISING = ("SYN_REQUEST", "PAR_TOP", "PAR_SUB", "DETECT")
 
 
@@ -227,8 +227,9 @@ def _look_again(work: Work, changed: DataFrame) -> DataFrame:
 
 def _connect(work: Work) -> None:
     """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
-    deaf = work.now("join").where("status = 'DETACHED'").select(NODE)
-    answer = work.keep("answer", peers.answered_peers(work.inbox, work.now("peer")).join(deaf, NODE, "left_anti"))
+    deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
+    answer = peers.answered_peers(work.inbox, work.now("peer")).join(deaf, NODE, "left")
+    answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
     work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):
         _learn_links(work, recovery.told_links(work.inbox))

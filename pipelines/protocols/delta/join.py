@@ -99,7 +99,7 @@ def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
-    """Gives the nodes that come back before their join ended: ``run_id, node_id, join_point, source_seq, is_asked, round``."""
+    """Gives the nodes that come back before their join ended: what relation ``join`` has of them, and ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
@@ -170,7 +170,9 @@ def requested_links(accepted: DataFrame) -> DataFrame:
     )
 
 
-def send_topology(accepted: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+def send_topology(
+    accepted: DataFrame, topology: DataFrame, path: DataFrame, status: DataFrame, setting: DataFrame
+) -> DataFrame:
     """Algorithm 2, M: PAR_TOP with the links of TOP_M whose ends are within δ of M."""
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta").select(*NODE, "target")
     link = (
@@ -179,9 +181,10 @@ def send_topology(accepted: DataFrame, topology: DataFrame, path: DataFrame, set
         .groupBy(NODE)
         .agg(F.expr("array_sort(collect_list(struct(a, b, false as is_marked))) as links"))
     )
-    return accepted.join(link, NODE, "left").selectExpr(
+    own = status.selectExpr(*NODE, "incarnation as known")
+    return accepted.join(link, NODE, "left").join(own, NODE, "left").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'PAR_TOP' as kind", "node_id as src", "joiner as dst",
-        "round as sent_round", "joiner as source", "source_seq", "links",
+        "round as sent_round", "joiner as source", "source_seq", "links", "coalesce(known, 0) as incarnation",
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ def _entered(work: Work) -> DataFrame:
         confirmed = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
         before, waits = work.now("join"), work.now("synch").where("not is_answered")
         after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
-        work.statuses.append(join.status_changes(before, after, work.present))
+        work.statuses.append(work.keep("status_change", join.status_changes(before, after, work.present)))
         entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.present))
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
@@ -91,7 +91,9 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     blocked = _blocked(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
-    work.send(join.send_topology(accepted, work.now("topology"), path, setting), "links")
+    work.send(
+        join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting), "links", "incarnation"
+    )
     work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting), "entries")
     work.result.state["join_request"] = join.waiting_requests(opened, blocked)
     if work.due.facts["routing"]:

@@ -247,6 +247,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
+        " or (kind = 'PAR_TOP' and source_seq is not null)"
     ).selectExpr(
         "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",
         "message_id as trigger", "due_round as round",
@@ -318,7 +319,8 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame) -> DataFram
     return to.join(own, NODE, "left").join(detached, NODE, "left").selectExpr(
         "run_id", FAULT_TRIGGER, "cast(0 as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
         "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
-        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end as status",
+        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end"
+        " as status",
         "coalesce(own_incarnation, 0) as incarnation",
     )  # fmt: skip
 

@@ -106,9 +106,7 @@ def _forward(work: Work) -> None:
     if guided:
         recipient = work.keep("recipient", union(recipient.selectExpr("*", "false as is_confirmed"), *guided))
     work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
-    finish.deliver(
-        work, union(forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided))
-    )
+    here = [forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided)]
     rows = forward.processing_rows(first, recipient, keeps_matches=due.may_crash)
     processing = work.now("processing").unionByName(rows)
     work.result.state["processing"] = work.keep("processing", processing) if work.is_disturbed else processing
@@ -117,7 +115,8 @@ def _forward(work: Work) -> None:
     if due.may_duplicate:
         _drop_duplicates(work, late)
     if work.again:
-        _compute_again(work, union(*work.again))
+        here.append(_compute_again(work, union(*work.again)))
+    finish.deliver(work, union(*here))
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
@@ -133,10 +132,13 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
 
 def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
     """Lines 1 to 12, with MsgId_N where the visited lists need it."""
-    judge = {"identifier": duplicates.first_copies, "visited": duplicates.first_visits}
     if work.due.may_duplicate:
         detector = work.due.state["detector"]
-        copy = union(*(judge[name](part, detector) for name, part in _by_detector(work, copy)))
+        judge = {
+            "identifier": lambda part: duplicates.first_copies(part, detector),
+            "visited": lambda part: duplicates.first_visits(work.keep("visiting", part), detector, work.keep),
+        }
+        copy = union(*(judge[name](part) for name, part in _by_detector(work, copy)))
     if "visited" not in work.detectors:
         return copy.selectExpr("*", "cast(null as bigint) as msg_id")
     return duplicates.numbered(copy.select(forward.COPY))
@@ -195,12 +197,18 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
         _add_recipients(work, again, recovery.guided_recipients(again, work.now("own_subscription"), work.now("peer")))
 
 
-def _compute_again(work: Work, message: DataFrame) -> None:
-    """Gives publications accepted as Guided to the recipients that their nodes know of by now; writes processing."""
+def _compute_again(work: Work, message: DataFrame) -> DataFrame:
+    """Gives publications accepted as Guided to the recipients that their nodes know of by now; writes processing.
+
+    Returns:
+        Deliveries to the nodes themselves.
+    """
     message = work.keep("regarded", forward.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", forward.publication_recipients(message, work.now("subscription")))
     away = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
     _add_recipients(work, message, away)
+    now = message.selectExpr(*forward.KEY, "now_round as round").distinct()
+    return forward.deliveries(matched.drop("round").join(now, forward.KEY))
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:

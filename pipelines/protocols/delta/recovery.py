@@ -166,7 +166,7 @@ def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
 
 
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives the requests that S can answer: all, or while it recovers those from the only side that has not answered."""
+    """Gives the requests that S can answer: all; while it recovers, those from the one side that has not answered."""
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     opened = synch.where("not is_answered").join(hop, _PAIR, "left").selectExpr(*NODE, "side as open_side")
@@ -175,7 +175,7 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
 
 
 def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives P(R, X) of every X that S sees: ``run_id, node_id`` (S), ``peer`` (R), ``target, route, is_behind, delta``."""
+    """Gives P(R, X) of every X that S sees: S is ``node_id``, R ``peer``, X ``target``; ``route, is_behind, delta``."""
     to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
     return (
         path.select(*NODE, "target", "path")
