@@ -1,8 +1,8 @@
 """Guarantees that every protocol is held against (report CSRG-570, section 4.2 and Theorem 1).
 
 They read the views ``matching`` (which publications satisfy which subscriptions) and ``expected_delivery`` (who has to
-get which publication: whose subscription stood when it was published). A protocol without confirmations promises
-nothing, so it may break them; that is what they are to show.
+get which publication: whose subscription stood when it was published, and who stayed up). A protocol without
+confirmations promises nothing, so it may break them; that is what they are to show.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from pyspark.sql import DataFrame
 
 from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence
 
-MISSING = f"""
-select e.run_id, e.publication_round as round, e.subscriber as node_id, e.source, e.source_seq,
-  concat('published in round ', e.publication_round, ', never delivered') as detail
+EXPECTED = f"""
+with first as (
+  select run_id, subscriber, source, source_seq, min(round) as delivered_round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+)
+select e.run_id, e.subscriber as node_id, e.source, e.source_seq, e.publication_round, p.confirmed_round,
+  d.delivered_round, busy.run_id is not null as is_busy
 from expected_delivery e
 join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
-left join ({IN_FLIGHT_RUN}) busy on busy.run_id = e.run_id
-left join delivery d on d.run_id = e.run_id and d.subscriber = e.subscriber
+left join first d on d.run_id = e.run_id and d.subscriber = e.subscriber
   and d.source = e.source and d.source_seq = e.source_seq
-where d.subscriber is null and (busy.run_id is null or p.confirmed_round is not null)
+left join ({IN_FLIGHT_RUN}) busy on busy.run_id = e.run_id
 """  # noqa: S608 - built of constants
-"""An expected delivery that did not happen, and cannot any more: nothing is in flight, or the source has its Conf."""
+"""The expected deliveries, with the round of the first that happened; null: none did."""
 
 REPEATED = """
 select run_id, max(round) as round, subscriber as node_id, source, source_seq,
@@ -66,28 +70,24 @@ where newest > source_seq
 """
 """A publication that came first in a later round than one issued after it; the order within a round is not recorded."""
 
-CONFIRMED_TOO_EARLY = """
-with first as (
-  select run_id, subscriber, source, source_seq, min(round) as round
-  from delivery
-  group by run_id, subscriber, source, source_seq
-)
-select e.run_id, p.confirmed_round as round, e.subscriber as node_id, e.source, e.source_seq,
-  concat('confirmed in round ', p.confirmed_round,
-    case when d.round is null then ', never delivered' else concat(', delivered in round ', d.round) end) as detail
-from expected_delivery e
-join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
-left join first d on d.run_id = e.run_id and d.subscriber = e.subscriber
-  and d.source = e.source and d.source_seq = e.source_seq
-where p.confirmed_round is not null and (d.round is null or d.round > p.confirmed_round)
-"""
-"""A publication that its source has confirmed before an expected subscriber has it."""
+
+def _expected(evidence: Evidence) -> DataFrame:
+    return evidence.keep("expected", lambda: evidence.sql(EXPECTED))
 
 
 def exactly_once(evidence: Evidence) -> DataFrame:
-    """Every expected delivery happens exactly once, and no other does."""
-    expected = evidence.sql(MISSING).unionByName(evidence.sql(REPEATED))
-    return expected.unionByName(evidence.sql(UNWANTED)).select(*FOUND)
+    """Every expected delivery happens exactly once, and no other does.
+
+    One is missing when it cannot happen any more: nothing is in flight, or the source has its Conf.
+    """
+    missing = (
+        _expected(evidence)
+        .where("delivered_round is null and (not is_busy or confirmed_round is not null)")
+        .withColumnRenamed("publication_round", "round")
+        .selectExpr("*", "concat('published in round ', round, ', never delivered') as detail")
+        .select(*FOUND)
+    )
+    return missing.unionByName(evidence.sql(REPEATED)).unionByName(evidence.sql(UNWANTED)).select(*FOUND)
 
 
 def source_order(evidence: Evidence) -> DataFrame:
@@ -97,7 +97,14 @@ def source_order(evidence: Evidence) -> DataFrame:
 
 def conf_implies_delivered(evidence: Evidence) -> DataFrame:
     """A confirmed publication has been delivered to every expected subscriber; vacuous without confirmations."""
-    return evidence.sql(CONFIRMED_TOO_EARLY).select(*FOUND)
+    delivered = "coalesce(concat('delivered in round ', delivered_round), 'never delivered')"
+    return (
+        _expected(evidence)
+        .where("confirmed_round is not null and coalesce(delivered_round > confirmed_round, true)")
+        .withColumnRenamed("confirmed_round", "round")
+        .selectExpr("*", f"concat('confirmed in round ', round, ', ', {delivered}) as detail")
+        .select(*FOUND)
+    )
 
 
 GENERAL = (

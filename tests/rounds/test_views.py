@@ -199,7 +199,8 @@ def test_unconfirmed_publication(delta: StoreReader, forwarding: StoreReader) ->
 
 
 def test_run_summary(delta: StoreReader, forwarding: StoreReader) -> None:
-    text = """select protocol, get_json_object(parameters, "$['protocol.delta']"), n_publications, n_expected, n_deliveries, n_missing, delivery_ratio,
+    text = """select protocol, get_json_object(parameters, "$['protocol.delta']"), n_publications, n_expected,
+        n_deliveries, n_missing, delivery_ratio,
         n_excused, n_crashes, n_messages, messages_per_delivery, latency_rounds_median, latency_rounds_p95,
         latency_rounds_max,
         confirmation_rounds_median, confirmation_rounds_max from run_summary"""
