@@ -90,6 +90,12 @@ def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     return duplicate.select(*KEY, "sender").join(message, KEY, "left_semi").distinct()
 
 
+def under_way(row: DataFrame) -> DataFrame:
+    """Gives the processing rows of messages that somebody still has to confirm."""
+    busy = row.where("via is not null and not is_confirmed").select(KEY).distinct()
+    return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
+
+
 def taken_anyway(duplicate: DataFrame) -> DataFrame:
     """Gives duplicates as finished messages whose senders are answered already (see `recovery.refused`)."""
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]

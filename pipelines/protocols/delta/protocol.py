@@ -108,6 +108,8 @@ def _forward(work: Work) -> None:
     work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
     here = [forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided)]
     rows = forward.processing_rows(first, recipient, keeps_matches=due.may_crash)
+    if work.is_disturbed:
+        rows = confirm.under_way(rows)
     processing = work.now("processing").unionByName(rows)
     work.result.state["processing"] = work.keep("processing", processing) if work.is_disturbed else processing
     learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
