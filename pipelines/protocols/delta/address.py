@@ -72,13 +72,16 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
     )
 
 
-def addressed(outbox: DataFrame, peer: DataFrame) -> DataFrame:
+def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Gives the outbox with what the sender knows of its peers, without what has to wait for their answer.
+
+    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (settled rule 15).
 
     Args:
         outbox: All messages; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``
             for messages that take longer than their connection does.
         peer: Relation ``peer``.
+        link: Table ``link``.
 
     Returns:
         The outbox, its ``latency_rounds`` null where the link's is meant, and ``peer_status``.
@@ -88,8 +91,11 @@ def addressed(outbox: DataFrame, peer: DataFrame) -> DataFrame:
         "latency_rounds as known_rounds",
     )  # fmt: skip
     kept = [*OUTBOX, *(name for name in PAYLOAD.names if name != "for_incarnation")]
+    direct = link.selectExpr(*_END, "latency_rounds as link_rounds")
     return (
         outbox.join(known.hint("shuffle_hash"), _END, "left")
+        .join(direct, _END, "left")
+        .where("kind <> 'CONF' or coalesce(known_rounds, link_rounds) is not null")
         .where(f"not ({_MULTICAST} and coalesce(peer_status, 'OPERATIONAL') in ('WAITING', 'FAILED'))")
         .selectExpr(
             *kept, "coalesce(for_incarnation, known) as for_incarnation",

@@ -152,11 +152,11 @@ def _bypass(work: Work) -> None:
     work.put("peer", peers.with_failures(work.now("peer"), failure))
     if work.is_recovering or work.due.facts["detached"]:
         _learn_links(work, recovery.stored_links(work.now("topology"), failure, synchronising(work)))
-    path = _look_again(work, failure)
     fail_pair = failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
-    beyond = work.keep("frontier", peers.frontier(path, failure))
+    path = _look_again(work, failure) if work.due.facts["joiners"] else work.now("path")
+    beyond = work.keep("frontier", peers.frontier(path, failure, work.now("peer")))
     recovering = synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
         work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
@@ -172,7 +172,7 @@ def _bypass(work: Work) -> None:
     if work.is_recovering or work.due.facts["detached"]:
         left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         _synchronise(work, left)
-    _resend_orphans(work, failure, path)
+    _resend_orphans(work, failure, _look_again(work, failure))
 
 
 def synchronising(work: Work) -> DataFrame:
@@ -190,7 +190,9 @@ def _failures(work: Work) -> DataFrame:
     if not work.due.facts["joiners"]:
         return reported
     gone = join.gone_joiners(work.inbox, work.now("path"))
-    return union(reported, gone, peers.detached_peers(work.inbox)).distinct()
+    found = work.keep("found", union(reported, gone, peers.detached_peers(work.inbox)))
+    newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
+    return newest.toDF(*NODE, "peer", "round", "incarnation")
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:

@@ -99,7 +99,7 @@ def _addressed(work: Work) -> DataFrame:
         outbox = address.visited_lists(outbox, work.now("path"), work.setting)
     if not work.is_disturbed:
         return outbox
-    addressed = address.addressed(outbox, work.now("peer"))
+    addressed = address.addressed(outbox, work.now("peer"), work.due.fixed["link"])
     if not work.is_recovering:
         return addressed.drop("peer_status")
     return address.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import BODY, KEY, NODE, PASSED, SENT_FIELDS
-from pipelines.protocols.delta.routing import CLOSEST, failed_peers
+from pipelines.protocols.delta.routing import CLOSEST, NEAREST_LEFT, peer_lists
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
 FAULT_TRIGGER = "cast(-1 as bigint) as trigger"
@@ -110,25 +110,27 @@ def with_failures(peer: DataFrame, failure: DataFrame) -> DataFrame:
     )
 
 
-def frontier(path: DataFrame, failure: DataFrame) -> DataFrame:
-    """Algorithm 3, line 5: the closest nodes behind the ones that failed now.
+def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
+    """Algorithm 3, line 5: the closest nodes that are left behind the ones that failed now.
 
     Args:
-        path: Relation ``path`` with these failures.
+        path: Relation ``path``.
         failure: Rows of `failures`.
+        peer: Relation ``peer`` with these failures.
 
     Returns:
-        ``run_id, node_id, peer, path, behind, round``; ``behind`` is one of the failed nodes on the path.
+        ``run_id, node_id, peer, path, round``.
     """
     behind = failure.selectExpr(*NODE, "peer as behind", "round")
     return (
-        path.where("via = target and distance > 1")
+        path.where("distance > 1")
         .selectExpr(*NODE, "target as peer", "path")
         .join(behind, NODE)
         .where("array_contains(path, behind)")
-        .groupBy(*NODE, "peer", "path", "round")
-        .agg({"behind": "min"})
-        .toDF(*NODE, "peer", "path", "round", "behind")
+        .join(peer_lists(peer), NODE)
+        .where(f"{NEAREST_LEFT} = peer")
+        .select(*NODE, "peer", "path", "round")
+        .distinct()
     )
 
 
@@ -193,12 +195,11 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
     """Algorithm 3, lines 20 to 22: the closest node that is left takes over; ``via`` is null where there is none."""
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     kept = [column for column in orphan.columns if column not in {"via", "path"}]
-    closest = CLOSEST.replace("path", "way")
     return (
         orphan.join(seen, [*NODE, "recipient"], "left")
-        .join(failed_peers(peer), NODE, "left")
-        .selectExpr(*kept, "path", "coalesce(path, seen_path) as way", "failed")
-        .selectExpr(*kept, "path", f"{closest} as via")
+        .join(peer_lists(peer), NODE, "left")
+        .selectExpr(*kept, "path as told_path", "coalesce(path, seen_path) as path", "failed", "opened")
+        .selectExpr(*kept, "told_path as path", f"{CLOSEST} as via")
     )
 
 

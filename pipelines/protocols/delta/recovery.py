@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
 from pipelines.protocols.delta.peers import LINKS
-from pipelines.protocols.delta.routing import CLOSEST, failed_peers
+from pipelines.protocols.delta.routing import CLOSEST, peer_lists
 from pipelines.protocols.delta.tables import GUIDE, STATUS, SUBSCRIPTION, TOPOLOGY
 
 _PAIR = [*NODE, "peer"]
@@ -381,7 +381,7 @@ def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> Data
     way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
         *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
     )
-    end = way.join(failed_peers(peer), NODE, "left").selectExpr(
+    end = way.join(peer_lists(peer), NODE, "left").selectExpr(
         *KEY, "kind", "matches", "element_at(path, -1) as recipient", "path", "is_done as is_confirmed",
         f"case when size(path) = 1 then node_id when not is_done then {CLOSEST} end as via",
     )  # fmt: skip

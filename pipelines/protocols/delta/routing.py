@@ -97,9 +97,9 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Gives paths with ``via`` anew: the closest node on the way that N does not hold for failed (line 15)."""
+    """Gives paths with ``via`` anew: the closest node on the way that N is connected to (line 15)."""
     return (
-        path.join(failed_peers(peer).hint("shuffle_hash"), NODE, "left")
+        path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
         .selectExpr(
             *NODE, "target", "distance", "path", f"case when distance = 0 then node_id else {CLOSEST} end as via"
         )
@@ -107,13 +107,19 @@ def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
     )
 
 
-CLOSEST = "case when failed is null then get(path, 1) else get(array_except(slice(path, 2, 100), failed), 0) end"
-"""SQL for the closest node of a path that is not among the failed ones; null where there is none."""
+_BEHIND = "slice(path, 2, 100)"
+CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1)) then get(path, 1)
+  else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
+"""SQL for the closest node of a path that N is connected to, null for none; neighbours are, unless they failed."""
+NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
+"""SQL for the closest node of a path that N does not hold for failed, whether it is connected to it or not."""
 
 
-def failed_peers(peer: DataFrame) -> DataFrame:
-    """Gives the nodes that N holds for failed: ``run_id, node_id, failed``."""
-    return peer.where("status = 'FAILED'").groupBy(NODE).agg(F.expr("array_sort(collect_list(peer)) as failed"))
+def peer_lists(peer: DataFrame) -> DataFrame:
+    """Gives the nodes that N holds for failed, and those it is connected to: ``run_id, node_id, failed, opened``."""
+    failed = "array_sort(collect_list(case when status = 'FAILED' then peer end)) as failed"
+    opened = "array_sort(collect_list(case when status <> 'FAILED' then peer end)) as opened"
+    return peer.groupBy(NODE).agg(F.expr(failed), F.expr(opened))
 
 
 def next_paths(
