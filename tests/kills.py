@@ -30,6 +30,7 @@ workload:
     - {at: B, round: 7, topic: b}
     - {at: P, round: 19, topic: a}
   joins: [{node: J, to: B, round: 3}]
+faults: [{kind: crash, node: A, round: 9, until: 13}]
 time: {rounds: 60}
 runs: {seeds: [0, 1]}
 """

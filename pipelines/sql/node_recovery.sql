@@ -1,6 +1,6 @@
 -- When did each node crash and come back, and how many rounds did that take?
 -- One row per crash. A node whose status says RECOVERING in the round in which it comes back is there again when its
--- status says OPERATIONAL; any other at once. until_round is that round, or the one in which it crashes again before
+-- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once. until_round is that round, or the one in which it crashes again before
 -- that; null: neither happened. down_rounds and recovering_rounds are null where they did not come to an end.
 with fault as (
   select run_id, node_id, kind, round as crash_round,
@@ -15,7 +15,7 @@ with fault as (
 ), returned as (
   select c.run_id, c.node_id, c.incarnation, c.crash_round, c.recovery_round, c.next_round,
     max(case when s.status = 'RECOVERING' and s.round = c.recovery_round then 1 else 0 end) as n_recovering,
-    min(case when s.status = 'OPERATIONAL' then s.round end) as told_round
+    min(case when s.status in ('OPERATIONAL', 'VALID_JOINED') then s.round end) as told_round
   from crash c
   left join node_status s on s.run_id = c.run_id and s.node_id = c.node_id
     and s.round >= c.recovery_round and (c.next_round is null or s.round < c.next_round)

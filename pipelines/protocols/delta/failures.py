@@ -78,9 +78,9 @@ def _watch_new(work: Work, before: DataFrame, down: DataFrame) -> None:
 def _come_back(work: Work, recovered: DataFrame) -> None:
     """Algorithm 5, lines 1 to 7; a join that was under way starts again."""
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
-    work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
     if work.due.facts["detached"]:
-        recovered = _join_again(work, recovered)
+        recovered = work.keep("returned", _join_again(work, recovered))
+    work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
     topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
     path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
@@ -94,6 +94,8 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
     work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
     work.put("join", join.detached_again(work.now("join"), again))
     work.put("status", recovery.next_status(work.now("status"), again, "OPERATIONAL"))
+    state = "case when is_asked then 'RECOVERING' else 'DETACHED' end as status"
+    work.statuses.append(again.selectExpr(*NODE, "round", state))
     _ask_again(work, again.where("is_asked"))
     return recovered.join(again.select(NODE), NODE, "left_anti")
 

@@ -13,8 +13,9 @@ select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq
 from sent_message m
 left join link l on l.run_id = m.run_id and l.src = m.src and l.dst = m.dst
 where m.kind in {MULTICAST} and m.src <> m.dst and l.run_id is null
+  and get_json_object(m.body, '$.guide') is null
 """  # noqa: S608 - built of constants
-"""Multicast messages over a bypass."""
+"""Plain multicast messages over a bypass. Guided ones answer the SynRequest of their receiver, whoever is back since."""
 
 _ABSENT = """
 with rejoin as (

@@ -1,0 +1,134 @@
+"""Random schedules of the sequential program as scenarios of the engine, and what both must agree on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from sequential.checker import Checker
+from sequential.network import Network
+from sequential.schedule import Schedule
+from support import rows
+
+from pipelines.query import StoreReader
+from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.model import Scenario
+from pipelines.store import Store
+
+Delivered = dict[tuple[int, int], list[int]]
+"""Subscriber and source to the publications of that source that were delivered, in their order."""
+
+
+def name_of(node: int) -> str:
+    """Gives the name of a node in the scenario."""
+    return f"N{node:02d}"
+
+
+def as_scenario(schedule: Schedule, detector: str) -> dict[str, Any]:
+    """Gives a schedule as a scenario; publication k of a source is the k-th that the schedule has of it."""
+    subscriptions: dict[int, dict[str, Any]] = {}
+    publications, joins = [], []
+    for call in schedule.calls:
+        at = {"at": name_of(call.node), "round": call.round}
+        if call.kind == "subscribe":
+            subscriptions[call.number] = {**at, "where": f"s{call.number} = 1"}
+        elif call.kind == "unsubscribe":
+            subscriptions[call.number]["until"] = call.round
+        elif call.kind == "publish":
+            publications.append({**at, "content": {f"s{m}": 1 for m in sorted(call.matches)} or {"none": 1}})
+        else:
+            joins.append({"node": name_of(call.node), "to": name_of(call.join_point), "round": call.round})
+    crashes = [
+        {"kind": "crash", "node": name_of(crash.node), "round": crash.round, "until": crash.until}
+        for crash in sorted(schedule.crashes, key=lambda crash: (crash.round, crash.node))
+    ]
+    workload = {"subscriptions": [subscriptions[k] for k in sorted(subscriptions)], "publications": publications}
+    return {
+        "name": "random",
+        "protocol": {
+            "name": "delta", "delta": schedule.delta, "detector": detector,
+            "detection_rounds": schedule.detection, "par_rows": 8,
+        },
+        "overlay": {"links": [[name_of(a), name_of(b), rounds] for (a, b), rounds in sorted(schedule.links.items())]},
+        "workload": {**workload, "joins": joins},
+        "faults": [{k: v for k, v in crash.items() if v is not None} for crash in crashes],
+        "time": {"rounds": 20_000},
+    }  # fmt: skip
+
+
+def as_runs(networks: Iterable[Network]) -> list[RunConfig]:
+    """Gives played schedules as runs of one job."""
+    return [
+        RunConfig(place, place, Scenario.model_validate(as_scenario(network.schedule, network.detector)), {})
+        for place, network in enumerate(networks)
+    ]
+
+
+def expected(network: Network) -> set[tuple[int, int, int]]:
+    """Gives the deliveries that must happen: subscriber, source, number of the publication among those of its source."""
+    checker, places = Checker(network), _places(network)
+    found = set()
+    for (kind, source, number), confirmed in network.confirmations.items():
+        if kind != "publish":
+            continue
+        issued = network.issued[kind, source, number][0]
+        for subscription in checker.calls[kind, source, number].matches:
+            subscriber = network.subscriber[subscription]
+            stands = checker._is_subscribed(subscription, issued, confirmed)
+            if stands and checker._stays_up(subscriber, issued, confirmed):
+                found.add((subscriber, source, places[source, number]))
+    return found
+
+
+def played(network: Network) -> Delivered:
+    """Gives what the sequential program delivered."""
+    places, found = _places(network), defaultdict(list)
+    for subscriber, source, number, _ in network.deliveries:
+        found[subscriber, source].append(places[source, number])
+    return found
+
+
+def _places(network: Network) -> dict[tuple[int, int], int]:
+    """Numbers the publications that were issued, by source."""
+    issued: dict[int, list[int]] = defaultdict(list)
+    for kind, source, number in network.issued:
+        if kind == "publish":
+            issued[source].append(number)
+    return {(source, n): place for source, all_ in issued.items() for place, n in enumerate(sorted(all_))}
+
+
+class Places:
+    """Names of the nodes and places of the publications of a store, in the terms of the sequential program."""
+
+    def __init__(self, store: Store) -> None:
+        """Reads nodes and publications."""
+        self.names = {
+            (run, node): int(name[1:]) for run, node, name in rows(store, "node", "run_id", "node_id", "name")
+        }
+        issued: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for run, source, seq in rows(store, "publication", "run_id", "source", "source_seq"):
+            issued[run, source].append(seq)
+        self.places = {(*key, seq): place for key, all_ in issued.items() for place, seq in enumerate(sorted(all_))}
+
+    def of(self, run: int, subscriber: int, source: int, seq: int) -> tuple[int, int, int]:
+        """Gives subscriber, source and number of the publication among those of its source."""
+        return self.names[run, subscriber], self.names[run, source], self.places[run, source, seq]
+
+
+def delivered(store: Store, places: Places) -> dict[int, Delivered]:
+    """Gives what each run of a store delivered, in the terms of `played`."""
+    found: dict[int, Delivered] = defaultdict(lambda: defaultdict(list))
+    delivery = rows(store, "delivery", "run_id", "round", "source_seq", "subscriber", "source")
+    for run, _, seq, subscriber, source in sorted(delivery):
+        who, whose, place = places.of(run, subscriber, source, seq)
+        found[run][who, whose].append(place)
+    return found
+
+
+def awaited(reader: StoreReader, places: Places) -> dict[int, set[tuple[int, int, int]]]:
+    """Gives the deliveries that each run of a store has to make."""
+    found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
+    for row in reader.sql("select run_id, subscriber, source, source_seq from expected_delivery").collect():
+        found[row.run_id].add(places.of(*row))
+    return found
