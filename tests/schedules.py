@@ -66,7 +66,7 @@ def as_runs(networks: Iterable[Network]) -> list[RunConfig]:
 
 
 def expected(network: Network) -> set[tuple[int, int, int]]:
-    """Gives the deliveries that must happen: subscriber, source, number of the publication among those of its source."""
+    """Gives the deliveries that must happen: subscriber, source, place of the publication among its source's."""
     checker, places = Checker(network), _places(network)
     found = set()
     for (kind, source, number), confirmed in network.confirmations.items():

@@ -1,7 +1,7 @@
 """Crashes within δ: nothing is lost, repeated or reordered, nobody waits for ever, and the sequential program agrees.
 
-The schedules are random: trees, latencies, calls and joins that go on during crashes, repeated crashes and recoveries, at
-most δ nodes not OPERATIONAL at once.
+The schedules are random: trees, latencies, calls and joins that go on during crashes, repeated crashes and recoveries,
+at most δ nodes not OPERATIONAL at once.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def test_a_new_store_has_to_be_new(example: Path) -> None:
     [
         (RoundtableError("it is wrong; mend it"), 64, "error: it is wrong; mend it\n"),
         (InternalError("a rule was broken"), 70, "internal error: InternalError: a rule was broken (set ROUND"),
-        (ZeroDivisionError("first\nsecond"), 70, "internal error: ZeroDivisionError: first second (set ROUNDTABLE_DEBUG=1"),
+        (ZeroDivisionError("first\nsecond"), 70, "internal error: ZeroDivisionError: first second (set ROUNDTABLE"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,

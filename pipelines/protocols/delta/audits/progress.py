@@ -15,7 +15,7 @@ left join link l on l.run_id = m.run_id and l.src = m.src and l.dst = m.dst
 where m.kind in {MULTICAST} and m.src <> m.dst and l.run_id is null
   and get_json_object(m.body, '$.guide') is null
 """  # noqa: S608 - built of constants
-"""Plain multicast messages over a bypass. Guided ones answer the SynRequest of their receiver, whoever is back since."""
+"""Plain multicast messages over a bypass; Guided ones answer their receiver's SynRequest, whoever is back since."""
 
 _ABSENT = """
 with rejoin as (
