@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support import run_all
 
 import pipelines as rt
+from pipelines.api import Result
+from pipelines.scenario.expand import expand
+from pipelines.scenario.load import load_scenario
 from pipelines.session import Session
+from pipelines.why import Story
 
 SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 QUOTES = DATA / "workloads" / "padres_stockquotes" / "stockquotes_newest500.tar.xz"
+STORIES = (
+    "single_crash",
+    "chain_of_delta",
+    "beyond_delta",
+    "crash_while_recovering",
+    "oscillation",
+    "joins_during_crashes",
+    "churn_zoo",
+)
 
 
 def run(session: Session, path: Path, store: Path, *overrides: str) -> Any:
@@ -81,3 +96,116 @@ def test_figure_5(sail: Session, tmp_path: Path) -> None:
     result = run(sail, SCENARIOS / "figure5.yaml", tmp_path / "store")
     assert result.verdict == "valid"
     assert count(result, "delivery") == 4 * 2
+
+
+@pytest.fixture(scope="module")
+def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """All stories of crashes as runs of one job, which has one horizon; names of scenarios tell them apart."""
+    files = [SCENARIOS / f"{name}.yaml" for name in STORIES]
+    found = [run for file in files for run in expand(load_scenario(file, ["time.rounds=200"]))]
+    runs = [replace(run, run_id=place) for place, run in enumerate(found)]
+    store = run_all(runs, sail, tmp_path_factory.mktemp("stories"))
+    result = Result(store.root, store.session)
+    result.audit()
+    return result
+
+
+def run_ids(stories: Result, story: str) -> list[int]:
+    rows = stories.sql(f"select run_id from run where scenario = '{story}' order by run_id").collect()
+    return [int(row["run_id"]) for row in rows]
+
+
+def found(stories: Result, story: str, query: str) -> list[tuple[Any, ...]]:
+    """Gives the rows of a query; ``{runs}`` in it stands for the runs of one story."""
+    runs = ", ".join(map(str, run_ids(stories, story)))
+    return [tuple(row) for row in stories.sql(query.format(runs=f"run_id in ({runs})")).collect()]
+
+
+def summary(stories: Result, story: str) -> list[tuple[Any, ...]]:
+    columns = "verdict, within_bound, n_expected, n_missing, n_deliveries"
+    return found(stories, story, f"select {columns} from run_summary where {{runs}} order by run_id")
+
+
+def returns(stories: Result, story: str) -> list[tuple[Any, ...]]:
+    columns = "name, crash_round, recovery_round, operational_round"
+    return found(stories, story, f"select {columns} from node_recovery where {{runs}} order by crash_round")
+
+
+def fates(stories: Result, story: str, kind: str) -> dict[str, int]:
+    query = f"select fate, count(*) as n from message where {{runs}} and kind = '{kind}' group by fate"
+    return dict(found(stories, story, query))
+
+
+def why(stories: Result, story: str, run: int, subscriber: str, seq: int) -> Story:
+    return stories.why(run_ids(stories, story)[run], subscriber, "P1", seq)
+
+
+def test_stories_are_all_told(stories: Result) -> None:
+    shipped = {path.stem for path in SCENARIOS.glob("*.yaml")}
+    assert shipped == {*STORIES, "quickstart", "figure1", "figure5"}
+    assert stories.verdict == "valid"
+
+
+def test_single_crash(stories: Result) -> None:
+    """Publications that meet the crash are late by detection and handshake, those after the bypass are not."""
+    assert summary(stories, "single_crash") == [("valid", True, 20, 0, 20)]
+    assert returns(stories, "single_crash") == [("B", 30, 50, 56)]
+    query = "select source_seq, max(latency_rounds) as n from delivery where {runs} group by source_seq order by 1"
+    assert found(stories, "single_crash", query) == [(1, 5), (2, 5), (3, 10), (4, 5), (5, 5)]
+
+
+def test_chain_of_delta(stories: Result) -> None:
+    """A sends to the far end of the chain what met its near end."""
+    assert summary(stories, "chain_of_delta") == [("valid", True, 20, 0, 20)]
+    story = why(stories, "chain_of_delta", 0, "S1", 2)
+    assert (story.ended, story.round, story.late_rounds) == ("delivered", 49, 16)
+    assert found(stories, "chain_of_delta", "select max(n_not_operational) as n from outage where {runs}") == [(2,)]
+
+
+def test_beyond_delta(stories: Result) -> None:
+    """With δ = 1 all behind the chain is lost, and the crash of B named; with δ = 2 nothing is."""
+    lost, kept = summary(stories, "beyond_delta")
+    assert lost == ("valid", False, 24, 12, 12)
+    assert kept == ("valid", True, 24, 0, 24)
+    query = "select subscriber_name, count(*) as n from missing_delivery where {runs} group by 1 order by 1"
+    assert found(stories, "beyond_delta", query) == [("S1", 4), ("S3", 4), ("S4", 4)]
+    cause = why(stories, "beyond_delta", 0, "S1", 2).cause
+    assert cause is not None
+    assert (cause.kind, cause.round) == ("crash", 30)
+    assert found(stories, "beyond_delta", "select distinct excused from violation where {runs}") == [(True,)]
+
+
+def test_crash_while_recovering(stories: Result) -> None:
+    assert summary(stories, "crash_while_recovering") == [("valid", True, 28, 0, 28)]
+    crashes = [("B", 30, 42, None), ("B", 46, 56, 78), ("A", 58, 70, 84)]
+    assert returns(stories, "crash_while_recovering") == crashes
+    assert fates(stories, "crash_while_recovering", "SYN_REQUEST")["lost_crash"] == 1
+    assert fates(stories, "crash_while_recovering", "PAR_SUB")["lost_crash"] == 2
+
+
+def test_oscillation(stories: Result) -> None:
+    assert summary(stories, "oscillation") == [("valid", True, 36, 0, 36)]
+    ends = [operational for _, _, _, operational in returns(stories, "oscillation")]
+    assert ends == [38, None, None, 72]
+    assert fates(stories, "oscillation", "PUB")["duplicate"] > 0
+
+
+def test_joins_during_crashes(stories: Result) -> None:
+    """J2 gets in only once its join point is OPERATIONAL again."""
+    assert summary(stories, "joins_during_crashes") == [("valid", True, 24, 0, 24)]
+    query = """select name, round from node_status join node using (run_id, node_id)
+      where {runs} and status = 'VALID_JOINED' and round > 0 order by round"""
+    assert found(stories, "joins_during_crashes", query) == [("J1", 42), ("J3", 66), ("J2", 71)]
+    assert fates(stories, "joins_during_crashes", "JOIN_REQUEST")["lost_crash"] == 2
+
+
+def test_churn_zoo(stories: Result) -> None:
+    """Crashes overlap, never more than δ of them, and some subscribers are excused for their own."""
+    [(verdict, is_within, n_expected, n_missing, n_deliveries)] = summary(stories, "churn_zoo")
+    assert (verdict, is_within, n_missing) == ("valid", True, 0)
+    assert n_deliveries >= n_expected > 20
+    assert found(stories, "churn_zoo", "select max(n_not_operational) as n from outage where {runs}") == [(2,)]
+    assert len(returns(stories, "churn_zoo")) == 6
+    assert found(stories, "churn_zoo", "select distinct excuse from excused_delivery where {runs}") == [
+        ("subscriber_down",)
+    ]
