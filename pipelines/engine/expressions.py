@@ -2,8 +2,8 @@
 
 Sail 0.7 builds its parser anew for each text and never frees it: some 40 KB a column of ``selectExpr``, 1 GB after
 half a minute of small rounds, which no closing of the session gives back. The program's texts are few and come again,
-so each is parsed once and sent as what PySpark sends for ``Column`` objects. What this grammar lacks (windows, lambdas,
-decimal numbers ...) stays text.
+so each is parsed once and sent as what PySpark sends for ``Column`` objects. What this grammar lacks (lambdas, window
+frames, decimal numbers ...) stays text.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from google.protobuf.message import Message
 from pyspark.sql.connect.proto import expressions_pb2 as proto
 from pyspark.sql.connect.proto.types_pb2 import DataType
 
-_TOKEN = re.compile(r"\s*(?:(\d+\b(?!\.))|('[^'\\]*')|([a-z_]\w*\b(?!\.))|(<>|!=|<=|>=|[-+*/%=<>(),]))", re.I)
+_TOKEN = re.compile(
+    r"\s*(?:(\d+\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.))|(<>|!=|<=|>=|[-+*/%=<>(),:]))", re.I
+)
 _WORDS: Final = frozenset([
     "and", "or", "not", "in", "is", "null", "as", "case", "when", "then", "else", "end", "between", "like", "rlike",
     "ilike", "over", "filter", "within", "distinct", "true", "false", "interval", "date", "timestamp", "exists", "cast",
     "div", "all", "any", "some", "current_date", "current_timestamp",
 ])  # fmt: skip
-# They name their columns themselves, or their arguments are no list.
-_OTHERS: Final = frozenset([
-    "inline", "inline_outer", "posexplode", "posexplode_outer", "stack", "json_tuple", "extract", "trim",
-])  # fmt: skip
+# Nobody here needs them, or their arguments are no list.
+_OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
 _TYPES: Final[dict[str, dict[str, Any]]] = {
     "bigint": {"long": {}}, "int": {"integer": {}}, "string": {"string": {}}, "double": {"double": {}},
     "boolean": {"boolean": {}},
@@ -104,13 +104,14 @@ class _Parser:
         while match := _TOKEN.match(text, end):
             self._tokens.append(match[0].strip())
             end = match.end()
-        if text[end:].strip():
+        if text[end:].strip() or "--" in text:
             raise _OtherSyntaxError
 
     def whole(self) -> proto.Expression:
         expression = self._or()
         if self._took("as"):
-            expression = proto.Expression(alias=proto.Expression.Alias(expr=expression, name=[self._name()]))
+            names = self._names() if self._took("(") else [self._name()]
+            expression = proto.Expression(alias=proto.Expression.Alias(expr=expression, name=names))
         if self._place < len(self._tokens):
             raise _OtherSyntaxError
         return expression
@@ -139,6 +140,13 @@ class _Parser:
         if not re.fullmatch(r"[a-zA-Z_]\w*", name) or name.lower() in _WORDS:
             raise _OtherSyntaxError
         return name
+
+    def _names(self) -> list[str]:
+        names = [self._name()]
+        while self._took(","):
+            names.append(self._name())
+        self._expect(")")
+        return names
 
     def _chain(self, part: Callable[[], proto.Expression], *operators: str) -> proto.Expression:
         left = part()
@@ -189,11 +197,17 @@ class _Parser:
         """Reads up to the closing parenthesis."""
         if self._took(")"):
             return []
-        items = [self._or()]
+        items = [self._argument()]
         while self._took(","):
-            items.append(self._or())
+            items.append(self._argument())
         self._expect(")")
         return items
+
+    def _argument(self) -> proto.Expression:
+        value = self._or()
+        if not self._took("as"):
+            return value
+        return proto.Expression(alias=proto.Expression.Alias(expr=value, name=[self._name()]))
 
     def _primary(self) -> proto.Expression:
         if self._took("("):
@@ -202,7 +216,7 @@ class _Parser:
                 raise _OtherSyntaxError
             return items[0]
         if self._took("-"):
-            return self._number(-1)
+            return self._number(-1) if self._next().isdigit() else _call("negative", self._primary())
         if self._next().isdigit():
             return self._number(1)
         if self._next().startswith("'"):
@@ -240,16 +254,61 @@ class _Parser:
         self._expect("(")
         value = self._or()
         self._expect("as")
-        kind = _TYPES.get(self._take().lower())
+        kind = self._type()
         self._expect(")")
-        if kind is None:
+        return proto.Expression(cast=proto.Expression.Cast(expr=value, type=kind))
+
+    def _type(self) -> DataType:
+        name = self._take().lower()
+        if name in _TYPES:
+            return DataType(**_TYPES[name])
+        self._expect("<")
+        if name == "array":
+            kind = DataType(array=DataType.Array(element_type=self._type(), contains_null=True))
+        elif name == "struct":
+            kind = DataType(struct=DataType.Struct(fields=self._fields()))
+        else:
             raise _OtherSyntaxError
-        return proto.Expression(cast=proto.Expression.Cast(expr=value, type=DataType(**kind)))
+        self._expect(">")
+        return kind
+
+    def _fields(self) -> list[DataType.StructField]:
+        fields = []
+        while not fields or self._took(","):
+            name = self._name()
+            self._expect(":")
+            fields.append(DataType.StructField(name=name, data_type=self._type(), nullable=True))
+        return fields
 
     def _reference(self) -> proto.Expression:
-        name = self._name()
-        if name.lower() in _OTHERS:
+        name = self._take()
+        if not re.fullmatch(r"[a-zA-Z_][\w.]*", name) or name.lower() in _WORDS | _OTHERS:
             raise _OtherSyntaxError
         if self._took("("):
-            return _call(name, *self._list())
+            called = _call(name, *self._list())
+            return self._window(called) if self._took("over") else called
         return proto.Expression(unresolved_attribute=proto.Expression.UnresolvedAttribute(unparsed_identifier=name))
+
+    def _window(self, function: proto.Expression) -> proto.Expression:
+        self._expect("(")
+        self._expect("partition")
+        self._expect("by")
+        parts, orders = [self._or()], []
+        while self._took(","):
+            parts.append(self._or())
+        if self._took("order"):
+            self._expect("by")
+            orders.append(self._order())
+            while self._took(","):
+                orders.append(self._order())
+        self._expect(")")
+        window = proto.Expression.Window(window_function=function, partition_spec=parts, order_spec=orders)
+        return proto.Expression(window=window)
+
+    def _order(self) -> proto.Expression.SortOrder:
+        value, kind = self._or(), proto.Expression.SortOrder
+        if self._took("desc"):
+            direction, nulls = kind.SORT_DIRECTION_DESCENDING, kind.SORT_NULLS_LAST
+        else:
+            direction, nulls = kind.SORT_DIRECTION_ASCENDING, kind.SORT_NULLS_FIRST
+        return kind(child=value, direction=direction, null_ordering=nulls)

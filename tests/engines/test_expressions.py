@@ -10,8 +10,9 @@ from pipelines.engine import expressions
 from pipelines.session import Session
 
 ROWS = """select * from values
-    (1L, 2L, 'PUB', true, array(1L, 2L)), (2L, null, 'CONF', false, array(3L)), (null, 5L, null, null, null),
-    (-3L, -3L, 'a b', true, array()) as t(a, b, kind, is_on, path)"""
+    (1L, 2L, 'PUB', true, array(1L, 2L), struct(1L as a)), (2L, null, 'CONF', false, array(3L), struct(2L as a)),
+    (null, 5L, null, null, null, null), (-3L, -3L, 'a b', true, array(), struct(null as a))
+    as t(a, b, kind, is_on, path, pair)"""
 PARSED = [
     "a", "*", "a as x", "A as X", "a + 1 as x", "a - b - 1 as x", "a - (b - 1) as x", "-1 as x",
     "a -1 as x",
@@ -26,12 +27,16 @@ PARSED = [
     "concat(path, array(a)) as x", "array_contains(path, 2) as x", "get(path, 1) as x", "struct(a, b) as x",
     "named_struct('a', a, 'k', kind) as x", "to_json(named_struct('a', a)) as x", "explode(path) as x",
     "count(1) as x", "count_if(a > 1) as x", "max(case when is_on then a end) as x", "bool_and(is_on) as x",
-    "sum(a) as x", "min(a)", "count(1)", "array_sort(collect_list(struct(a, b))) as x", "a = 1", "COALESCE(a, 1)",
+    "-a as x", "-(a + b) as x", "cast(path as array<int>) as x", "pair.a as x", "inline(array(pair))",
+    "cast(null as array<struct<path: array<bigint>, is_done: boolean>>) as x", "posexplode(path) as (place, x)",
+    "struct(a, b as c, false as d) as x", "row_number() over (partition by kind, is_on order by b desc, a) as x",
+    "a + cast(row_number() over (partition by is_on order by a) as bigint) as x",
+    "count(1) over (partition by a + 1) as x", "sum(a) as x", "min(a)", "count(1)", "array_sort(collect_list(struct(a, b))) as x", "a = 1", "COALESCE(a, 1)",
 ]  # fmt: skip
 TEXT = [
-    "t.a as x", "1.5 as x", "1e3 as x", "2L as x", "'it\\'s' as x", "a b", "a as b c",
-    "row_number() over (partition by a order by b) as x",
-    "transform(path, y -> y + 1) as x", "count(distinct a) as x", "cast(path as array<int>) as x", "inline(path)",
+    "1.5 as x", "1e3 as x", "2L as x", "'it\\'s' as x", "a b", "a as b c",
+    "row_number() over (order by b) as x", "sum(a) over (partition by b rows between 1 preceding and current row)",
+    "transform(path, y -> y + 1) as x", "count(distinct a) as x", "cast(a as map<int, int>) as x", "inline_outer(path)",
     "date '2020-01-01' as x", "a like 'b' as x", "`a` as x", "path[0] as x", "count(*) as x", "a ||  b as x",
     "a = b = is_on as x", "a not b", "a as end", "case end", "(a, b) as x", "9223372036854775808 as x", "a -- no", "",
 ]  # fmt: skip

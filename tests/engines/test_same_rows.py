@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
+from engine_support import OnSpark, mixed, spread
+from support import rows, run_all, run_configs
 
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
 
 TABLES = ("node", "link", "subscription", "publication", "message", "delivery", "node_status", "round_metric")
-WORKLOAD = {
-    "subscriptions": {
-        "generate": {"kind": "quotes", "symbols": 3, "nodes": "all", "rounds": [0, 3], "lifetime": [25, 30]}
-    },
-    "publications": {"generate": {"kind": "quotes", "symbols": 3, "nodes": 2, "rounds": [12, 20], "rate": 0.4}},
-}  # fmt: skip
-
-
-def mixed(protocol: dict[str, Any], start: str, n_nodes: int) -> dict[str, Any]:
-    overlay = {
-        "generate": {"kind": "random_tree", "nodes": n_nodes, "max_degree": 4},
-        "latency": {"uniform": [1, 2]},
-        "start": start,
-    }
-    return scenario(protocol=protocol, overlay=overlay, workload=WORKLOAD)
-
-
 DELTA = [mixed({"name": "delta", "delta": delta}, start, 5) for delta in (0, 2) for start in ("joined", "joining")]
 FORWARDING = [mixed({"name": "forwarding"}, "joined", 5)]
 
@@ -44,27 +27,28 @@ def states(store: Store) -> list[str]:
     return [name for name in store.tables() if name.startswith("state_")]
 
 
-@pytest.mark.parametrize("scenarios", [DELTA, FORWARDING], ids=["delta", "forwarding"])
-def test_spark_and_sail(spark: Session, sail: Session, tmp_path: Path, scenarios: list[dict[str, Any]]) -> None:
-    runs = run_configs(scenarios)
+def test_spark_and_sail_run_delta_alike(on_spark: OnSpark, sail: Session, tmp_path: Path) -> None:
+    """Spark spreads the runs over another number of partitions than Sail, at that."""
+    sail.activate()
+    on_sail = run_all(on_spark.runs, sail, tmp_path)
+    store = Store(on_spark.store.root, sail)
+    names = (*TABLES, *states(on_sail))
+    found = history(store, names)
+    assert found == history(on_sail, names)
+    assert found["delivery"]
+    kinds = {kind for (kind,) in rows(store, "message", "kind")}
+    assert {"JOIN_REQUEST", "PAR_TOP", "J", "SUB", "UNSUB", "PUB", "CONF"} <= kinds
+
+
+def test_spark_and_sail_run_forwarding_alike(spark: Session, sail: Session, tmp_path: Path) -> None:
+    runs = run_configs(FORWARDING)
     by_engine = []
-    for session in (sail, spark):
-        store = run_all(runs, session, tmp_path / session.engine)
-        by_engine.append(history(store, (*TABLES, *states(store))))
+    with spread(spark, 7) as spark_spread:
+        for session in (sail, spark_spread):
+            store = run_all(runs, session, tmp_path / session.engine)
+            by_engine.append(history(store, (*TABLES, *states(store))))
     assert by_engine[0] == by_engine[1]
     assert by_engine[0]["delivery"]
-
-
-def test_partitions(spark: Session, tmp_path: Path) -> None:
-    spark.activate()
-    runs = run_configs([DELTA[0], DELTA[2]])
-    found = []
-    for partitions in (1, 2, 7):
-        spark.spark.conf.set("spark.sql.shuffle.partitions", partitions)
-        store = run_all(runs, replace(spark, partitions=partitions), tmp_path / str(partitions))
-        found.append(history(store))
-    spark.spark.conf.set("spark.sql.shuffle.partitions", spark.partitions)
-    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("commit_every", [1, 3])

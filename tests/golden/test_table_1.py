@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support import rows, run_all, run_configs, scenario
 
@@ -49,13 +47,3 @@ def recipients(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[
 def test_cell(recipients: dict[tuple[int, str], set[str]], delta: int, node: str) -> None:
     """The recipients of a publication that S1 and S4 match, before those towards its sender are dropped."""
     assert recipients[delta, node] == set(TABLE_1[node][delta].split())
-
-
-def test_figure_5_on_spark(spark: Session, tmp_path: Path) -> None:
-    store = run_all(run_configs([figure_5(1)]), spark, tmp_path)
-    origins: dict[int, set[int]] = {}
-    for node, origin in rows(store, "state_subscription", "node_id", "origin"):
-        origins.setdefault(node, set()).add(origin)
-    names = [text for _, text in rows(store, "node", "node_id", "name")]
-    for place, node in enumerate(names):
-        assert {names[origin] for origin in origins[place]} == set(TABLE_1[node][1].split())

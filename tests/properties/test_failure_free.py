@@ -114,7 +114,3 @@ def test_10_zoo_networks(sail: Session, tmp_path: Path) -> None:
     if not ZOO.exists():
         pytest.skip(f"the Topology Zoo is not at {ZOO}")
     check([zoo_network(name, seed) for seed, name in enumerate(NETWORKS)], sail, tmp_path)
-
-
-def test_random_trees_on_spark(spark: Session, tmp_path: Path) -> None:
-    check([random_tree(seed) for seed in range(0, 12, 2)], spark, tmp_path)

@@ -119,10 +119,6 @@ def test_waves_of_concurrent_joins(sail: Session, tmp_path: Path) -> None:
     check([late_joiners(seed) for seed in range(100)], sail, tmp_path)
 
 
-def test_joins_on_spark(spark: Session, tmp_path: Path) -> None:
-    check([late_joiners(seed) for seed in (0, 1, 5, 6)], spark, tmp_path)
-
-
 @pytest.mark.parametrize("latency", [1, 3])
 def test_a_join_alone(sail: Session, tmp_path: Path, latency: int) -> None:
     """J messages = nodes within δ of the join point, the joiner left out; 2 + 2(1 + their distance) rounds."""

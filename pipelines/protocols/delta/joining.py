@@ -37,7 +37,10 @@ def handle_joins(work: Work) -> DataFrame | None:
         links = work.keep("links", union(*changed))
         topology = work.put("topology", routing.merge_links(work.now("topology"), links))
         peer = work.now("peer") if work.is_disturbed else None
-        work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer, work.keep))
+        path = work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer, work.keep))
+        if work.is_disturbed:
+            # What came with PAR_SUB may name nodes that only this link brings into view.
+            work.put("subscription", routing.rerouted_entries(work.now("subscription"), path, links))
     return calls
 
 

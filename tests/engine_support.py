@@ -1,0 +1,120 @@
+"""Scenarios for comparing engines, and one job of protocol delta on classic Spark with its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from support import run_all, run_configs, scenario
+
+from pipelines.materialise import MemoryMaterialiser
+from pipelines.scenario.expand import RunConfig
+from pipelines.session import Session
+from pipelines.store import Store
+
+_ROUND = {"processing", "in_flight"}
+_PARTITIONS = 3
+_LAST_PUBLICATION = 32
+
+
+@dataclass(frozen=True)
+class OnSpark:
+    """A job on classic Spark, over another number of partitions than usual.
+
+    Attributes:
+        runs: Its runs.
+        store: What it left behind.
+        plans: The executed plans of every round, by name of the relation.
+    """
+
+    runs: list[RunConfig]
+    store: Store
+    plans: list[dict[str, str]]
+
+
+def mixed(protocol: dict[str, Any], start: str, n_nodes: int) -> dict[str, Any]:
+    """All nodes subscribe by content for a while, two publish."""
+    subscriptions = {"kind": "quotes", "symbols": 3, "nodes": "all", "rounds": [0, 3], "lifetime": [9, 12]}
+    publications = {"kind": "quotes", "symbols": 3, "nodes": 2, "rounds": [5, 10], "rate": 0.5}
+    return scenario(
+        protocol=protocol,
+        overlay={
+            "generate": {"kind": "random_tree", "nodes": n_nodes, "max_degree": 4},
+            "latency": {"uniform": [1, 2]},
+            "start": start,
+        },
+        workload={"subscriptions": {"generate": subscriptions}, "publications": {"generate": publications}},
+    )
+
+
+def steady() -> dict[str, Any]:
+    """A publication in each round, long after the other runs have come to rest."""
+    subscriptions = [{"at": "N5", "topic": "t"}, *({"at": f"N{place}", "topic": "t", "until": 4} for place in (1, 4))]
+    publications = [{"at": "N2", "round": round_, "topic": "t"} for round_ in range(6, _LAST_PUBLICATION + 1)]
+    return scenario(
+        protocol={"name": "delta", "delta": 1},
+        overlay={"generate": {"kind": "random_tree", "nodes": 5}},
+        workload={"subscriptions": subscriptions, "publications": publications},
+    )
+
+
+def wave() -> dict[str, Any]:
+    """Two leaves join a standing tree in the same round, within reach of each other."""
+    return scenario(
+        protocol={"name": "delta", "delta": 1},
+        overlay={"links": [["A", "B"], ["B", "C"], ["B", "D"], ["C", "E"]]},
+        workload={
+            "joins": [{"node": "D", "to": "B", "round": 2}, {"node": "E", "to": "C", "round": 2}],
+            "subscriptions": [{"at": "A", "topic": "t"}, {"at": "E", "round": 3, "topic": "t"}],
+            "publications": [{"at": "D", "round": 14, "topic": "t"}],
+        },
+    )
+
+
+def run_on_spark(spark: Session, root: Path) -> OnSpark:
+    """Runs that stand from the start with δ = 0 and δ = 2, one with joins, and one that goes on and on."""
+    joined = [mixed({"name": "delta", "delta": delta}, "joined", 5) for delta in (0, 2)]
+    runs = run_configs([*joined, wave(), steady()])
+    with pytest.MonkeyPatch.context() as patch, spread(spark, _PARTITIONS) as session:
+        plans = _watched(patch)
+        store = run_all(runs, session, root, commit_every=15)
+    return OnSpark(runs, store, plans)
+
+
+@contextmanager
+def spread(spark: Session, partitions: int) -> Iterator[Session]:
+    """Gives the session with another number of partitions."""
+    spark.spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        yield replace(spark, partitions=partitions)
+    finally:
+        spark.spark.conf.set("spark.sql.shuffle.partitions", spark.partitions)
+
+
+def _watched(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    seen: list[dict[str, str]] = []
+    settle, keep = MemoryMaterialiser.settle, MemoryMaterialiser.keep
+    kept: dict[str, str] = {}
+
+    def watched_keep(self: MemoryMaterialiser, name: str, frame: DataFrame) -> Any:
+        kept[name] = _plan(frame)
+        return keep(self, name, frame)
+
+    def watched(self: MemoryMaterialiser, frames: Mapping[str, DataFrame], facts: Any) -> Any:
+        if frames.keys() >= _ROUND:
+            seen.append({name: _plan(frame) for name, frame in frames.items()} | kept)
+            kept.clear()
+        return settle(self, frames, facts)
+
+    patch.setattr(MemoryMaterialiser, "settle", watched)
+    patch.setattr(MemoryMaterialiser, "keep", watched_keep)
+    return seen
+
+
+def _plan(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())  # the tests' own look inside; not the program's

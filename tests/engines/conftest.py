@@ -1,0 +1,14 @@
+"""One job on classic Spark, where jobs are slow, for all tests that look at it."""
+
+from __future__ import annotations
+
+import pytest
+from engine_support import OnSpark, run_on_spark
+
+from pipelines.session import Session
+
+
+@pytest.fixture(scope="session")
+def on_spark(spark: Session, tmp_path_factory: pytest.TempPathFactory) -> OnSpark:
+    """`run_on_spark`."""
+    return run_on_spark(spark, tmp_path_factory.mktemp("on_spark"))

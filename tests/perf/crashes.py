@@ -1,0 +1,101 @@
+"""Speed of sweeps in which nodes crash, against the same sweep without failures.
+
+    python tests/perf/crashes.py [--engine sail] [--runs 1000] [--brokers 20] [--crashes 2]
+
+Protocol delta with δ = 1 on random trees, five publications a run; at most one node is not OPERATIONAL at once. Columns:
+crashes a run; rounds made; seconds; messages handled; microseconds a message, and that divided by the failure-free one;
+the median round; peak memory of the process in MiB; the verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rich.console import Console
+from rich.table import Table
+from support import run_configs
+
+from pipelines.audits.run import audit_store
+from pipelines.execute import Experiment, execute, protocol_module
+from pipelines.inputs import build_inputs
+from pipelines.query import StoreReader
+from pipelines.rounds import Progress
+from pipelines.session import Session, open_session
+from pipelines.store import Store
+
+ROUNDS = [40, 120]
+
+
+def experiment(n_runs: int, n_nodes: int, n_crashes: int) -> Experiment:
+    """One scenario, as many seeds as runs."""
+    topics = {"kind": "topics", "topics": 3}
+    crash = {"kind": "crash", "count": n_crashes, "at_most": 1, "recovery": 40, "rounds": ROUNDS, "down": [5, 30]}
+    parts: dict[str, Any] = {
+        "name": "benchmark",
+        "protocol": {"name": "delta", "delta": 1},
+        "overlay": {"generate": {"kind": "random_tree", "nodes": n_nodes, "max_degree": 4}},
+        "workload": {
+            "subscriptions": {"generate": {**topics, "nodes": n_nodes // 2}},
+            "publications": {"generate": {**topics, "nodes": 5, "rate": 1 / (ROUNDS[1] - ROUNDS[0]), "rounds": ROUNDS}},
+        },
+        "time": {"rounds": 2000},
+    }  # fmt: skip
+    runs = run_configs([parts | ({"faults": [{"generate": crash}]} if n_crashes else {})] * n_runs)
+    return Experiment(runs, build_inputs(runs, None), commit_every=50)
+
+
+def measure(session: Session, what: Experiment) -> tuple[list[str], float]:
+    """Runs and audits a sweep; gives the cells and the seconds a message."""
+    handled: list[int] = []
+    seconds: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        start = last = time.perf_counter()
+
+        def observe(progress: Progress) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            handled.append(progress.n_handled)
+            seconds.append(now - last)
+            last = now
+
+        store = Store(Path(folder), session)
+        execute(what, session, store, observe)
+        whole = time.perf_counter() - start
+        report = audit_store(StoreReader(session, store.root), session, protocol_module("delta"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    per_message = whole / max(1, sum(handled))
+    cells = [f"{len(handled)}", f"{whole:.1f}", f"{sum(handled):,}", f"{per_message * 1e6:.1f}"]
+    return [*cells, f"{statistics.median(seconds) * 1000:.0f} ms", f"{peak:,.0f}", report.verdict], per_message
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--brokers", type=int, default=20)
+    parser.add_argument("--crashes", type=int, action="append")
+    given = parser.parse_args()
+    columns = ("crashes", "rounds", "seconds", "messages", "µs/message", "median round", "peak MiB", "verdict", "ratio")
+    table = Table(*columns)
+    with open_session(given.engine) as session:
+        session.activate()
+        plain = None
+        for n_crashes in [0, *(given.crashes or [2])]:
+            cells, per_message = measure(session, experiment(given.runs, given.brokers, n_crashes))
+            plain = plain or per_message
+            table.add_row(f"{n_crashes}", *cells, f"{per_message / plain:.2f}")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
