@@ -48,6 +48,9 @@ class State:
         facts: Counters that the next rounds may ask for, name to SQL aggregate over the relation.
         compact: For a relation that grows by increments: takes the union of the increments (schema of the
             table) and gives the relation. None where every round that changes the relation gives all of it.
+        wake: SQL aggregate over the relation for the next round in which a node has to do something though nothing is
+            due at it, e.g. when a periodic timer runs out; null: none has. So a protocol that works at intervals needs
+            no timer in flight, and a run is over when there is nothing to do.
         is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
             node reads them back from there when it recovers. The rows of other relations go with their node.
     """
@@ -55,6 +58,7 @@ class State:
     table: Table
     facts: Mapping[str, str] = field(default_factory=dict)
     compact: Callable[[DataFrame], DataFrame] | None = None
+    wake: str | None = None
     is_durable: bool = False
 
 
@@ -69,8 +73,9 @@ class Round:
         kinds: Kinds of the due messages, and of the due calls in lower case: what is absent needs no step.
         state: The protocol's relations; for those with increments the union of the increments.
         facts: The counters that the states declare, as of the end of the last round.
-        fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (run_id and one
-            column a setting of the protocol), ``subscription`` (``run_id, subscription_id, subscriber``).
+        fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (``run_id, seed``
+            and one column a setting of the protocol), ``subscription`` (``run_id, subscription_id, subscriber,
+            predicate``).
         settings: The distinct settings objects of the runs.
         may_crash: Whether a node of any run ever crashes.
         crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:

@@ -115,7 +115,7 @@ def _run(
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
     publication = _load(materialiser, "publication", inputs.publication)
-    fixed["subscription"] = subscription.select("run_id", "subscription_id", "subscriber")
+    fixed["subscription"] = subscription
     confirms = PROTOCOLS[experiment.protocol_name].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:

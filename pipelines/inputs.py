@@ -36,7 +36,7 @@ class Inputs:
     Attributes:
         node: ``node_id, name, role``; one row a node.
         link: ``src, dst, latency_rounds``; two rows a link.
-        setting: One row a run, one column a setting of the protocol.
+        setting: ``seed``, and one column a setting of the protocol; one row a run.
         call: ``node_id, source_seq, round, kind, subscription_id, join_point, publication``; one row a call.
         subscription: ``subscription_id, subscriber, predicate``.
         publication: ``source, source_seq, topic, content``.
@@ -110,7 +110,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
             "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
             "latency_rounds": np.concatenate([overlay.latency_rounds] * 2),
         }),
-        "setting": pa.table({name: [value] for name, value in settings.items()} or {"no_setting": [None]}),
+        "setting": pa.table({name: [value] for name, value in {"seed": run.seed, **settings}.items()}),
         "call": _calls(run, overlay, workload),
         "subscription": pa.table({
             "subscription_id": np.arange(n_subscriptions), "subscriber": workload.subscription["node_id"],

@@ -81,6 +81,7 @@ class RoundEngine:
         self._whole: dict[str, Relation] = {}
         self._increments: dict[str, list[DataFrame]] = {}
         self._facts: dict[str, int] = {}
+        self._wakes: dict[str, int | None] = {}
         self._changed: set[str] = set()
         schema = network.in_flight_schema(protocol.payload)
         materialiser.declare({name: state.table.schema for name, state in self._states.items()})
@@ -157,7 +158,8 @@ class RoundEngine:
         wait = self._traffic.next_wait
         due = None if wait is None else self.round + wait
         call, fault = self._calls.next_round(self.round), self._crashes.next_round(self.round)
-        return min((r for r in (due, call, fault) if r is not None), default=None)
+        wakes = (None if wake is None else max(wake, self.round + 1) for wake in self._wakes.values())
+        return min((r for r in (due, call, fault, *wakes) if r is not None), default=None)
 
     def _make_round(self, upcoming: int) -> int:
         step, before, traffic = upcoming - self.round, self._in_flight, self._traffic
@@ -257,9 +259,10 @@ class RoundEngine:
         return frames
 
     def _wanted_facts(self, frames: Mapping[str, DataFrame]) -> dict[str, Mapping[str, str]]:
-        wanted: dict[str, Mapping[str, str]] = {
-            name: self._states[name].facts for name in frames if name in self._states
-        }
+        wanted: dict[str, Mapping[str, str]] = {}
+        for name in (name for name in frames if name in self._states):
+            wake = self._states[name].wake
+            wanted[name] = {**self._states[name].facts, **({} if wake is None else {f"wake_{name}": wake})}
         if "in_flight" in frames:
             wanted["in_flight"] = network.traffic_facts(self._protocol.kinds)
         return wanted
@@ -273,6 +276,8 @@ class RoundEngine:
             self._traffic = network.traffic(facts)
         for state in self._protocol.states:
             self._facts |= {fact: facts[fact] or 0 for fact in state.facts if fact in facts}
+            if (wake := f"wake_{state.table.name}") in facts:
+                self._wakes[state.table.name] = facts[wake]
 
     def _take_state(self, result: RoundResult, settled: Mapping[str, Relation]) -> None:
         self._changed |= set(result.state)
