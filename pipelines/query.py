@@ -32,6 +32,7 @@ from pipelines.errors import QueryError, nearest
 from pipelines.execute import protocol_module, state_tables
 from pipelines.folder import check_store
 from pipelines.ledger import Ledger
+from pipelines.parameters import parameter_rows
 from pipelines.protocols import PROTOCOLS
 from pipelines.query_errors import query_error
 from pipelines.session import Session
@@ -42,7 +43,9 @@ from pipelines.tables import HISTORY, RUN, Table
 from pipelines.views import relations_read, view_names, view_question, view_sql
 
 _PROTOCOL = "protocol"
+_PARAMETER = "parameter"
 _MADE = {
+    _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     _PROTOCOL: "the protocols that there are, and whether they confirm calls",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
@@ -64,6 +67,7 @@ class StoreReader:
         self._session = session
         self._store = Store(Path(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
+        self._has_parameters = False
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
 
@@ -153,9 +157,21 @@ class StoreReader:
             return f"select * from values {rows} as known(name, confirms)"  # noqa: S608 - built of constants
         if name in view_names():
             return view_sql(name)
+        if name == _PARAMETER:
+            return f"select * from {self._parameters()}"  # noqa: S608 - a name that is made here
         alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
         snapshot.frame(name).createOrReplaceTempView(alias)
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
+
+    def _parameters(self) -> str:
+        """Gives the name of a temporary view with the parameters of the runs, which never change."""
+        alias = f"{self._prefix}_{_PARAMETER}"
+        if not self._has_parameters:
+            runs = self._store.read(RUN.name).select("run_id", "parameters").toArrow()
+            rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
+            self._session.spark.createDataFrame(rows).createOrReplaceTempView(alias)
+            self._has_parameters = True
+        return alias
 
     def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
         return {name: self.table(name, round_).columns for name in names}

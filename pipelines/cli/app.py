@@ -176,6 +176,7 @@ def _audit_and_exit(result: Result, *, quiet: bool, as_json: bool) -> NoReturn:
         else:
             if not quiet:
                 verdict.print_runs(result)
+                verdict.print_summary(result)
                 verdict.print_findings(report)
             print(verdict.verdict_line(result, report))
         raise typer.Exit(BY_VERDICT[result.verdict])

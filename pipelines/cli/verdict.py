@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.rows import plain, print_table
@@ -22,6 +23,13 @@ select run_id, n_publications, n_deliveries, n_messages, latency_rounds_median, 
   confirmation_rounds_median, confirmation_rounds_max
 from run_summary where run_id <= {last} order by run_id
 """
+_MEASURES = {
+    "delivery_ratio": "delivery ratio",
+    "latency_rounds_median": "latency",
+    "latency_rounds_p95": "95 %",
+    "messages_per_delivery": "messages per delivery",
+    "confirmation_rounds_median": "confirmed after",
+}
 _NAMES = ("publications", "deliveries", "messages", "latency", "max", "confirmed after", "max")
 
 
@@ -32,9 +40,7 @@ def print_runs(result: Result) -> None:
         return
     with readable_errors():
         measured = {row[0]: row[1:] for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
-    varied = [
-        key for key in first[0].parameters if len({json.dumps(run.parameters.get(key)) for run in result.runs}) > 1
-    ]
+    varied = _varied(result)
     rows = [
         (run.run_id, run.seed, *(run.parameters.get(key) for key in varied), *measured[run.run_id], _end(run))
         for run in first
@@ -47,6 +53,45 @@ def print_runs(result: Result) -> None:
     if len(result.runs) > MAX_RUNS:
         print(f"... and {len(result.runs) - MAX_RUNS:,} more: see view run_summary")
     print()
+
+
+def print_summary(result: Result) -> None:
+    """Prints the means over the seeds with their 95 % confidence intervals, where a combination has several runs."""
+    combinations: dict[str, list[RunRow]] = {}
+    for run in result.runs:
+        combinations.setdefault(json.dumps(run.parameters, sort_keys=True), []).append(run)
+    if len(combinations) == len(result.runs):
+        return
+    measures = ", ".join(f"'{name}'" for name in _MEASURES)
+    text = f"select run_id, measure, mean, ci_high - mean as half from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
+    with readable_errors():
+        found = {(row.run_id, row.measure): (row.mean, row.half) for row in result.sql(text).collect()}
+    varied = _varied(result)
+    rows = [
+        (*(runs[0].parameters.get(key) for key in varied), len(runs), sum(run.verdict == "valid" for run in runs),
+         *(_mean(*found.get((runs[0].run_id, name), (None, None))) for name in _MEASURES))
+        for runs in islice(combinations.values(), MAX_RUNS)
+    ]  # fmt: skip
+    names = (*varied, "runs", "valid", *_MEASURES.values())
+    print_table(names, rows, [*(False for _ in varied), *(True for _ in names[len(varied) :])])
+    if len(combinations) > MAX_RUNS:
+        print(f"... and {len(combinations) - MAX_RUNS:,} more combinations: see view result_summary")
+    print()
+
+
+def _varied(result: Result) -> list[str]:
+    """Returns the parameters that differ between the runs."""
+    seen: dict[str, set[str]] = {}
+    for run in result.runs:
+        for key, value in run.parameters.items():
+            seen.setdefault(key, set()).add(json.dumps(value))
+    return [key for key in result.runs[0].parameters if len(seen[key]) > 1] if result.runs else []
+
+
+def _mean(mean: float | None, half: float | None) -> str:
+    if mean is None:
+        return "-"
+    return f"{mean:.3g}" if half is None else f"{mean:.3g} ± {half:.2g}"
 
 
 def print_findings(report: AuditReport) -> None:

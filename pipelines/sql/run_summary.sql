@@ -1,8 +1,8 @@
 -- How did each run end, and what did it cost?
 -- Median and 95th percentile are the smallest value that at least so many of the values do not exceed. Latencies are
 -- those of deliveries; confirmation rounds are those of publications. delivery_ratio is the share of expected deliveries
--- that happened; n_excused are those that were asked for and not expected, see view receiver. Null: there was nothing to
--- measure.
+-- that happened; n_excused are those that were asked for and not expected, see view receiver. Violations that are excused
+-- are those of runs beyond the bound. Null: there was nothing to measure.
 with published as (
   select run_id, count(1) as n_publications
   from publication
@@ -28,6 +28,10 @@ with published as (
   select run_id, count(1) as n_messages
   from sent_message
   where src <> dst
+  group by run_id
+), broken as (
+  select run_id, count_if(not excused) as n_violations, count_if(excused) as n_violations_excused
+  from violation
   group by run_id
 ), ranked_delivery as (
   select run_id, latency_rounds, row_number() over (partition by run_id order by latency_rounds) as place,
@@ -59,7 +63,8 @@ select r.run_id, r.scenario, r.protocol, r.seed, r.parameters, r.verdict, r.with
   coalesce(s.n_messages, 0) as n_messages,
   cast(coalesce(s.n_messages, 0) as double) / d.n_deliveries as messages_per_delivery,
   d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_max,
-  c.confirmation_rounds_median, c.confirmation_rounds_max
+  c.confirmation_rounds_median, c.confirmation_rounds_max,
+  coalesce(v.n_violations, 0) as n_violations, coalesce(v.n_violations_excused, 0) as n_violations_excused
 from run r
 left join published p on p.run_id = r.run_id
 left join expected e on e.run_id = r.run_id
@@ -69,3 +74,4 @@ left join crashed h on h.run_id = r.run_id
 left join sent s on s.run_id = r.run_id
 left join delivered d on d.run_id = r.run_id
 left join confirmed c on c.run_id = r.run_id
+left join broken v on v.run_id = r.run_id

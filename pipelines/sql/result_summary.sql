@@ -1,0 +1,51 @@
+-- What does each combination of parameters give on average over its seeds, and how sure is that?
+-- One row per combination and measure; run_id is the combination's first run, n_runs how many it has, n how many of them
+-- have the measure. From ci_low to ci_high is the 95 % confidence interval of the mean by Student's t distribution: its
+-- quantiles are a table up to 4 degrees of freedom and Fisher's series above (off by less than 0.001); null: one value.
+with combination as (
+  select parameters, min(run_id) as run_id, count(1) as n_runs
+  from run
+  group by parameters
+), valued as (
+  select parameters, inline(array(
+    named_struct('measure', 'delivery_ratio', 'value', delivery_ratio),
+    named_struct('measure', 'messages_per_delivery', 'value', messages_per_delivery),
+    named_struct('measure', 'latency_rounds_median', 'value', cast(latency_rounds_median as double)),
+    named_struct('measure', 'latency_rounds_p95', 'value', cast(latency_rounds_p95 as double)),
+    named_struct('measure', 'latency_rounds_max', 'value', cast(latency_rounds_max as double)),
+    named_struct('measure', 'confirmation_rounds_median', 'value', cast(confirmation_rounds_median as double)),
+    named_struct('measure', 'confirmation_rounds_max', 'value', cast(confirmation_rounds_max as double)),
+    named_struct('measure', 'n_crashes', 'value', cast(n_crashes as double)),
+    named_struct('measure', 'n_messages', 'value', cast(n_messages as double)),
+    named_struct('measure', 'n_deliveries', 'value', cast(n_deliveries as double)),
+    named_struct('measure', 'n_missing', 'value', cast(n_missing as double)),
+    named_struct('measure', 'n_violations', 'value', cast(n_violations as double)),
+    named_struct('measure', 'n_violations_excused', 'value', cast(n_violations_excused as double)),
+    named_struct('measure', 'rounds', 'value', cast(rounds as double))
+  ))
+  from run_summary
+), averaged as (
+  select parameters, measure, count(value) as n, avg(value) as mean, stddev_samp(value) as deviation,
+    min(value) as lowest, max(value) as highest
+  from valued
+  group by parameters, measure
+), freed as (
+  select *, cast(case when n > 1 then n - 1 end as double) as freedom
+  from averaged
+), spread as (
+  select *, deviation / sqrt(freedom + 1) * case freedom
+    when 1 then 12.706205 when 2 then 4.302653 when 3 then 3.182446 when 4 then 2.776445
+    else 1.959964 + 2.372271 / freedom + 2.822499 / power(freedom, 2) + 2.555852 / power(freedom, 3)
+      + 1.589536 / power(freedom, 4)
+  end as half
+  from freed
+)
+select *
+from parameter
+join (
+  select c.run_id, c.n_runs, s.measure, s.n, s.mean, case when s.n > 1 then s.mean - s.half end as ci_low,
+    case when s.n > 1 then s.mean + s.half end as ci_high,
+    case when s.n > 1 then s.deviation end as standard_deviation, s.lowest, s.highest
+  from combination c
+  join spread s on s.parameters = c.parameters
+) summarised using (run_id)

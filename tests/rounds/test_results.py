@@ -1,0 +1,124 @@
+"""One row per run and means over seeds: the results of a sweep, against plain calculations."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+import pytest
+from pyspark.sql import Row
+
+import pipelines as rt
+from pipelines.api import Result
+from pipelines.cli.verdict import print_summary
+from pipelines.session import Session
+from pipelines.views import view_sql
+
+SCENARIO = """name: sweep
+protocol: {name: delta}
+overlay: {generate: {kind: random_tree, nodes: 6}}
+workload:
+  subscriptions: {generate: {kind: topics, topics: 2, nodes: 3}}
+  publications: {generate: {kind: topics, topics: 2, nodes: 2, rounds: [20, 40], rate: 0.2}}
+faults: [{generate: {kind: crash, count: 1, rounds: [20, 35]}}]
+time: {rounds: 400}
+runs: {seeds: [0, 1, 2, 3, 4, 5], grid: {protocol.delta: [0, 1]}}
+engine: sail
+"""
+# Two-sided 95 % quantiles of Student's t distribution by degrees of freedom, as in printed tables.
+STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 9: 2.262, 30: 2.042, 100: 1.984}
+
+MEASURES = (
+    "messages_per_delivery", "latency_rounds_median", "latency_rounds_p95", "latency_rounds_max",
+    "confirmation_rounds_median", "confirmation_rounds_max", "n_crashes", "n_messages", "n_deliveries", "n_missing",
+    "n_violations", "n_violations_excused", "rounds",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sweep(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """Twelve runs; one broker crashes in each, which is beyond the bound where δ = 0."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "s.yaml").write_text(SCENARIO)
+    sail.activate()
+    with rt.run(folder / "s.yaml", sail.spark, folder / "store") as result:
+        yield result
+
+
+def test_a_row_per_run_with_its_parameters(sweep: Result) -> None:
+    rows = sweep.table("result").orderBy("run_id").collect()
+    assert [(row.run_id, row.seed, row.protocol_delta, row.protocol_name) for row in rows] == [
+        (run, run % 6, run // 6, "delta") for run in range(12)
+    ]
+    assert [row.verdict for row in rows] == [run.verdict for run in sweep.runs]
+    assert [row.within_bound for row in rows] == [False] * 6 + [True] * 6
+    broken = {tuple(row) for row in sweep.sql("select run_id, count(1) from violation group by run_id").collect()}
+    assert broken == {(row.run_id, row.n_violations_excused) for row in rows if row.n_violations_excused}
+    assert {row.n_violations for row in rows} == {0}
+    assert all(0 <= row.delivery_ratio <= 1 for row in rows)
+
+
+@pytest.mark.parametrize("measure", ["delivery_ratio", "n_messages", "latency_rounds_p95", "n_violations_excused"])
+def test_means_over_seeds(sweep: Result, measure: str) -> None:
+    given = sweep.sql(f"select protocol_delta, {measure} from result").collect()
+    found = sweep.sql(f"select * from result_summary where measure = '{measure}' order by run_id").collect()
+    assert [(row.run_id, row.protocol_delta, row.n_runs, row.n) for row in found] == [(0, 0, 6, 6), (6, 1, 6, 6)]
+    for row in found:
+        values = [float(one[1]) for one in given if one[0] == row.protocol_delta]
+        half = STUDENT[5] * statistics.stdev(values) / 6**0.5
+        assert row.mean == pytest.approx(statistics.mean(values))
+        assert row.ci_low == pytest.approx(row.mean - half, abs=1e-3 * max(half, 1e-9))
+        assert row.ci_high == pytest.approx(row.mean + half, abs=1e-3 * max(half, 1e-9))
+        assert (row.lowest, row.highest) == (min(values), max(values))
+    assert any(row.ci_high > row.ci_low for row in found)
+
+
+def summary_of(session: Session, values: Sequence[float | str]) -> Row:
+    """Gives the row of a measure that has these values in the runs of one combination."""
+    n = len(values)
+    made = ", ".join(f"({place}, cast({value} as double))" for place, value in enumerate(values))
+    others = ", ".join(f"1 as {name}" for name in MEASURES)
+    text = f"""with parameter as (select id as run_id from range({n})),
+        run as (select id as run_id, 'same' as parameters from range({n})),
+        run_summary as (select 'same' as parameters, v.value as delivery_ratio, {others}
+          from values {made} as v(id, value))
+        select * from ({view_sql("result_summary")}) where measure = 'delivery_ratio'"""
+    (row,) = session.spark.sql(text).collect()
+    return row
+
+
+@pytest.mark.parametrize("freedom", STUDENT)
+def test_the_quantiles_are_those_of_student(sail: Session, freedom: int) -> None:
+    values = [2.0 * (place % 2) for place in range(freedom + 1)]
+    row = summary_of(sail, values)
+    half = (row.ci_high - row.ci_low) / 2
+    assert half / statistics.stdev(values) * len(values) ** 0.5 == pytest.approx(STUDENT[freedom], abs=1e-3)
+
+
+def test_one_value_has_no_interval(sail: Session) -> None:
+    row = summary_of(sail, [0.5])
+    assert (row.n, row.mean, row.ci_low, row.ci_high, row.standard_deviation) == (1, 0.5, None, None, None)
+
+
+def test_a_measure_without_a_value_has_no_mean(sail: Session) -> None:
+    row = summary_of(sail, ["null"])
+    assert (row.n_runs, row.n, row.mean, row.ci_low) == (1, 0, None, None)
+
+
+def test_a_sweep_ends_with_a_table_over_its_seeds(sweep: Result, capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(sweep)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["protocol.delta", "runs", "valid"]
+    mean = sweep.sql(
+        "select mean, ci_high - mean from result_summary where measure = 'delivery_ratio' and run_id = 0"
+    ).collect()[0]
+    assert lines[2].split()[:6] == ["0", "6", "6", f"{mean[0]:.3g}", "±", f"{mean[1]:.2g}"]
+    assert lines[3].split()[:3] == ["1", "6", "6"]
+
+
+def test_named_columns_are_known_and_described(sweep: Result) -> None:
+    names = [row.col_name for row in sweep.sql("describe parameter").collect()]
+    assert names[0] == "run_id"
+    assert "protocol_delta" in names
+    kinds = {row.name: row.kind for row in sweep.sql("show tables").collect()}
+    assert kinds["result"] == kinds["result_summary"] == kinds["parameter"] == "view"
