@@ -26,6 +26,7 @@ from typing import Any, Protocol as Structural
 
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.audits.assumptions import Assumption
 from pipelines.audits.base import Audit
 from pipelines.crashes import CrashesDue
 from pipelines.tables import Table
@@ -133,6 +134,7 @@ class ProtocolModule(Structural):
         audits: The guarantees that it gives beside the general ones.
         bound: SQL over the history for the runs whose faults went beyond what it promises to bear: ``run_id``, the
             first ``round`` in which they did, and a ``reason`` in words. Whatever these runs break is excused.
+        assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
     """
 
     kinds: Sequence[str]
@@ -141,6 +143,7 @@ class ProtocolModule(Structural):
     states: Sequence[State]
     audits: Sequence[Audit]
     bound: str
+    assumes: frozenset[Assumption]
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""

@@ -17,6 +17,7 @@ from pipelines.crashes import Crashes
 from pipelines.history import CALL_LOG, History
 from pipelines.inputs import Inputs, parameters_json
 from pipelines.ledger import Commit, Ledger
+from pipelines.link_faults import LinkFaults
 from pipelines.materialise import Materialiser, materialiser_for
 from pipelines.network import in_flight_schema
 from pipelines.paths import delta_paths
@@ -26,7 +27,7 @@ from pipelines.rounds import Progress, RoundEngine
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
-from pipelines.tables import HISTORY, LINK, NODE, PREDICATE, RUN, Table
+from pipelines.tables import FAULT_EVENT, HISTORY, LINK, NODE, PREDICATE, RUN, Table
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,7 @@ def _run(
     crashes = Crashes(inputs.crash, materialiser)
     if last is None:
         _write_fixed(experiment, session, store, fixed, materialiser)
-        if (events := crashes.events(experiment.horizon)) is not None:
-            store.append("fault_event", events)
+        _write_faults(inputs, crashes.events(experiment.horizon), store, materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
@@ -124,7 +124,10 @@ def _run(
     log = None if last is None else stored(CALL_LOG.name, last)
     history = History(store, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
     start = _start(experiment, session, fixed, all_calls)
-    engine = RoundEngine(protocol, materialiser, calls, history, crashes, fixed, inputs.latency, start.settings)
+    link_faults = LinkFaults(inputs.link_fault, materialiser)
+    engine = RoundEngine(
+        protocol, materialiser, calls, history, crashes, link_faults, fixed, inputs.latency, start.settings
+    )
     if last is None:
         engine.begin(protocol.start(start))
     else:
@@ -161,6 +164,15 @@ def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:
 
 def _fixed_frames(inputs: Inputs, materialiser: Materialiser) -> dict[str, DataFrame]:
     return {name: _load(materialiser, name, getattr(inputs, name)) for name in ("node", "link", "setting")}
+
+
+def _write_faults(inputs: Inputs, crash: DataFrame | None, store: Store, materialiser: Materialiser) -> None:
+    """Writes table ``fault_event``: crashes and recoveries, and what else the scenario says of faults."""
+    if len(inputs.fault_event):
+        event = materialiser.load("fault_event", inputs.fault_event.select(FAULT_EVENT.columns), FAULT_EVENT.schema)
+        store.append("fault_event", event.frame)
+    if crash is not None:
+        store.append("fault_event", crash)
 
 
 def _write_fixed(

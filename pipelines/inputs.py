@@ -44,6 +44,8 @@ class Inputs:
         attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
         crash: ``node_id, round, until``; one row a time for which a node is down, from round on and before until
             (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of a node.
+        link_fault: Columns of `faults.tables.LINK_FAULT`.
+        fault_event: Columns of `faults.tables.EVENT`.
     """
 
     node: pa.Table
@@ -55,6 +57,8 @@ class Inputs:
     predicate: pa.Table
     attribute: pa.Table
     crash: pa.Table
+    link_fault: pa.Table
+    fault_event: pa.Table
 
     @property
     def latency(self) -> int | None:
@@ -93,8 +97,18 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
     workload = build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
     )
-    faults = build_faults(scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside)
+    faults = build_faults(
+        scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
+        kinds=lambda: message_kinds(scenario.protocol.name),
+    )  # fmt: skip
     return overlay, workload, faults
+
+
+def message_kinds(protocol: str) -> Sequence[str]:
+    """Gives the kinds of messages that a protocol sends; loads its implementation."""
+    from pipelines.execute import protocol_module
+
+    return protocol_module(protocol).kinds
 
 
 def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict[str, pa.Table]:
@@ -120,6 +134,8 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         "predicate": predicate_rows(workload.subscription).rename_columns({"subscription": "subscription_id"}),
         "attribute": workload.attribute,
         "crash": faults.crash,
+        "link_fault": faults.link_fault,
+        "fault_event": faults.fault_event,
     }  # fmt: skip
 
 
@@ -196,7 +212,7 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
         subscription=tables["subscription"], predicate=tables["predicate"],
         publication=publication.select(["run_id", "source", "source_seq", "topic", "content"]),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
-        crash=tables["crash"],
+        crash=tables["crash"], link_fault=tables["link_fault"], fault_event=tables["fault_event"],
     )  # fmt: skip
 
 

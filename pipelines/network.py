@@ -4,9 +4,9 @@ In flight a message has the columns of `in_flight_schema`: what table ``message`
 and ``wait``, the rounds until it is due. Counting down, rather than comparing ``due_round`` with a literal, keeps the
 text of a round's plan the same, so that engines that compile plans do not compile each round anew.
 
-Faults are known ahead, so a message's end is known when it is sent: one that will find its receiver down has its fate
-at once, and nobody handles it when it is due. A message from a node to itself is a timer: it needs no link, and it is
-due after the rounds that the sender names.
+Faults are known ahead, so a message's end is known when it is sent: one that a link loses, or that will find its
+receiver down, has its fate at once, and nobody handles it when it is due. A message from a node to itself is a timer:
+it needs no link, and it is due after the rounds that the sender names.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
+from pipelines.link_faults import LinkFaults
 from pipelines.tables import BIGINT, STRING
 
 MAX_SENT = 1 << 20
 """A node sends fewer messages than this in one round; message ids have room for no more."""
 
 _HEAD = ["kind", "src", "dst", "sent_round"]
+_BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "wait", "source", "source_seq"]
 _NUMBER = (
     "cast(row_number() over (partition by run_id, src order by trigger, rank, dst, source, source_seq, kind) as bigint)"
 )
@@ -38,8 +40,9 @@ def in_flight_schema(payload: T.StructType) -> T.StructType:
 
 
 def put_on_links(
-    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
-) -> DataFrame:
+    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None,
+    faults: LinkFaults,
+) -> DataFrame:  # fmt: skip
     """Gives an outbox as messages in flight; links keep order because the latency of a link is always the same.
 
     Args:
@@ -49,6 +52,7 @@ def put_on_links(
         latency: The latency of every link of every run, where it is one.
         payload: The protocol's payload.
         crash: The down times of all nodes, see `crashes.CRASH`; None where no node ever crashes.
+        faults: The link faults.
     """
     given = set(outbox.columns)
     body = [
@@ -64,23 +68,29 @@ def put_on_links(
         wait = f"cast({latency} as bigint)"
     if named:
         wait = f"coalesce(named_rounds, {wait})"
-    head = ["run_id", "message_id", *_HEAD, f"sent_round + {wait} as due_round", f"{wait} as wait"]
+    times = [f"sent_round + {wait} as due_round", f"{wait} as wait"]
     fields = [field.name for field in payload]
+    if crash is None and not faults.is_any:
+        head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq", "cast(null as string) as fate"]
+        return numbered.selectExpr(*head, *fields)
+    message = numbered.selectExpr("run_id", "message_id", *_HEAD, *times, "source", "source_seq", *fields)
+    if faults.is_any:
+        message = faults.strike(message, [*_BEFORE_FATE, *fields], len(_BEFORE_FATE))
     if crash is None:
-        return numbered.selectExpr(*head, "source", "source_seq", "cast(null as string) as fate", *fields)
-    return _with_fates(numbered.selectExpr(*head, "source", "source_seq", *fields), crash, fields)
+        return message
+    return _with_crashes(message, crash, fields, has_fate=faults.is_any)
 
 
-def _with_fates(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:
+def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], *, has_fate: bool) -> DataFrame:
     """Marks the messages that find their receiver down."""
     down = crash.selectExpr("run_id as down_run", "node_id as down_node", "round as down_round", "until as up_round")
     meets = (
         "run_id = down_run and dst = down_node and due_round >= down_round"
         " and (up_round is null or due_round < up_round)"
     )
-    fate = "case when down_node is not null then 'lost_crash' end as fate"
-    columns = [name for name in message.columns if name not in fields]
-    return message.join(down.hint("shuffle_hash"), F.expr(meets), "left").selectExpr(*columns, fate, *fields)
+    lost = "case when down_node is not null then 'lost_crash' end"
+    fate = f"coalesce(fate, {lost}) as fate" if has_fate else f"{lost} as fate"
+    return message.join(down.hint("shuffle_hash"), F.expr(meets), "left").selectExpr(*_BEFORE_FATE, fate, *fields)
 
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:

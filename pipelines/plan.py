@@ -291,13 +291,6 @@ def store_tables(protocol: str) -> list[Table]:
     return [*HISTORY, *state_tables(protocol_module(protocol))]
 
 
-def message_kinds(protocol: str) -> Sequence[str]:
-    """Returns the kinds of messages that a protocol sends."""
-    from pipelines.execute import protocol_module
-
-    return protocol_module(protocol).kinds
-
-
 def counted(number: int, noun: str) -> str:
     """Returns ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}" + ("s" if number != 1 else "")

@@ -30,6 +30,7 @@ from pipelines.contract import ProtocolModule, Round, RoundResult
 from pipelines.crashes import Crashes, CrashesDue
 from pipelines.errors import InternalError
 from pipelines.history import History, RoundRows
+from pipelines.link_faults import LinkFaults
 from pipelines.materialise import Materialiser, Relation
 
 _MAX_INCREMENTS = 16
@@ -52,7 +53,8 @@ class RoundEngine:
 
     def __init__(
         self, protocol: ProtocolModule, materialiser: Materialiser, calls: Calls, history: History,
-        crashes: Crashes, fixed: Mapping[str, DataFrame], latency: int | None, settings: Sequence[Any],
+        crashes: Crashes, link_faults: LinkFaults, fixed: Mapping[str, DataFrame], latency: int | None,
+        settings: Sequence[Any],
         *, may_duplicate: bool = False,
     ) -> None:  # fmt: skip
         """Starts with nothing in flight.
@@ -63,6 +65,7 @@ class RoundEngine:
             calls: The application calls, by round.
             history: Takes what the rounds leave behind.
             crashes: The crash schedule.
+            link_faults: The link faults.
             fixed: Frames ``node``, ``link``, ``setting``, ``subscription``.
             latency: The latency of all links, where it is one.
             settings: The distinct settings objects of the runs.
@@ -73,6 +76,7 @@ class RoundEngine:
         self._calls = calls
         self._history = history
         self._crashes = crashes
+        self._link_faults = link_faults
         self._fixed = fixed
         self._latency = latency
         self._settings = settings
@@ -252,7 +256,8 @@ class RoundEngine:
         if result.outbox is not None:
             link = self._fixed["link"]
             payload, schedule = self._protocol.payload, self._crashes.schedule
-            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, schedule))
+            faults = self._link_faults
+            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, schedule, faults))
         if not messages:
             messages.append(self._materialiser.empty(network.in_flight_schema(self._protocol.payload)))
         frames["in_flight"] = reduce(DataFrame.unionByName, messages)

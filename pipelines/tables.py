@@ -141,10 +141,10 @@ FAULT_EVENT = table(
     "a crash, a recovery or a link fault",
     "round,kind,node_id,src,dst",
     ("round", BIGINT, "round in which it takes effect"),
-    ("kind", STRING, "crash, recovery or a kind of link fault"),
+    ("kind", STRING, "crash, recovery; loss, burst (a link is bad); with _end: it is over"),
     ("node_id", BIGINT, "the node, for faults of nodes"),
-    ("src", BIGINT, "one end, for faults of links"),
-    ("dst", BIGINT, "other end, for faults of links"),
+    ("src", BIGINT, "faults of links: sender of the messages concerned; null: any"),
+    ("dst", BIGINT, "faults of links: their receiver; null: any"),
 )
 NODE_STATUS = table(
     "node_status",

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.audits.assumptions import ASSUMPTIONS
 from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.audits.general import GENERAL
 from pipelines.contract import ProtocolModule
@@ -39,11 +40,14 @@ select run_id, cast(max(last_round) as bigint) as rounds from (
   union all
   select run_id, max(round) as last_round from node_status group by run_id
   union all
-  select run_id, max(round) as last_round from fault_event group by run_id
+  select run_id, max(round) as last_round from fault_event where node_id is not null group by run_id
 ) happened
 group by run_id
 """
-"""The last round in which anything happened: ``run_id, rounds``; a message in flight was sent, but never handled."""
+"""The last round in which anything happened: ``run_id, rounds``; a message in flight was sent, but never handled.
+
+A fault of a link begins and ends without anything happening.
+"""
 
 
 @dataclass(frozen=True)
@@ -196,8 +200,15 @@ def _parameters(reader: Reader) -> list[dict[str, Any]]:
 
 
 def _beyond(reader: Reader, protocol: ProtocolModule) -> tuple[Beyond, ...]:
-    rows = reader.sql(protocol.bound).select("run_id", "round", "reason").orderBy("run_id").collect()
-    return tuple(Beyond(*row) for row in rows)
+    """Gives the runs beyond the bound, each once: by the protocol's own words, or by what it assumes of its network."""
+    found: dict[int, list[Beyond]] = {}
+    for sql in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
+        for row in reader.sql(sql).select("run_id", "round", "reason").collect():
+            found.setdefault(row.run_id, []).append(Beyond(*row))
+    return tuple(
+        Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))
+        for run_id, of_run in sorted(found.items())
+    )
 
 
 def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pipelines.cli.rows import print_table
 from pipelines.engine.settings import local_settings
-from pipelines.plan import Combination, Prepared, combinations, counted, message_kinds, store_tables
+from pipelines.inputs import message_kinds
+from pipelines.plan import Combination, Prepared, combinations, counted, store_tables
 from pipelines.protocols import PROTOCOLS
 
 _MAX_SHOWN = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -14,12 +14,14 @@ from pipelines import hashing
 from pipelines.data import find_file
 from pipelines.errors import DataFileError, FaultError, InputError, Problem
 from pipelines.faults.counted import Chains, place_chains
+from pipelines.faults.links import LinkRows, link_problems
 from pipelines.faults.rates import TooManyError, alternating
 from pipelines.faults.schedule import FOR_GOOD, Outage, Room, Schedule
 from pipelines.faults.tables import CRASH, Faults
 from pipelines.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
 from pipelines.overlay.graph import Ints, Overlay
 from pipelines.scenario.faults_spec import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
+from pipelines.scenario.link_faults_spec import LinkFault
 from pipelines.workload.nodes import choose_nodes, ids_by_name, unknown_node
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -43,12 +45,16 @@ class _Context:
         return FaultError(Problem((*self.place, *key), message))
 
 
-def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Faults:
+def build_faults(
+    faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
+    kinds: Callable[[], Sequence[str]],
+) -> Faults:  # fmt: skip
     """Returns what goes wrong in one run.
 
     1. Take the crashes that are listed.
     2. Let one generator after the other add to them; a node that several take down is down as long as any says so.
     3. Leave out what comes after the horizon; a recovery after it never comes.
+    4. Take the link faults.
 
     Args:
         faults: The faults of the scenario.
@@ -56,11 +62,12 @@ def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizo
         seed: The run's seed; the same seed gives the same faults everywhere.
         horizon: The last round in which something can go wrong.
         beside: The scenario file's folder, where traces are looked up first.
+        kinds: Gives the message kinds of the run's protocol.
 
     Raises:
         FaultError: All that is wrong, each problem at its place in the scenario.
     """
-    problems = list(_unknown(faults, overlay))
+    problems = list(_unknown(faults, overlay, kinds))
     ids, schedule = ids_by_name(overlay), Schedule()
     for fault in faults if not problems else ():
         if isinstance(fault, Crash):
@@ -78,14 +85,20 @@ def build_faults(faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizo
     rows = [outage for outage in schedule.outages() if outage.start <= horizon]
     ends = [outage.end if outage.end <= horizon else None for outage in rows]
     columns = [[outage.node for outage in rows], [outage.start for outage in rows], ends]
-    return Faults(crash=pa.table(columns, schema=CRASH))
+    link_rows = LinkRows(overlay, seed, horizon)
+    for number, fault in enumerate(faults):
+        if isinstance(fault, LinkFault):
+            link_rows.add(fault, number)
+    return Faults(pa.table(columns, schema=CRASH), *link_rows.tables())
 
 
-def _unknown(faults: Sequence[Fault], overlay: Overlay) -> Iterator[Problem]:
+def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequence[str]]) -> Iterator[Problem]:
     names = frozenset(overlay.names)
     for i, fault in enumerate(faults):
         if isinstance(fault, Crash) and fault.node not in names:
             yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
+        elif isinstance(fault, LinkFault):
+            yield from link_problems(fault, ("faults", i), overlay, kinds)
 
 
 def _generated(schedule: Schedule, generator: CrashGenerator, context: _Context) -> Schedule:
@@ -191,6 +204,7 @@ def describe() -> list[tuple[str, str]]:
     """Returns each kind of fault with one line about it, as ``roundtable list faults`` shows them."""
     return [
         ("crash", "a node that is down from a round on, for good or until it recovers; written in the scenario"),
+        ("loss", "messages lost on links, of given kinds, in one direction or both, independently or in bursts"),
         ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
         ("generate crash rate", "every node up and down by turns: exponential, weibull or lognormal times"),
         (

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from pipelines.errors import Problem, nearest
 from pipelines.scenario.base import Strict
 from pipelines.scenario.faults_spec import Crash, Fault, FaultGenerator
+from pipelines.scenario.link_faults_spec import LinkFault
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import (
     Join,
@@ -62,6 +63,8 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
             )
         if isinstance(part, Join):
             yield from _join_problems(path, part, joined, pairs if links and not unknown else None)
+        elif isinstance(part, LinkFault) and links and not unknown:
+            yield from _link_problems(path, part, pairs)
         elif isinstance(part, Crash):
             crashes.setdefault(part.node, []).append((path, part))
     for of_node in crashes.values():
@@ -76,6 +79,9 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield (*path, "to"), part.to
     elif isinstance(part, Crash):
         yield (*path, "node"), part.node
+    elif isinstance(part, LinkFault):
+        ends = ((index, end, name) for index, link in enumerate(part.links or []) for end, name in enumerate(link))
+        yield from (((*path, "links", index, end), name) for index, end, name in ends)
     elif isinstance(part, FaultGenerator):
         listed = {"nodes": part.generate.nodes, "spare": part.generate.spare}
         for key, names in listed.items():
@@ -88,9 +94,9 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join, Crash)):
+    if isinstance(part, (Subscription, Publication, Join, Crash, LinkFault)):
         yield (*path, "round"), part.round
-        if isinstance(part, (Subscription, Crash)) and part.until is not None:
+        if isinstance(part, (Subscription, Crash, LinkFault)) and part.until is not None:
             yield (*path, "until"), part.until
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
         yield (*path, "file", "round"), part.file.round
@@ -105,6 +111,16 @@ def _late(path: Path, part: Strict, horizon: int) -> Iterator[Problem]:
             yield Problem(
                 place,
                 f"{name}: {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds",
+            )
+
+
+def _link_problems(path: Path, fault: LinkFault, pairs: set[frozenset[str]]) -> Iterator[Problem]:
+    for index, (a, b) in enumerate(fault.links or []):
+        if frozenset((a, b)) not in pairs:
+            around = sorted(name for pair in pairs if a in pair for name in pair if name != a)
+            yield Problem(
+                (*path, "links", index),
+                f"there is no link between {a!r} and {b!r}; linked with {a!r}: {_listed(around)}",
             )
 
 

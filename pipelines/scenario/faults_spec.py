@@ -20,6 +20,7 @@ from pipelines.scenario.base import (
     by_form,
     by_name,
 )
+from pipelines.scenario.link_faults_spec import Loss
 from pipelines.scenario.rules import one_of, repetition_problems
 
 _ONLY_COUNT = ("down", "consecutive", "stagger")
@@ -214,7 +215,7 @@ def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file ho
 
 
 Fault = Annotated[
-    Annotated[Crash, Tag("<crash>")] | Annotated[FaultGenerator, Tag(_GENERATOR)],
+    Annotated[Crash, Tag("<crash>")] | Annotated[Loss, Tag("<loss>")] | Annotated[FaultGenerator, Tag(_GENERATOR)],
     Discriminator(
         _fault_tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": "kind"}
     ),

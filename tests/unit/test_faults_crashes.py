@@ -41,7 +41,8 @@ def tree(nodes: int, seed: int = 1) -> Overlay:
 
 
 def crashes(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> list[Row]:
-    found = build_faults(FAULTS.validate_python(faults), overlay=where, seed=seed, horizon=horizon, beside=None)
+    wanted = FAULTS.validate_python(faults)
+    found = build_faults(wanted, overlay=where, seed=seed, horizon=horizon, beside=None, kinds=tuple)
     rows = [tuple(row.values()) for row in found.crash.to_pylist()]
     assert rows == sorted(rows, key=lambda row: (row[1], row[0]))
     times = defaultdict(list)
@@ -363,5 +364,5 @@ def test_errors_of_a_build_come_with_their_places_and_all_at_once(tmp_path: Path
 
 def test_each_kind_has_its_line() -> None:
     assert [name for name, _ in describe()] == [
-        "crash", "generate crash count", "generate crash rate", "generate crash trace",
+        "crash", "loss", "generate crash count", "generate crash rate", "generate crash trace",
     ]  # fmt: skip

@@ -42,7 +42,12 @@ def crashes(path: Path, *, nodes: int = 2, seed: int = 0, horizon: int = 100, **
     trace = {key: settings.pop(key) for key in tuple(settings) if key in CrashTrace.model_fields}
     faults = [{"generate": {"kind": "crash", "trace": {"path": str(path), **trace}, **settings}}]
     found = build_faults(
-        FAULTS.validate_python(faults), overlay=line(nodes), seed=seed, horizon=horizon, beside=path.parent
+        FAULTS.validate_python(faults),
+        overlay=line(nodes),
+        seed=seed,
+        horizon=horizon,
+        beside=path.parent,
+        kinds=tuple,
     )
     return [tuple(row.values()) for row in found.crash.to_pylist()]
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
+from pipelines.audits.assumptions import Assumption
 from pipelines.contract import Round, RoundResult, Start
 from pipelines.protocols.delta import (
     DeltaSettings,
@@ -46,6 +47,7 @@ class DeltaProtocol:
     states = STATES
     audits = AUDITS
     bound = BOUND
+    assumes: frozenset[Assumption] = frozenset({"no_loss"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives routing information as it is when the overlay stands, and the nodes that are still to join."""

@@ -11,6 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.audits.assumptions import Assumption
 from pipelines.contract import CALL_TRIGGER, Round, RoundResult, Start, State
 from pipelines.protocols.entries import remaining_entries, visible_entries
 from pipelines.tables import BIGINT, INT, LONGS, table
@@ -115,6 +116,7 @@ class ForwardingProtocol:
     states = (State(SUBSCRIPTION),)
     audits = ()
     bound = BOUND
+    assumes: frozenset[Assumption] = frozenset({"no_loss"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Nothing is known before the first subscription."""

@@ -13,7 +13,31 @@ def _generated(settings: str, opening: str = "{") -> str:
     return _faults("{generate: " + opening + settings + "}}")
 
 
+WRONG_LINK_FAULTS = (
+    _case("a loss of no rate", _faults("§{kind: loss}"), "lacks the key 'rate'", "the probability"),
+    _case("a loss of more than all", _faults("{kind: loss, rate: §1.5}"), "is 1.5", "from 0 to 1"),
+    _case("a loss without a node", _faults("{kind: loss, rate: 1.0, links: [[A, §D]]}"), "'D'", "A, B, C"),
+    _case("a loss of one end", _faults("{kind: loss, rate: 1.0, links: [§[A]]}"), "a list of 1", "a text"),
+    _case(
+        "a loss without a link", _faults("{kind: loss, rate: 1.0, links: [§[A, C]]}"), "no link", "linked with 'A': B"
+    ),
+    _case("a loss at a node", _faults("{kind: loss, rate: 1.0, links: [§[A, A]]}"), "to itself", "two different"),
+    _case("a loss twice", _faults("{kind: loss, rate: 1.0, links: [[A, B], §[B, A]]}"), "number 1", "write it once"),
+    _case("no links at all", _faults("{kind: loss, rate: 1.0, links: §[]}"), "an empty list", "one or more"),
+    _case("a loss from nowhere", _faults("{kind: loss, rate: 1.0, direction: §forward}"), "where from", "add links"),
+    _case(
+        "a loss of no direction", _faults("{kind: loss, rate: 1.0, direction: §forwards}"), "did you mean 'forward'?"
+    ),
+    _case("a loss over at once", _faults("{kind: loss, rate: 1.0, round: 3, until: §3}"), "not after round 3", "4 or"),
+    _case("a late loss", _faults("{kind: loss, rate: 1.0, round: §1001}"), "after the horizon", "0 to 1000"),
+    _case("kinds twice", _faults("{kind: loss, rate: 1.0, kinds: [PUB, §PUB]}"), "there already", "each kind once"),
+    _case("no bad time", _faults("{kind: loss, rate: 1.0, burst: {good: 9, bad: §0.5}}"), "is 0.5", "from 1 to"),
+    _case("half a burst", _faults("{kind: loss, rate: 1.0, burst: §{good: 9}}"), "lacks the key 'bad'", "mean number"),
+    _case("a misspelt loss", _faults("{kind: §los, rate: 1.0}"), "did you mean 'loss'?"),
+    _build("unknown kinds", _faults("{kind: loss, rate: 1.0, kinds: [§PUBS]}"), "did you mean 'PUB'?", "SUB, "),
+)
 WRONG_FAULTS = (
+    *WRONG_LINK_FAULTS,
     _case("a fault of no kind", _faults("§{node: A, round: 3}"), "lacks the key 'kind'", "crash"),
     _case("an unknown fault", _faults("{kind: §crsh, node: A, round: 3}"), "'crsh'", "did you mean 'crash'?"),
     _case("a fault as a word", _faults("§crash"), "'crash'", "a mapping with the key", "kind"),

@@ -1,0 +1,84 @@
+"""What may go wrong on links: the kinds of link faults in the ``faults`` part of a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pipelines.errors import FaultError, Problem
+from pipelines.scenario.base import NodeName, Round, Share, Strict
+
+LinkName = tuple[NodeName, NodeName]
+Links = Annotated[list[LinkName], Field(min_length=1)]
+Kinds = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(min_length=1)]
+AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=True)]
+
+
+class LinkFault(Strict):
+    """What the faults of links have in common: where and when. A message meets the faults of its round of sending."""
+
+    kind: str = Field(description="what goes wrong")
+    links: Links | None = Field(None, description="the links, each [a, b]; without it all messages between two nodes")
+    direction: Literal["both", "forward"] = Field("both", description="forward: from the first node of a link only")
+    round: Round = Field(0, description="the first round of sending that is concerned")
+    until: Round | None = Field(None, description="the round in which it is over; without it it stays")
+
+    @model_validator(mode="after")
+    def _fits(self) -> LinkFault:
+        problems = list(self.problems())
+        if problems:
+            raise FaultError(*problems)
+        return self
+
+    def problems(self) -> Iterator[Problem]:
+        """Yields what does not fit together."""
+        if self.until is not None and self.until <= self.round:
+            message = f"until is {self.until}, not after round {self.round}; allowed: {self.round + 1} or later"
+            yield Problem(("until",), message)
+        if self.links is None and self.direction == "forward":
+            message = "direction is forward, and no links say where from; add links, or leave direction out"
+            yield Problem(("direction",), message)
+        yield from _pair_problems(self.links or [])
+
+
+def _pair_problems(links: list[LinkName]) -> Iterator[Problem]:
+    first: dict[frozenset[str], int] = {}
+    for index, (a, b) in enumerate(links):
+        if a == b:
+            yield Problem(("links", index), f"the link joins {a!r} to itself; allowed: two different nodes")
+            continue
+        before = first.setdefault(frozenset((a, b)), index)
+        if before != index:
+            message = f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list; write it once"
+            yield Problem(("links", index), message)
+
+
+class MessageFault(LinkFault):
+    """A link fault that strikes single messages, drawn for each."""
+
+    rate: Share = Field(description="the probability for each message")
+    kinds: Kinds | None = Field(None, description="kinds of messages that it may strike; without it all")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yields what does not fit together."""
+        yield from super().problems()
+        for index, name in enumerate(self.kinds or []):
+            if (self.kinds or []).index(name) != index:
+                yield Problem(("kinds", index), f"{name!r} is there already; allowed: each kind once")
+
+
+class Burst(Strict):
+    """Loss in bursts (Gilbert and Elliott): a link is good or bad by turns, for geometrically distributed times."""
+
+    good: AtLeastOne = Field(description="mean number of rounds for which a link is good")
+    bad: AtLeastOne = Field(description="mean number of rounds for which it is bad; then the fault's rate holds")
+    good_rate: Share = Field(0.0, description="the probability of a loss while it is good")
+
+
+class Loss(MessageFault):
+    """Messages are lost on links, each independently of the others, or in bursts."""
+
+    kind: Literal["loss"] = Field(description="what goes wrong")
+    burst: Burst | None = Field(None, description="lose in bursts, for each direction of each link on its own")

@@ -1,0 +1,141 @@
+"""Faults of links as rows: which links, when, in which direction, and when a link is bad."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter
+from test_faults_crashes import tree
+
+from pipelines.faults.build import build_faults
+from pipelines.faults.bursts import bad_times
+from pipelines.faults.meeting import cut_times
+from pipelines.faults.schedule import FOR_GOOD
+from pipelines.faults.tables import Faults
+from pipelines.overlay.graph import Overlay
+from pipelines.scenario.faults_spec import Fault
+from pipelines.scenario.link_faults_spec import Burst
+
+FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
+PURPOSE = "test"
+
+
+def line(nodes: int) -> Overlay:
+    ends = np.array(nx.path_graph(nodes).edges, dtype=np.int64)
+    names = tuple(f"N{node}" for node in range(nodes))
+    return Overlay(names, ends[:, 0], ends[:, 1], np.ones(nodes - 1, dtype=np.int64))
+
+
+def built(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> Faults:
+    wanted = FAULTS.validate_python(faults)
+    return build_faults(wanted, overlay=where, seed=seed, horizon=horizon, beside=None, kinds=lambda: ["PUB", "SUB"])
+
+
+def loss(**settings: Any) -> dict[str, Any]:
+    return {"kind": "loss", "rate": 0.5, **settings}
+
+
+def columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in table.to_pylist()]
+
+
+def test_a_loss_without_links_is_one_row_for_any_pair_of_nodes() -> None:
+    found = built(line(4), loss(kinds=["PUB"]))
+    where = columns(found.link_fault, "effect", "src", "dst", "round", "until", "kinds", "rate")
+    assert where == [("lose", None, None, 0, FOR_GOOD, ["PUB"], 0.5)]
+    assert columns(found.fault_event, *found.fault_event.column_names) == [(0, "loss", None, None, None)]
+
+
+def test_a_loss_strikes_both_directions_or_the_one_that_is_written() -> None:
+    both = built(line(4), loss(links=[["N2", "N1"]], round=5, until=9))
+    assert columns(both.link_fault, "src", "dst", "round", "until") == [(2, 1, 5, 9), (1, 2, 5, 9)]
+    forward = built(line(4), loss(links=[["N2", "N1"]], round=5, until=9, direction="forward"))
+    assert columns(forward.link_fault, "src", "dst", "round", "until") == [(2, 1, 5, 9)]
+    events = columns(forward.fault_event, "round", "kind", "src", "dst")
+    assert events == [(5, "loss", 2, 1), (9, "loss_end", 2, 1)]
+
+
+def test_what_comes_after_the_horizon_or_never_strikes_is_left_out() -> None:
+    found = built(line(3), loss(round=6), loss(rate=0.0), loss(round=2, until=7), horizon=5)
+    assert columns(found.link_fault, "round", "until") == [(2, 7)]
+    assert columns(found.fault_event, "round", "kind") == [(2, "loss")]
+
+
+def test_faults_draw_on_their_own_and_by_the_seed() -> None:
+    salts = [
+        salt
+        for seed in (0, 1)
+        for (salt,) in columns(built(line(3), loss(), loss(rate=0.1), seed=seed).link_fault, "salt")
+    ]
+    assert len(set(salts)) == 4
+    assert columns(built(line(3), loss(rate=0.2)).link_fault, "salt") == [(salts[0],)]
+
+
+def test_bad_times_are_apart_within_the_rounds_and_as_long_as_they_should_be() -> None:
+    burst = Burst(good=40.0, bad=10.0)
+    link, start, end = bad_times(burst, np.arange(200), (100, 2100), 3, PURPOSE)
+    assert (start < end).all()
+    assert start.min() >= 100
+    assert end.max() == 2100
+    is_next = link[1:] == link[:-1]
+    assert (start[1:][is_next] > end[:-1][is_next]).all()
+    share = (end - start).sum() / (200 * 2000)
+    assert abs(share - 0.2) < 0.01
+    whole = (start > 100) & (end < 2100)
+    assert abs((end - start)[whole].mean() - 10.0) < 0.5
+    assert abs((start == 100).mean() * len(start) / 200 - 0.2) < 0.1
+
+
+def test_a_link_is_bad_at_the_same_times_whatever_other_links_do() -> None:
+    burst = Burst(good=5.0, bad=2.0)
+    link, start, end = bad_times(burst, np.arange(6), (0, 500), 3, PURPOSE)
+    alone = bad_times(burst, np.array([4]), (0, 500), 3, PURPOSE)
+    chosen = link == 4
+    assert np.array_equal(np.stack(alone), np.stack([link[chosen], start[chosen], end[chosen]]))
+    shorter = bad_times(burst, np.array([4]), (0, 50), 3, PURPOSE)
+    assert shorter[1].tolist() == [round_ for round_ in alone[1].tolist() if round_ < 50]
+
+
+def test_bursts_cover_each_direction_of_each_link_and_the_time_between_at_the_good_rate() -> None:
+    found = built(tree(5), loss(burst={"good": 20.0, "bad": 5.0, "good_rate": 0.01}, round=10, until=300))
+    rows = columns(found.link_fault, "src", "dst", "round", "until", "rate")
+    assert len({row[:2] for row in rows}) == 8
+    for pair in {row[:2] for row in rows}:
+        spans = sorted(row[2:] for row in rows if row[:2] == pair)
+        assert spans[0][0] == 10
+        assert spans[-1][1] == 300
+        assert all(one[1] == other[0] and one[2] != other[2] for one, other in pairwise(spans))
+        assert {rate for *_, rate in spans} == {0.5, 0.01}
+    bad = {row[:3] for row in rows if row[4] == 0.5}
+    begun = columns(found.fault_event, "src", "dst", "round", "kind")
+    assert {event[:3] for event in begun if event[3] == "burst"} == bad
+
+
+def test_times_are_cut_where_a_fault_begins_or_ends() -> None:
+    rng = np.random.default_rng(1)
+    start = rng.integers(0, 30, 60)
+    fault = pa.table({
+        "run_id": rng.integers(0, 3, 60), "src": rng.integers(0, 2, 60), "round": start,
+        "until": start + rng.integers(1, 20, 60), "number": np.arange(60),
+    })  # fmt: skip
+    cut = cut_times(fault, ("run_id", "src"), ("number",))
+    rows = fault.to_pylist()
+    for run in range(3):
+        for src in range(2):
+            for round_ in range(60):
+                wanted = [
+                    row["number"]
+                    for row in rows
+                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["until"]
+                ]
+                found = [
+                    [struct["number"] for struct in row["faults"]]
+                    for row in cut.to_pylist()
+                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["until"]
+                ]
+                assert found == ([wanted] if wanted else [])
+    assert len(cut_times(fault.slice(0, 0), ("run_id", "src"), ("number",))) == 0
