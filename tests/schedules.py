@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sequential.checker import Checker
+from sequential.generator import QUIET, random_schedule
 from sequential.network import Network
 from sequential.schedule import Schedule
 from support import rows
@@ -16,8 +19,30 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.store import Store
 
+SOMETIMES = {
+    "bypasses": "select count(1) from message where kind = 'CON_REQUEST'",
+    "resends": "select count(1) from (select 1 from message where kind = 'PUB'"
+    " group by run_id, source, source_seq, src, dst having count(1) > 1) twice",
+    "duplicates": "select count(1) from message where fate = 'duplicate'",
+    "Guided messages": "select count(1) from message where get_json_object(body, '$.guide') is not null",
+    "PAR_SUB transfers": "select count(1) from message where kind = 'PAR_SUB' and source_seq is null",
+    "crashes while recovering": """select count(1) from (
+      select status, lead(status) over (partition by run_id, node_id order by round) as next_status from node_status
+    ) step where status = 'RECOVERING' and next_status = 'FAILED'""",
+    "joins after a crash": "select count(1) from node_status where status = 'VALID_JOINED' and round > 0",
+}
+"""What failures cause, and SQL that counts it."""
+LAST_CALL = 60
 Delivered = dict[tuple[int, int], list[int]]
 """Subscriber and source to the publications of that source that were delivered, in their order."""
+
+
+def short_schedules(first: int) -> Iterator[int]:
+    """Gives the seeds of schedules whose calls end early, but for those that come when all is quiet again."""
+    for seed in itertools.count(first):
+        calls = random_schedule(random.Random(seed)).calls
+        if max(call.round for call in calls) == LAST_CALL + QUIET:
+            yield seed
 
 
 def name_of(node: int) -> str:

@@ -31,7 +31,8 @@ PARSED = [
     "cast(null as array<struct<path: array<bigint>, is_done: boolean>>) as x", "posexplode(path) as (place, x)",
     "struct(a, b as c, false as d) as x", "row_number() over (partition by kind, is_on order by b desc, a) as x",
     "a + cast(row_number() over (partition by is_on order by a) as bigint) as x",
-    "count(1) over (partition by a + 1) as x", "sum(a) as x", "min(a)", "count(1)", "array_sort(collect_list(struct(a, b))) as x", "a = 1", "COALESCE(a, 1)",
+    "count(1) over (partition by a + 1) as x", "sum(a) as x", "min(a)", "count(1)",
+    "array_sort(collect_list(struct(a, b))) as x", "a = 1", "COALESCE(a, 1)",
 ]  # fmt: skip
 TEXT = [
     "1.5 as x", "1e3 as x", "2L as x", "'it\\'s' as x", "a b", "a as b c",

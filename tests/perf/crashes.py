@@ -2,9 +2,9 @@
 
     python tests/perf/crashes.py [--engine sail] [--runs 1000] [--brokers 20] [--crashes 2]
 
-Protocol delta with δ = 1 on random trees, five publications a run; at most one node is not OPERATIONAL at once. Columns:
-crashes a run; rounds made; seconds; messages handled; microseconds a message, and that divided by the failure-free one;
-the median round; peak memory of the process in MiB; the verdict.
+Protocol delta with δ = 1 on random trees, five publications a run; at most one node is not OPERATIONAL at once.
+Columns: crashes a run; rounds made; seconds; messages handled; microseconds a message, and that divided by the
+failure-free one; the median round; peak memory of the process in MiB; the verdict.
 """
 
 from __future__ import annotations

@@ -7,12 +7,11 @@ at most δ nodes not OPERATIONAL at once.
 from __future__ import annotations
 
 import itertools
-import random
 from pathlib import Path
 
 import pytest
-from schedules import Places, as_runs, awaited, delivered, expected, played
-from sequential.generator import QUIET, random_run, random_schedule
+from schedules import SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
+from sequential.generator import QUIET, random_run
 from sequential.network import Network, play
 from support import run_all
 
@@ -24,34 +23,21 @@ from pipelines.store import Store
 
 N_SCHEDULES = 6
 N_CRASHES = 5
-LAST_CALL = 60
-
-SOMETIMES = {
-    "bypasses": "select count(1) from message where kind = 'CON_REQUEST'",
-    "resends": "select count(1) from (select 1 from message where kind = 'PUB'"
-    " group by run_id, source, source_seq, src, dst having count(1) > 1) twice",
-    "duplicates": "select count(1) from message where fate = 'duplicate'",
-    "Guided messages": "select count(1) from message where get_json_object(body, '$.guide') is not null",
-    "PAR_SUB transfers": "select count(1) from message where kind = 'PAR_SUB' and source_seq is null",
-    "crashes while recovering": """select count(1) from (
-      select status, lead(status) over (partition by run_id, node_id order by round) as next_status from node_status
-    ) step where status = 'RECOVERING' and next_status = 'FAILED'""",
-    "joins after a crash": "select count(1) from node_status where status = 'VALID_JOINED' and round > 0",
-}
+LAST_RECOVERY, LAST_ROUND = 110, QUIET + 90
 
 
 @pytest.fixture(scope="module")
 def networks() -> list[Network]:
     """Short schedules with many crashes as the sequential program played them, with both duplicate detectors."""
-    short = (seed for seed in itertools.count(100) if _last_call(seed) == LAST_CALL)
-    played_once = (random_run(seed, "identifier") for seed in short)
-    eventful = itertools.islice((one for one in played_once if len(one.schedule.crashes) >= N_CRASHES), N_SCHEDULES)
+    played_once = (random_run(seed, "identifier") for seed in short_schedules(100))
+    eventful = itertools.islice(filter(_is_eventful, played_once), N_SCHEDULES)
     return [one for first in eventful for one in (first, play(first.schedule, "visited"))]
 
 
-def _last_call(seed: int) -> int:
-    """Gives the round of the last call but those that come when all is quiet again."""
-    return max(call.round for call in random_schedule(random.Random(seed)).calls) - QUIET
+def _is_eventful(one: Network) -> bool:
+    """Tells whether a schedule has many crashes and is over soon: a job costs what its longest run takes."""
+    ends = [crash.until for crash in one.schedule.crashes if crash.until is not None]
+    return len(one.schedule.crashes) >= N_CRASHES and max(ends) <= LAST_RECOVERY and one.round <= LAST_ROUND
 
 
 @pytest.fixture(scope="module")
