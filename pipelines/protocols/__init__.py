@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.protocols.base import ProtocolSpec
 from pipelines.protocols.delta import SPEC as _DELTA
+from pipelines.protocols.epidemic import SPEC as _EPIDEMIC
 from pipelines.protocols.forwarding import SPEC as _FORWARDING
 
-PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING)}
+PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC)}

@@ -1,0 +1,129 @@
+"""Gossip rounds: who begins one, for which pattern or source, and with which digest (startGossipRound, Figures 2, 3).
+
+A dispatcher's gossip rounds are whole intervals apart, with a phase drawn from the seed (settled rule 1). One that has
+nothing to gossip about is not woken.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines import draws
+from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
+from pipelines.protocols.epidemic.caching import tags_now
+from pipelines.protocols.epidemic.gossip import DIGEST, LABELLED, send_back, send_towards
+from pipelines.protocols.epidemic.tables import DISPATCHER, EVENT, NODE
+from pipelines.protocols.epidemic.work import Work, among
+
+_START = f"cast({3 << 61} as bigint) as trigger"
+"""Trigger of what a gossip timer causes: after messages and calls."""
+_ON_TIME = "now >= next_round and pmod(now - next_round, interval_rounds) = 0"
+_PATTERN = draws.bits("epidemic.pattern", "node_id", "now", "pattern_id")
+_SOURCE = draws.bits("epidemic.source", "node_id", "now", "source")
+_SETTINGS = (
+    "seed", "now", "recovery", "push_rounds", "push_patterns", "gossip_on_detection", "adaptive", "gossip_rounds_min",
+    "gossip_rounds_max",
+)  # fmt: skip
+_HAS_MORE = "greatest(coalesce(push_until, 0), coalesce(lost_until, 0)) > now"
+_INTERVAL = f"""case
+  when not (adaptive and is_on_time and {_HAS_MORE}) then interval_rounds
+  when is_busy then greatest(gossip_rounds_min, interval_rounds div 2)
+  else least(gossip_rounds_max, interval_rounds * 2) end as new_interval"""
+_NEXT = """case
+  when now < next_round then next_round
+  when is_on_time then now + new_interval
+  else now + new_interval - pmod(now - next_round, new_interval) end as next_round"""
+
+
+def start(work: Work) -> None:
+    """Begins the gossip rounds that are due; reads dispatcher, cache, lost, route, tag, tables; writes dispatcher."""
+    next_gossip = work.due.facts["next_gossip"]
+    if work.arrival is None and not work.has("REQUEST") and not 0 < next_gossip <= work.due.round:
+        return
+    timed = work.due.keep("timed", _timed(work))
+    if work.pushes:
+        _push(work, timed)
+    if work.pulls:
+        may_pull = "lost_until > now and (is_on_time or (gossip_on_detection and has_detected))"
+        _pull(work, timed.where(may_pull))
+    work.result.state["dispatcher"] = _advanced(timed)
+
+
+def _timed(work: Work) -> DataFrame:
+    """Gives relation dispatcher as of now, but for the timers, with settings, ``is_on_time`` and ``has_detected``."""
+    lost = work.now("lost").groupBy(NODE).agg(F.expr("max(expires_round) as expires_round"))
+    frame = work.due.state["dispatcher"].join(work.setting(*_SETTINGS), "run_id")
+    frame = frame.join(lost.hint("shuffle_hash"), NODE, "left")
+    now = {"n_cached": "n_cached", "push_until": "push_until", "detected": "false", "asked": "false"}
+    if work.cached is not None:
+        fresh = work.cached.groupBy(NODE).agg(F.expr("count(1) as n_fresh"))
+        frame = frame.join(fresh.hint("shuffle_hash"), NODE, "left")
+        now["n_cached"] = "n_cached + coalesce(n_fresh, 0)"
+        now["push_until"] = f"case when {among(PUSH)} and n_fresh > 0 then now + push_rounds else push_until end"
+    if work.gap is not None:
+        detected = work.gap.where("size(missing) > 0").selectExpr(*NODE, "true as detected").distinct()
+        frame = frame.join(detected.hint("shuffle_hash"), NODE, "left")
+        now["detected"] = "coalesce(detected, false)"
+    if work.has("REQUEST"):
+        asked = work.inbox.where("kind = 'REQUEST'").selectExpr("run_id", "dst as node_id", "true as asked").distinct()
+        frame = frame.join(asked.hint("shuffle_hash"), NODE, "left")
+        now["asked"] = "coalesce(asked, false)"
+    return frame.selectExpr(
+        *NODE, *_SETTINGS, "interval_rounds", "next_round", f"{now['push_until']} as push_until",
+        "expires_round as lost_until", f"{now['n_cached']} as n_cached",
+        f"is_busy or {now['detected']} or {now['asked']} as is_busy", f"{now['detected']} as has_detected",
+        f"{_ON_TIME} as is_on_time",
+    )  # fmt: skip
+
+
+def _advanced(timed: DataFrame) -> DataFrame:
+    """Gives relation dispatcher after the round: timers that ran out start again."""
+    paced = timed.selectExpr(*timed.columns, _INTERVAL)
+    return paced.selectExpr(
+        *NODE, "new_interval as interval_rounds", _NEXT, "push_until", "lost_until", "n_cached",
+        f"is_busy and not (is_on_time and {_HAS_MORE}) as is_busy",
+    ).select(DISPATCHER.columns)  # fmt: skip
+
+
+def _push(work: Work, timed: DataFrame) -> None:
+    """Push: a digest of the cached events that match a pattern of the table, positive (Figure 2)."""
+    pusher = timed.where("is_on_time and push_until > now")
+    known = work.table.groupBy(*NODE, "pattern_id").agg(F.expr("max(via = node_id) as is_local"))
+    choice = pusher.hint("shuffle_hash").join(known, NODE).where("push_patterns = 'all' or is_local")
+    place = f"row_number() over (partition by run_id, node_id order by {_PATTERN}, pattern_id) as place"
+    chosen = choice.selectExpr(*NODE, "now", "pattern_id", place).where("place = 1")
+    cached = work.now("cache").select(*NODE, "source", "source_seq").join(chosen.hint("shuffle_hash"), NODE)
+    matching = tags_now(work).drop("number").join(cached.hint("shuffle_hash"), [*EVENT, "pattern_id"])
+    listed = matching.selectExpr(
+        *NODE, "now", "pattern_id as label", "source", "cast(null as bigint) as pattern_id", "source_seq as number"
+    )
+    _label(work, listed, "push", 1)
+
+
+def _pull(work: Work, puller: DataFrame) -> None:
+    """The pulls: a digest of lost events of one local pattern, or of one source, negative (Figure 3)."""
+    columns = [*NODE, "seed", "now", "recovery"]
+    entry = work.now("lost").join(puller.select(columns).hint("shuffle_hash"), NODE).where("expires_round > now")
+    lost = work.due.keep("losing", entry.select(*columns, "source", "pattern_id", "number"))
+    place = f"dense_rank() over (partition by run_id, node_id order by {_PATTERN}, pattern_id) as place"
+    of_pattern = lost.where(among(SUBSCRIBER_PULL)).selectExpr("*", place).where("place = 1")
+    _label(work, of_pattern.selectExpr("*", "pattern_id as label"), "subscriber", 2)
+    route = work.now("route").select(*NODE, "source", "path")
+    place = f"dense_rank() over (partition by run_id, node_id order by {_SOURCE}, source) as place"
+    known = lost.where(among(PUBLISHER_PULL)).hint("shuffle_hash").join(route.drop("path"), [*NODE, "source"])
+    of_source = known.selectExpr("*", place).where("place = 1")
+    digest = of_source.groupBy(*NODE, "now", "source").agg(F.expr(DIGEST))
+    begun = digest.join(route, [*NODE, "source"]).selectExpr(
+        *NODE, _START, "cast(3 as bigint) as rank", "now as round", "node_id as initiator", "digest", "path"
+    )
+    send_back(work, begun)
+
+
+def _label(work: Work, listed: DataFrame, style: str, rank: int) -> None:
+    """Sends a gossip message with the listed events, labelled with a pattern, towards subscribers."""
+    digest = listed.groupBy(*NODE, "now", "label").agg(F.expr(DIGEST))
+    begun = digest.selectExpr(
+        *NODE, _START, f"cast({rank} as bigint) as rank", "now as round", f"'{style}' as style", "node_id as initiator",
+        "label as pattern_id", "digest", "node_id as sender",
+    )  # fmt: skip
+    send_towards(work, begun.select(*LABELLED))

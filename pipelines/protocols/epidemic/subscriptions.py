@@ -1,0 +1,130 @@
+"""Subscription forwarding on the tree of dispatchers (section 2.1): SUB, UNSUB and the calls of clients.
+
+A dispatcher has told neighbour m of pattern p exactly when its table has p from elsewhere than m. So what it has to say
+is the difference between its table before the round and after: SUB where the first entry for a direction came, UNSUB
+where the last one went; a pattern is never told twice in a direction.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.protocols.epidemic.tables import NODE
+from pipelines.protocols.epidemic.work import Work
+
+_ENTRY = [*NODE, "pattern_id"]
+_CALLS = ("subscribe", "unsubscribe")
+
+
+def change_table(work: Work) -> None:
+    """Handles SUB, UNSUB, subscribe and unsubscribe, and what recovery from crashes asks for.
+
+    Reads subscription, client, pattern; writes subscription, client; where patterns end, expected and lost.
+    """
+    recovered = work.due.crashes.recovered
+    if not work.has("SUB", "UNSUB", *_CALLS) and recovered is None:
+        return
+    before, client = work.table, work.now("client")
+    told = work.due.keep("told", _told(work.inbox))
+    changed = told.select(_ENTRY)
+    if work.has(*_CALLS) and work.due.calls is not None:
+        client = work.put("client", _clients(work.due.calls, client, work.now("pattern")))
+        called = work.due.calls.where("kind in ('subscribe', 'unsubscribe')")
+        changed = changed.unionByName(_patterns_of(called, work.now("pattern")))
+    if recovered is not None:
+        changed = changed.unionByName(
+            client.join(recovered.select(NODE).hint("shuffle_hash"), NODE, "left_semi").select(_ENTRY)
+        )
+    changed = work.due.keep("changed", changed.distinct())
+    after = work.put("subscription", _table(before, told, _present(client, work.due.crashes.down)))
+    if work.has("unsubscribe"):
+        _forget(work, changed)
+    news = _news(changed, before, after, work.due.fixed["link"])
+    if recovered is not None:
+        news = work.due.keep("news", news).unionByName(_retold(after, recovered, work.due.fixed["link"])).distinct()
+    work.send(
+        news.join(work.setting("now"), "run_id").selectExpr(
+            "run_id", "cast(0 as bigint) as trigger", "pattern_id as rank", "kind", "node_id as src", "dst",
+            "now as sent_round", "cast(null as bigint) as source",
+            "cast(null as bigint) as source_seq", "pattern_id",
+        ),
+        "pattern_id",
+    )  # fmt: skip
+    work.table = after
+
+
+def _told(inbox: DataFrame) -> DataFrame:
+    """Gives what each neighbour said last of a pattern: ENTRY, ``via, is_wanted``."""
+    last = "row_number() over (partition by run_id, dst, pattern_id, src order by message_id desc) as age"
+    news = inbox.where("kind in ('SUB', 'UNSUB')").selectExpr(
+        "run_id", "dst as node_id", "pattern_id", "src as via", "kind = 'SUB' as is_wanted", last
+    )
+    return news.where("age = 1").drop("age")
+
+
+def _patterns_of(call: DataFrame, pattern: DataFrame) -> DataFrame:
+    return pattern.join(call.select(*NODE, "subscription_id").hint("shuffle_hash"), [*NODE, "subscription_id"]).select(
+        _ENTRY
+    )
+
+
+def _clients(call: DataFrame, client: DataFrame, pattern: DataFrame) -> DataFrame:
+    """Gives the subscriptions that stand after the calls."""
+    key = [*NODE, "subscription_id"]
+    begun = call.where("kind = 'subscribe'").select(key)
+    ended = call.where("kind = 'unsubscribe'").select(key)
+    added = pattern.join(begun.hint("shuffle_hash"), key, "left_semi").select(client.columns)
+    return client.unionByName(added).join(ended.hint("shuffle_hash"), key, "left_anti").select(client.columns)
+
+
+def _present(client: DataFrame, down: DataFrame | None) -> DataFrame:
+    """Gives the patterns of local clients as entries of the tables, of dispatchers that are up."""
+    if down is not None:
+        client = client.join(down.select(NODE).hint("shuffle_hash"), NODE, "left_anti")
+    return client.selectExpr(*_ENTRY, "node_id as via").distinct()
+
+
+def _table(before: DataFrame, told: DataFrame, local: DataFrame) -> DataFrame:
+    kept = before.where("via <> node_id").join(
+        told.select(*_ENTRY, "via").hint("shuffle_hash"), [*_ENTRY, "via"], "left_anti"
+    )
+    return kept.unionByName(told.where("is_wanted").select(*_ENTRY, "via")).unionByName(local).select(before.columns)
+
+
+def _forget(work: Work, changed: DataFrame) -> None:
+    """Unsubscribing clears LostBuffer for the pattern, and what was expected next (settled rule 10)."""
+    local = work.now("subscription").where("via = node_id").select(_ENTRY)
+    ended = work.due.keep("ended", changed.join(local, _ENTRY, "left_anti"))
+    for name in ("expected", "lost"):
+        relation = work.now(name)
+        work.put(name, relation.join(ended.hint("shuffle_hash"), _ENTRY, "left_anti").select(relation.columns))
+
+
+def _vias(table: DataFrame, changed: DataFrame, name: str) -> DataFrame:
+    of = table.join(changed.hint("shuffle_hash"), _ENTRY, "left_semi")
+    return of.groupBy(_ENTRY).agg({"via": "collect_set"}).toDF(*_ENTRY, name)
+
+
+def _news(changed: DataFrame, before: DataFrame, after: DataFrame, link: DataFrame) -> DataFrame:
+    """Gives what changed patterns mean for each neighbour: ENTRY, ``dst, kind``."""
+    both = changed.join(_vias(before, changed, "befores"), _ENTRY, "left").join(
+        _vias(after, changed, "afters"), _ENTRY, "left"
+    )
+    neighbour = link.selectExpr("run_id", "src as node_id", "dst")
+    knew, knows = (
+        f"coalesce(size(array_except({vias}, array(dst))), 0) > 0" for vias in ("befores", "afters")
+    )  # fmt: skip
+    told = both.hint("shuffle_hash").join(neighbour, NODE).selectExpr(
+        *_ENTRY, "dst", f"{knew} as knew", f"{knows} as knows"
+    )  # fmt: skip
+    return told.where("knew <> knows").selectExpr(*_ENTRY, "dst", "case when knows then 'SUB' else 'UNSUB' end as kind")
+
+
+def _retold(after: DataFrame, recovered: DataFrame, link: DataFrame) -> DataFrame:
+    """A dispatcher that is back has no table: its neighbours tell it their patterns again (settled rule 14)."""
+    back = recovered.selectExpr("run_id", "node_id as dst")
+    neighbour = link.join(back.hint("shuffle_hash"), ["run_id", "dst"], "left_semi").selectExpr(
+        "run_id", "src as node_id", "dst"
+    )
+    known = after.join(neighbour.hint("shuffle_hash"), NODE).where("via <> dst")
+    return known.selectExpr(*_ENTRY, "dst", "'SUB' as kind").distinct()
