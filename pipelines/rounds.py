@@ -175,7 +175,7 @@ class RoundEngine:
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select("run_id", "node_id").hint("shuffle_hash"), _NODE, "left_anti")
         kept: list[Relation] = []
-        state, touched = self._after_faults(crashes)
+        state, touched = self._after_faults(crashes, kept)
         result = self._protocol.round(
             Round(
                 round=upcoming,
@@ -210,13 +210,15 @@ class RoundEngine:
             for name, relation in self._whole.items()
         }
 
-    def _after_faults(self, crashes: CrashesDue) -> tuple[dict[str, DataFrame], list[str]]:
+    def _after_faults(
+        self, crashes: CrashesDue, kept: list[Relation]
+    ) -> tuple[dict[str, DataFrame], list[str]]:  # fmt: skip
         """Gives the relations as faults leave them, and the names of those that are still to be settled for that."""
         state = self._state_frames()
         touched = []
         for name, known in self._states.items():
             if known.is_durable and crashes.recovered is not None:
-                state[name] = self._read_back(name, state[name], crashes.recovered)
+                state[name] = self._read_back(name, state[name], crashes.recovered, kept)
             elif not known.is_durable and crashes.crashed is not None:
                 state[name] = _without(state[name], crashes.crashed)
             else:
@@ -227,11 +229,18 @@ class RoundEngine:
                 state[name] = self._fold(name, known.compact(state[name]))
         return state, touched
 
-    def _read_back(self, name: str, frame: DataFrame, recovered: DataFrame) -> DataFrame:
-        """Gives a durable relation in which recovered nodes have the rows that the store has of them."""
+    def _read_back(
+        self, name: str, frame: DataFrame, recovered: DataFrame, kept: list[Relation]
+    ) -> DataFrame:  # fmt: skip
+        """Gives a durable relation in which recovered nodes have the rows that the store has of them.
+
+        These are kept by themselves: Sail does not plan every union with columns that have comments.
+        """
         stored = self._history.read_state(f"state_{name}")
         node = recovered.select(_NODE).hint("shuffle_hash")
-        return _without(frame, recovered).unionByName(stored.join(node, _NODE, "left_semi"))
+        relation = self._materialiser.keep(f"stored_{name}", stored.join(node, _NODE, "left_semi"))
+        kept.append(relation)
+        return _without(frame, recovered).unionByName(relation.frame)
 
     def _write_durable(self) -> None:
         """Commits the durable relations that changed, so that nodes which crash now can read them back."""

@@ -14,9 +14,9 @@ from pipelines.protocols.epidemic.tables import CACHE, COPY, EVENT, NODE
 from pipelines.protocols.epidemic.work import Work
 
 _DELAY = f"buffer * {draws.uniform('epidemic.discard', 'node_id', 'source', 'source_seq')}"
-_RANK = f"""row_number() over (partition by run_id, node_id order by
-  case when eviction = 'foreign_first' and not is_own then 1 else 0 end,
-  case when eviction = 'random' then place + {_DELAY} else cast(place as double) end desc, place desc) as keep_rank"""
+_CLASS = "case when eviction = 'foreign_first' and not is_own then 1 else 0 end as class"
+_AGE = f"case when eviction = 'random' then place + {_DELAY} else cast(place as double) end as age"
+_RANK = "row_number() over (partition by run_id, node_id order by class, age desc, place desc) as keep_rank"
 
 
 def store(work: Work) -> None:
@@ -44,7 +44,8 @@ def store(work: Work) -> None:
 
 def kept(cache: DataFrame, setting: DataFrame) -> DataFrame:
     """Gives what caches keep of the events in them: at most ``buffer``, by policy ``eviction``."""
-    ranked = cache.join(setting, "run_id").selectExpr(*CACHE.columns, "buffer", _RANK)
+    placed = cache.join(setting, "run_id").selectExpr(*CACHE.columns, "buffer", _CLASS, _AGE)
+    ranked = placed.selectExpr(*CACHE.columns, "buffer", _RANK)
     return ranked.where("keep_rank <= buffer").select(CACHE.columns)
 
 

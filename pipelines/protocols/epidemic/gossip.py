@@ -51,9 +51,13 @@ def send_towards(work: Work, labelled: DataFrame) -> None:
         labelled: Columns `LABELLED`; ``sender`` is the neighbour that the message came from, or the dispatcher itself.
     """
     target = work.table.where("via <> node_id").join(labelled.hint("shuffle_hash"), [*NODE, "pattern_id"])
-    place = f"row_number() over (partition by run_id, node_id, trigger, rank order by {_CHOICE}, via) as place"
-    drawn = target.where("via <> sender").join(work.setting("seed", "fanout"), "run_id").selectExpr("*", place)
-    row = drawn.where("place <= fanout").selectExpr(
+    drawn = (
+        target.where("via <> sender")
+        .join(work.setting("seed", "fanout"), "run_id")
+        .selectExpr("*", f"{_CHOICE} as draw")
+    )
+    place = "row_number() over (partition by run_id, node_id, trigger, rank order by draw, via) as place"
+    row = drawn.selectExpr("*", place).where("place <= fanout").selectExpr(
         "run_id", "trigger", "rank", "'GOSSIP' as kind", "node_id as src", "via as dst", "round as sent_round",
         "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "style", "initiator", "pattern_id",
         "digest",

@@ -18,8 +18,8 @@ from pipelines.protocols.epidemic.work import Work, among
 _START = f"cast({3 << 61} as bigint) as trigger"
 """Trigger of what a gossip timer causes: after messages and calls."""
 _ON_TIME = "now >= next_round and pmod(now - next_round, interval_rounds) = 0"
-_PATTERN = draws.bits("epidemic.pattern", "node_id", "now", "pattern_id")
-_SOURCE = draws.bits("epidemic.source", "node_id", "now", "source")
+_PATTERN = draws.bits("epidemic.pattern", "node_id", "now", "pattern_id") + " as draw"
+_SOURCE = draws.bits("epidemic.source", "node_id", "now", "source") + " as draw"
 _SETTINGS = (
     "seed", "now", "recovery", "push_rounds", "push_patterns", "gossip_on_detection", "adaptive", "gossip_rounds_min",
     "gossip_rounds_max",
@@ -54,7 +54,13 @@ def _timed(work: Work) -> DataFrame:
     lost = work.now("lost").groupBy(NODE).agg(F.expr("max(expires_round) as expires_round"))
     frame = work.due.state["dispatcher"].join(work.setting(*_SETTINGS), "run_id")
     frame = frame.join(lost.hint("shuffle_hash"), NODE, "left")
-    now = {"n_cached": "n_cached", "push_until": "push_until", "detected": "false", "asked": "false"}
+    now = {
+        "n_cached": "n_cached",
+        "push_until": "push_until",
+        "detected": "false",
+        "asked": "false",
+        "on_time": _ON_TIME,
+    }
     if work.cached is not None:
         fresh = work.cached.groupBy(NODE).agg(F.expr("count(1) as n_fresh"))
         frame = frame.join(fresh.hint("shuffle_hash"), NODE, "left")
@@ -68,11 +74,14 @@ def _timed(work: Work) -> DataFrame:
         asked = work.inbox.where("kind = 'REQUEST'").selectExpr("run_id", "dst as node_id", "true as asked").distinct()
         frame = frame.join(asked.hint("shuffle_hash"), NODE, "left")
         now["asked"] = "coalesce(asked, false)"
+    if (down := work.due.crashes.down) is not None:
+        frame = frame.join(down.selectExpr(*NODE, "true as is_down").hint("shuffle_hash"), NODE, "left")
+        now["on_time"] = f"{_ON_TIME} and is_down is null"
     return frame.selectExpr(
         *NODE, *_SETTINGS, "interval_rounds", "next_round", f"{now['push_until']} as push_until",
         "expires_round as lost_until", f"{now['n_cached']} as n_cached",
         f"is_busy or {now['detected']} or {now['asked']} as is_busy", f"{now['detected']} as has_detected",
-        f"{_ON_TIME} as is_on_time",
+        f"{now['on_time']} as is_on_time",
     )  # fmt: skip
 
 
@@ -90,8 +99,8 @@ def _push(work: Work, timed: DataFrame) -> None:
     pusher = timed.where("is_on_time and push_until > now")
     known = work.table.groupBy(*NODE, "pattern_id").agg(F.expr("max(via = node_id) as is_local"))
     choice = pusher.hint("shuffle_hash").join(known, NODE).where("push_patterns = 'all' or is_local")
-    place = f"row_number() over (partition by run_id, node_id order by {_PATTERN}, pattern_id) as place"
-    chosen = choice.selectExpr(*NODE, "now", "pattern_id", place).where("place = 1")
+    place = "row_number() over (partition by run_id, node_id order by draw, pattern_id) as place"
+    chosen = choice.selectExpr(*NODE, "now", "pattern_id", _PATTERN).selectExpr("*", place).where("place = 1")
     cached = work.now("cache").select(*NODE, "source", "source_seq").join(chosen.hint("shuffle_hash"), NODE)
     matching = tags_now(work).drop("number").join(cached.hint("shuffle_hash"), [*EVENT, "pattern_id"])
     listed = matching.selectExpr(
@@ -105,13 +114,13 @@ def _pull(work: Work, puller: DataFrame) -> None:
     columns = [*NODE, "seed", "now", "recovery"]
     entry = work.now("lost").join(puller.select(columns).hint("shuffle_hash"), NODE).where("expires_round > now")
     lost = work.due.keep("losing", entry.select(*columns, "source", "pattern_id", "number"))
-    place = f"dense_rank() over (partition by run_id, node_id order by {_PATTERN}, pattern_id) as place"
-    of_pattern = lost.where(among(SUBSCRIBER_PULL)).selectExpr("*", place).where("place = 1")
+    place = "dense_rank() over (partition by run_id, node_id order by draw, pattern_id) as place"
+    of_pattern = lost.where(among(SUBSCRIBER_PULL)).selectExpr("*", _PATTERN).selectExpr("*", place).where("place = 1")
     _label(work, of_pattern.selectExpr("*", "pattern_id as label"), "subscriber", 2)
     route = work.now("route").select(*NODE, "source", "path")
-    place = f"dense_rank() over (partition by run_id, node_id order by {_SOURCE}, source) as place"
+    place = "dense_rank() over (partition by run_id, node_id order by draw, source) as place"
     known = lost.where(among(PUBLISHER_PULL)).hint("shuffle_hash").join(route.drop("path"), [*NODE, "source"])
-    of_source = known.selectExpr("*", place).where("place = 1")
+    of_source = known.selectExpr("*", _SOURCE).selectExpr("*", place).where("place = 1")
     digest = of_source.groupBy(*NODE, "now", "source").agg(F.expr(DIGEST))
     begun = digest.join(route, [*NODE, "source"]).selectExpr(
         *NODE, _START, "cast(3 as bigint) as rank", "now as round", "node_id as initiator", "digest", "path"

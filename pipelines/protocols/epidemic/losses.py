@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.epidemic import PUBLISHER_PULL, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.tables import LOSS, LOST, NODE, ROUTE
@@ -26,8 +26,8 @@ def detect(work: Work) -> None:
     arrived = work.arrival.where("is_new and kind <> 'PUBLISH'").join(setting, "run_id")
     tagged = work.due.keep(
         "numbered",
-        arrived.selectExpr(*NODE, "source", "round", "lost_rounds", "locals", "explode(tags) as tag").selectExpr(
-            *NODE, "source", "tag.pattern_id as pattern_id", "tag.number as number", "round", "lost_rounds",
+        arrived.selectExpr(*NODE, "source", "trigger", "round", "lost_rounds", "locals", "explode(tags) as tag").selectExpr(
+            *NODE, "source", "trigger", "tag.pattern_id as pattern_id", "tag.number as number", "round", "lost_rounds",
             "array_contains(locals, tag.pattern_id) as is_local",
         ),
     )  # fmt: skip
@@ -47,18 +47,17 @@ def _gaps(tagged: DataFrame, expected: DataFrame, client: DataFrame) -> DataFram
     series = (
         tagged.where("is_local")
         .groupBy(*_SERIES, "round", "lost_rounds")
-        .agg({"number": "collect_set"})
-        .toDF(*_SERIES, "round", "lost_rounds", "numbers")
+        .agg(F.expr("collect_set(number) as numbers"), F.expr("min_by(number, trigger) as first_number"))
     )
     initial = client.where("is_initial").selectExpr(*NODE, "pattern_id", "true as is_initial").distinct()
     joined = series.hint("shuffle_hash").join(
         expected.withColumnRenamed("next_number", "next_before"), _SERIES, "left"
     ).join(initial, [*NODE, "pattern_id"], "left")  # fmt: skip
-    first = "coalesce(next_before, case when is_initial then cast(1 as bigint) else array_min(numbers) end) as first"
+    first = "coalesce(next_before, case when is_initial then cast(1 as bigint) else first_number end) as first"
     placed = joined.selectExpr(*_SERIES, "round", "lost_rounds", "numbers", "array_max(numbers) as top", first)
     return placed.selectExpr(
         *_SERIES, "round", "lost_rounds", "greatest(first, top + 1) as next_number",
-        "case when first <= top then array_except(sequence(first, top), numbers)"
+        "case when first <= top then filter(sequence(first, top), n -> not array_contains(numbers, n))"
         " else cast(array() as array<bigint>) end as missing",
     )  # fmt: skip
 

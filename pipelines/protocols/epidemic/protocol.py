@@ -17,6 +17,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines import draws
+from pipelines.audits.assumptions import Assumption
 from pipelines.contract import Round, RoundResult, Start
 from pipelines.protocols.epidemic import caching, events, gossip, initiate, losses, subscriptions
 from pipelines.protocols.epidemic.audits import AUDITS
@@ -39,6 +40,7 @@ class EpidemicProtocol:
     states = STATES
     audits = AUDITS
     bound = BOUND
+    assumes: frozenset[Assumption] = frozenset({"no_loss"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Names the patterns of the scenario and sets the gossip timers; nothing is known of anybody's yet."""

@@ -112,7 +112,7 @@ def _news(changed: DataFrame, before: DataFrame, after: DataFrame, link: DataFra
     )
     neighbour = link.selectExpr("run_id", "src as node_id", "dst")
     knew, knows = (
-        f"coalesce(size(array_except({vias}, array(dst))), 0) > 0" for vias in ("befores", "afters")
+        f"coalesce(exists({vias}, via -> via <> dst), false)" for vias in ("befores", "afters")
     )  # fmt: skip
     told = both.hint("shuffle_hash").join(neighbour, NODE).selectExpr(
         *_ENTRY, "dst", f"{knew} as knew", f"{knows} as knows"
