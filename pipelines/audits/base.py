@@ -87,8 +87,10 @@ class Audit:
         summary: One line for ``roundtable list audits``.
         find: Gives the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
             ``source_seq`` are null where the guarantee is about none.
+        is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
     """
 
     name: str
     summary: str
     find: Callable[[Evidence], DataFrame]
+    is_unconditional: bool = False

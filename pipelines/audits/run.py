@@ -220,11 +220,12 @@ def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relat
 
 def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Finding, Relation | None]:
     """Runs one audit over all runs; gives its rows of table ``violation`` if there are any."""
+    is_excused = "false" if audit.is_unconditional else "coalesce(is_beyond, false)"
     try:
         rows = (
             audit.find(evidence)
             .join(excused.selectExpr("run_id", "true as is_beyond"), "run_id", "left")
-            .selectExpr(f"'{audit.name}' as guarantee", *FOUND, "coalesce(is_beyond, false) as excused")
+            .selectExpr(f"'{audit.name}' as guarantee", *FOUND, f"{is_excused} as excused")
         )
         counted = {"violation": {"n_violations": "count_if(not excused)", "n_excused": "count_if(excused)"}}
         settled, facts = evidence.materialiser.settle({"violation": rows.select(VIOLATION.columns)}, counted)

@@ -106,11 +106,7 @@ class _Network:
         for message in (message for message in inbox if message.kind in ("SUB", "UNSUB")):
             node.hear(message)
         for call in calls:
-            if call["kind"] == "subscribe":
-                is_initial = self.first is None or call["round"] < self.first
-                node.subscribe(call["subscription_id"], self.patterns[call["subscription_id"]], is_initial)
-            elif call["kind"] == "unsubscribe" and call["subscription_id"] in node.clients:
-                node.unsubscribe(call["subscription_id"])
+            self._subscribe(node, call)
         node.tell(returned)
         for message in (message for message in inbox if message.kind in ("EVENT", "REPLY")):
             node.take(message)
@@ -126,6 +122,14 @@ class _Network:
         dropped = {message.message_id for message in node.dropped}
         for message in inbox:
             self.story.messages.append((*message.what, "duplicate" if message.message_id in dropped else "delivered"))
+
+    def _subscribe(self, node: Dispatcher, call: dict[str, Any]) -> None:
+        subscription = call["subscription_id"]
+        if call["kind"] == "subscribe":
+            is_initial = self.first is None or call["round"] < self.first
+            node.subscribe(subscription, self.patterns[subscription], is_initial)
+        elif call["kind"] == "unsubscribe" and subscription in node.clients:
+            node.unsubscribe(subscription)
 
     def _take_sent(self, node: Dispatcher) -> None:
         self.story.deliveries += node.delivered

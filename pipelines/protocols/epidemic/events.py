@@ -129,7 +129,7 @@ def _forwarded(arrival: DataFrame) -> DataFrame:
     """Gives the EVENT messages to the neighbours that want the event, never back; the dispatcher is on their path."""
     return arrival.where("is_routable").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'EVENT' as kind", "node_id as src",
-        "explode(filter(vias, via -> via <> node_id and via <> coalesce(sender, node_id))) as dst", "round as sent_round",
-        "source", "source_seq", "hops + 1 as hops", "issued_round", "matches", "tags",
+        "explode(filter(vias, via -> via <> node_id and via <> coalesce(sender, node_id))) as dst",
+        "round as sent_round", "source", "source_seq", "hops + 1 as hops", "issued_round", "matches", "tags",
         "concat(path, array(node_id)) as path",
     )  # fmt: skip

@@ -24,9 +24,10 @@ def detect(work: Work) -> None:
     strategies = (*SUBSCRIBER_PULL, *PUBLISHER_PULL)
     setting = work.setting("recovery", "lost_rounds").where(among(strategies))
     arrived = work.arrival.where("is_new and kind <> 'PUBLISH'").join(setting, "run_id")
+    entry = arrived.selectExpr(*NODE, "source", "trigger", "round", "lost_rounds", "locals", "explode(tags) as tag")
     tagged = work.due.keep(
         "numbered",
-        arrived.selectExpr(*NODE, "source", "trigger", "round", "lost_rounds", "locals", "explode(tags) as tag").selectExpr(
+        entry.selectExpr(
             *NODE, "source", "trigger", "tag.pattern_id as pattern_id", "tag.number as number", "round", "lost_rounds",
             "array_contains(locals, tag.pattern_id) as is_local",
         ),

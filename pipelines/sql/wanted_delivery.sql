@@ -1,0 +1,21 @@
+-- Which deliveries were wanted, and when did they happen?
+-- One row per run, subscriber and publication that satisfies one of its subscriptions, if that was issued before the
+-- publication and not taken back by then; delivery_round is null where it never happened. Unlike expected_delivery, it asks
+-- what subscribers want, not what a protocol owes them: faults excuse nothing, and the routes may not have been there yet.
+with delivered as (
+  select run_id, subscriber, source, source_seq, min(round) as delivery_round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), wanted as (
+  select m.run_id, s.subscriber, m.source, m.source_seq, p.round as publication_round,
+    min(m.subscription_id) as subscription_id
+  from matching m
+  join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
+  join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+  where s.issued_round < p.round and (s.unsubscribed_round is null or s.unsubscribed_round > p.round)
+  group by m.run_id, s.subscriber, m.source, m.source_seq, p.round
+)
+select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round, w.subscription_id, d.delivery_round
+from wanted w
+left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
+  and d.source = w.source and d.source_seq = w.source_seq
