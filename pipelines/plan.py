@@ -28,10 +28,6 @@ from pipelines.workload.tables import Workload
 if TYPE_CHECKING:
     from pipelines.tables import Table
 
-_SHARED = {
-    ("protocol", "name"): "the runs of one job run one protocol",
-    ("time", "rounds"): "the runs of one job end at the same horizon",
-}
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
 
@@ -62,8 +58,8 @@ class Prepared:
 
     @property
     def horizon(self) -> int:
-        """The last round that may happen, in all runs."""
-        return self.runs[0].scenario.time.rounds
+        """The last round that may happen in any run."""
+        return max(run.scenario.time.rounds for run in self.combinations())
 
     @property
     def beside(self) -> Path:
@@ -72,7 +68,7 @@ class Prepared:
 
     def combinations(self) -> list[RunConfig]:
         """Returns one run, that of the first seed, for each combination of the grid."""
-        return list(self.runs[:: len(self.scenario.runs.seeds)])
+        return list(self.runs[:: len(self.scenario.runs.all_seeds())])
 
 
 @dataclass(frozen=True)
@@ -125,27 +121,22 @@ def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
 
 def expanded(loaded: LoadedScenario) -> Prepared:
     """Expands the runs of a scenario that was read; errors as in `prepare`."""
-    problems = list(_split_problems(loaded))
-    runs: Sequence[RunConfig] = ()
-    try:
-        runs = expand(loaded)
-    except ScenarioError as error:
-        problems += error.problems
-    if problems:
-        raise ScenarioError(problems)
+    runs = expand(loaded)
+    _check_one_protocol(loaded, runs)
     return Prepared(loaded, runs)
 
 
-def _split_problems(loaded: LoadedScenario) -> Iterator[str]:
-    """Yields what varies in the grid and may not, because all runs of an experiment go through the same rounds."""
+def _check_one_protocol(loaded: LoadedScenario, runs: Sequence[RunConfig]) -> None:
+    """All runs of an experiment go through the same steps and tables."""
+    names = list(dict.fromkeys(str(run.scenario.protocol.name) for run in runs))
+    if len(names) == 1:
+        return
     places = nearest_node(loaded.root, ("runs", "grid")).key_places
-    for text, values in loaded.scenario.runs.grid.items():
-        reason = _SHARED.get(tuple(parse_path(text)))  # type: ignore[arg-type]  # any path may be asked for
-        if reason and len(values) > 1:
-            yield (
-                f"{places[text]}: {text} takes {len(values)} values, but {reason}; allowed: one value, so run the file "
-                f"once for each, with --set {text}={values[0]} and so on"
-            )
+    path = next(path for path in places if parse_path(path)[0] == "protocol")
+    raise ScenarioError([
+        f"{places[path]}: the runs are of the protocols {' and '.join(names)}, but the runs of one job run one "
+        f"protocol; allowed: one, so run the file once for each, with --set protocol.name={names[0]} and so on"
+    ])  # fmt: skip
 
 
 def build(prepared: Prepared) -> Inputs:

@@ -19,7 +19,7 @@ _NAMES = ("nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "
 def print_plan(prepared: Prepared, engine: str) -> None:
     """Prints the plan of a scenario."""
     rows = combinations(prepared)
-    n_seeds = len(prepared.scenario.runs.seeds)
+    n_seeds = len(prepared.scenario.runs.all_seeds())
     time = prepared.runs[0].scenario.time
     runs = f"{counted(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {counted(n_seeds, 'seed')}"
     print(f"scenario  {prepared.scenario.name}: {runs}")

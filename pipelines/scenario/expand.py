@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pipelines.errors import ScenarioError
 from pipelines.scenario.load import LoadedScenario, validate
 from pipelines.scenario.model import Scenario
+from pipelines.scenario.runs_spec import MAX_RUNS, ValueRange
 from pipelines.scenario.shape import parse_path
-from pipelines.scenario.tree import Complaint, Node, Scalar, nearest_node, replaced, scenario_error
+from pipelines.scenario.tree import Complaint, Node, Place, nearest_node, plain, replaced, scenario_error, shown
 
-MAX_RUNS = 1_000_000
 _MAX_COMPLAINTS = 100
 
 Combination: TypeAlias = "tuple[tuple[str, Node], ...]"
@@ -34,7 +34,7 @@ class RunConfig:
     run_id: int
     seed: int
     scenario: Scenario
-    parameters: Mapping[str, Scalar]
+    parameters: Mapping[str, Any]
 
 
 def expand(loaded: LoadedScenario) -> list[RunConfig]:
@@ -43,9 +43,9 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
     Raises:
         ScenarioError: There are too many runs, or a value of the grid is wrong, cited at its place.
     """
-    seeds = loaded.scenario.runs.seeds
+    seeds = loaded.scenario.runs.all_seeds()
     _check_number(loaded)
-    scenarios: list[tuple[Scenario, dict[str, Scalar]]] = []
+    scenarios: list[tuple[Scenario, dict[str, Any]]] = []
     complaints: set[Complaint] = set()
     for combination in _combinations(loaded):
         scenario, found = _with_values(loaded, combination)
@@ -53,7 +53,7 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
         if len(complaints) >= _MAX_COMPLAINTS:
             break
         if scenario is not None:
-            scenarios.append((scenario, {path: _scalar(node) for path, node in combination}))
+            scenarios.append((scenario, {path: plain(node) for path, node in combination}))
     if complaints:
         raise scenario_error(complaints)
     runs = ((scenario, parameters, seed) for scenario, parameters in scenarios for seed in seeds)
@@ -62,27 +62,24 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
 
 def _check_number(loaded: LoadedScenario) -> None:
     runs = loaded.scenario.runs
-    factors = [len(values) for values in runs.grid.values()]
-    number = prod(factors) * len(runs.seeds)
+    factors = [*(len(runs.grid_values(path)) for path in runs.grid), len(runs.all_seeds())]
+    number = prod(factors)
     if number > MAX_RUNS:
-        counts = " x ".join(map(str, [*factors, len(runs.seeds)]))
+        counts = " x ".join(map(str, factors))
         message = f"grid and seeds make {counts} = {number} runs; allowed: {MAX_RUNS}, so drop seeds or values"
         raise ScenarioError([f"{loaded.locate(('runs',))}: {message}"])
 
 
 def _combinations(loaded: LoadedScenario) -> Iterator[Combination]:
-    grid = loaded.scenario.runs.grid
-    dimensions = [
-        [(path, nearest_node(loaded.root, ("runs", "grid", path, index))) for index in range(len(values))]
-        for path, values in grid.items()
-    ]
-    yield from product(*dimensions)
+    yield from product(*([(path, node) for node in _values(loaded, path)] for path in loaded.scenario.runs.grid))
 
 
-def _scalar(node: Node) -> Scalar:
-    if isinstance(node.value, (dict, list)):
-        raise TypeError("the model lets no list or mapping be a value of the grid")
-    return node.value
+def _values(loaded: LoadedScenario, path: str) -> list[Node]:
+    """Returns what a path of the grid takes; the numbers of a range stand where the range does."""
+    node, values = nearest_node(loaded.root, ("runs", "grid", path)), loaded.scenario.runs.grid[path]
+    if isinstance(values, ValueRange):
+        return [Node(value, node.place, raw=str(value)) for value in values.values()]
+    return [nearest_node(node, (index,)) for index in range(len(values))]
 
 
 def _with_values(loaded: LoadedScenario, combination: Combination) -> tuple[Scenario | None, list[Complaint]]:
@@ -90,8 +87,16 @@ def _with_values(loaded: LoadedScenario, combination: Combination) -> tuple[Scen
     if not combination:
         return loaded.scenario, []
     scenario, found = _validated(loaded, combination)
-    places = {node.place for _, node in combination}
+    places = {place for _, node in combination for place in _places(node)}
     return scenario, [c if c.place in places else _blamed(loaded, combination, c) for c in found]
+
+
+def _places(node: Node) -> Iterator[Place]:
+    yield node.place
+    yield from node.key_places.values()
+    if isinstance(node.value, (dict, list)):
+        for child in node.value.values() if isinstance(node.value, dict) else node.value:
+            yield from _places(child)
 
 
 def _validated(loaded: LoadedScenario, combination: Combination) -> tuple[Scenario | None, list[Complaint]]:
@@ -108,5 +113,5 @@ def _blamed(loaded: LoadedScenario, combination: Combination, complaint: Complai
     """Cites a complaint about another value at the first grid value that brings it about alone, or at the last one."""
     alone = [(path, node) for path, node in combination if complaint in _validated(loaded, ((path, node),))[1]]
     values = alone[:1] or list(combination)
-    given = ", ".join(f"{path} = {node.raw}" for path, node in values)
+    given = ", ".join(f"{path} = {node.raw or shown(node)}" for path, node in values)
     return Complaint(values[-1][1].place, f"with {given}: {complaint.message} (at {complaint.place})")

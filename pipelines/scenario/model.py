@@ -10,21 +10,14 @@ from pydantic import Field, Tag, model_validator
 
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.base import MAX_ROUND, MAX_WHOLE, Positive, Seed, Strict, by_name
+from pipelines.scenario.base import MAX_ROUND, Positive, Strict, by_name
 from pipelines.scenario.consistency import call_problems, calls
 from pipelines.scenario.faults_spec import Fault
 from pipelines.scenario.overlay_spec import OverlaySpec
-from pipelines.scenario.rules import repetition_problems
+from pipelines.scenario.runs_spec import RunsSpec
 from pipelines.scenario.workload_spec import WorkloadSpec
 
 EngineName = Literal["spark", "sail"]
-GridValue = (
-    str
-    | Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE, strict=True)]
-    | Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
-    | bool
-    | None
-)
 
 if TYPE_CHECKING:
     ProtocolSettings = Any
@@ -38,24 +31,6 @@ class TimeSpec(Strict):
 
     rounds: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(default=1000, description="the horizon")
     round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
-
-
-class RunsSpec(Strict):
-    """The runs of the experiment: every seed with every combination of the grid."""
-
-    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(default_factory=lambda: [0], description="one run each")
-    grid: dict[str, Annotated[list[GridValue], Field(min_length=1)]] = Field(
-        default_factory=dict, description="path of a value, e.g. protocol.delta → the values it takes"
-    )
-
-    @model_validator(mode="after")
-    def _no_repetition(self) -> RunsSpec:
-        problems = [*repetition_problems(("seeds",), self.seeds)]
-        for path, values in self.grid.items():
-            problems += repetition_problems(("grid", path), values)
-        if problems:
-            raise InputError(*problems)
-        return self
 
 
 class Scenario(Strict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from pipelines.errors import InputError, Problem
 from pipelines.scenario.base import Strict
@@ -27,13 +27,25 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
         raise InputError(*(Problem((name,), message) for name in given[1:]))
 
 
-def repetition_problems(path: tuple[str | int, ...], values: Sequence[object]) -> Iterator[Problem]:
-    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not."""
-    first: dict[tuple[bool, object], int] = {}
+def _scalar_identity(value: object) -> Hashable:
+    return isinstance(value, bool), value
+
+
+def repetition_problems(
+    path: tuple[str | int, ...], values: Sequence[object], identity: Callable[[object], Hashable] = _scalar_identity
+) -> Iterator[Problem]:
+    """Yields a problem for each value that was there before; 1 and 1.0 are the same, 1 and true are not.
+
+    Args:
+        path: Where the values are.
+        values: The values.
+        identity: Is equal for values that are the same; values other than scalars need one of their own.
+    """
+    first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
-        before = first.setdefault((isinstance(value, bool), value), index)
+        before = first.setdefault(identity(value), index)
         if before != index:
+            shown = f"{value!r} is" if isinstance(value, (str, int, float, type(None))) else "this value is"
             yield Problem(
-                (*path, index),
-                f"{value!r} is there already, as number {before + 1} of the list; allowed: each value once",
+                (*path, index), f"{shown} there already, as number {before + 1} of the list; allowed: each value once"
             )

@@ -90,7 +90,7 @@ def test_errors_of_the_input_write_nothing(scenario: Path, sail: Session) -> Non
     for overrides, words in (
         (["protocol.dleta=1"], "did you mean 'delta'"),
         (["overlay={file: {path: none.csv}}", "workload={}"], "none.csv"),
-        (["runs.grid={time.rounds: [50, 60]}"], "the same horizon"),
+        (["runs.grid={protocol.name: [delta, forwarding]}"], "one protocol"),
     ):
         with pytest.raises(ScenarioError, match=words):
             rt.run(scenario, sail.spark, "out", overrides=overrides)

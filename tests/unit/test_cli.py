@@ -137,20 +137,15 @@ def test_a_missing_file_is_told_with_the_values_that_ask_for_it(example: Path) -
 
 
 @pytest.mark.parametrize(
-    ("grid", "path", "reason"),
-    [
-        ("protocol.name: [delta, forwarding]", "protocol.name", "one protocol"),
-        ("time.rounds: [20, 30]", "time.rounds", "the same horizon"),
-    ],
+    "grid", ["protocol.name: [delta, forwarding]", "protocol: [{name: delta}, {name: forwarding}]"]
 )
-def test_runs_of_one_job_share_protocol_and_horizon(example: Path, grid: str, path: str, reason: str) -> None:
+def test_runs_of_one_job_share_the_protocol(example: Path, grid: str) -> None:
     example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", grid))
     for command in ("validate", "plan", "run"):
         result = cli(command, example)
         assert result.exit_code == 64
-        assert result.stderr.startswith(f"{example}:8:33: {path} takes 2 values")
-        assert reason in result.stderr
-        assert f"--set {path}=" in result.stderr
+        assert result.stderr.startswith(f"{example}:8:33: the runs are of the protocols delta and forwarding")
+        assert "--set protocol.name=delta" in result.stderr
     assert list(Path.cwd().iterdir()) == []
 
 

@@ -92,3 +92,34 @@ def test_every_wrong_value_is_cited_once(tmp_path: Path) -> None:
         runs_of(tmp_path, "runs: {grid: {time.rounds: [10, 0, x], protocol.delta: [1, 2, 11]}}\n")
     places = [problem.split(": ")[0].removeprefix(f"{tmp_path / 's.yaml'}:") for problem in caught.value.problems]
     assert places == ["4:33", "4:36", "4:63"]
+
+
+def test_ranges_hold_their_bounds(tmp_path: Path) -> None:
+    text = """runs:
+  seeds: {count: 2, from: 7}
+  grid: {protocol.delta: {from: 1, to: 5, step: 2}, time.round_ms: {from: 0.1, to: 0.45, step: 0.1}}
+"""
+    runs = runs_of(tmp_path, text)
+    assert [run.seed for run in runs[:3]] == [7, 8, 7]
+    assert list(dict.fromkeys(run.parameters["protocol.delta"] for run in runs)) == [1, 3, 5]
+    assert list(dict.fromkeys(run.parameters["time.round_ms"] for run in runs)) == [0.1, 0.2, 0.3, 0.4]
+    assert len(runs) == 2 * 3 * 4
+
+
+def test_whole_parts_differ_from_run_to_run(tmp_path: Path) -> None:
+    """Overlays of another source, other workloads and faults; paths that come later reach into the part."""
+    text = """runs:
+  grid:
+    overlay: [{generate: {kind: star, nodes: 5}}, {links: [[A, B], [B, C]]}]
+    faults: [[], [{generate: {kind: crash, count: 1}}]]
+    workload.publications: [[], {generate: {kind: topics, rate: 0.5}}]
+    overlay.latency: [null, {rounds: 3}]
+"""
+    runs = runs_of(tmp_path, text)
+    assert len(runs) == 16
+    assert {(run.scenario.overlay.generate is None, run.scenario.overlay.links is None) for run in runs} == {
+        (True, False), (False, True)
+    }  # fmt: skip
+    assert {len(run.scenario.faults) for run in runs} == {0, 1}
+    assert [run.scenario.overlay.latency and run.scenario.overlay.latency.rounds for run in runs[:2]] == [None, 3]
+    assert runs[0].parameters["overlay"] == {"generate": {"kind": "star", "nodes": 5}}

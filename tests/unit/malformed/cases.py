@@ -263,9 +263,21 @@ WRONG_GRIDS = (
     _case("the name varied", LINKS + "runs: {grid: {§name: [a, b]}}\n", "cannot be varied", "one name"),
     _case("the runs varied", LINKS + "runs: {grid: {§runs.seeds: [1, 2]}}\n", "cannot be varied"),
     _case("no values", LINKS + "runs: {grid: {protocol.delta: §[]}}\n", "an empty list", "one or more"),
+    _case("a part twice", LINKS + "runs: {grid: {faults: [[], §[]]}}\n", "number 1", "each value once"),
+    _case("a range that goes down", LINKS + "runs: {grid: {protocol.delta: {from: 2, to: §1}}}\n", "from 2 to 1"),
+    _case("a range without an end", LINKS + "runs: {grid: {protocol.delta: §{from: 2}}}\n", "lacks the key 'to'"),
+    _case("a range too fine", LINKS + "runs: {grid: {time.round_ms: {from: 1, to: 2, step: §1e-9}}}\n", "larger step"),
+    _case(
+        "a value of a range", LINKS + "runs: {grid: {protocol.delta: §{from: 9, to: 11}}}\n", "is 11", "from 0 to 10"
+    ),
+    _case("a part with a wrong value", LINKS + "runs: {grid: {time: [{rounds: 9}, {rounds: §0}]}}\n", "from 1"),
+    _case("seeds without a number", LINKS + "runs: {seeds: §{from: 3}}\n", "lacks the key 'count'", "how many"),
+    _case("no seeds counted", LINKS + "runs: {seeds: {count: §0}}\n", "is 0", "from 1"),
     _case("one value", LINKS + "runs: {grid: {protocol.delta: §1}}\n", "is 1", "a list of"),
     _case("a value twice", LINKS + "runs: {grid: {protocol.delta: [1, 2, §1]}}\n", "number 1", "each value once"),
-    _case("a value that is a list", LINKS + "runs: {grid: {time.rounds: [§[1, 2]]}}\n", "a list of 2", "a number"),
+    _case(
+        "a value that is a list", LINKS + "runs: {grid: {time.rounds: [§[1, 2]]}}\n", "a list of 2", "a whole number"
+    ),
     _case("a value out of bounds", LINKS + "runs: {grid: {protocol.delta: [1, §99]}}\n", "is 99", "from 0 to 10"),
     _case(
         "a value that breaks another",
