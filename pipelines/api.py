@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.audits.run import AuditReport, Verdict, audit_store, record
+from pipelines.batches import Batch, fitting_inputs
 from pipelines.comparison import compare_node
 from pipelines.data import remembered
 from pipelines.errors import StoreError
 from pipelines.execute import Experiment, execute, protocol_module
 from pipelines.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, to_go_on
 from pipelines.inputs import Inputs
-from pipelines.ledger import Ledger
+from pipelines.ledger import Commit, Ledger
 from pipelines.plan import Prepared, build, counted, prepare
 from pipelines.query import StoreReader
 from pipelines.record import Record, recorded_files, versions
@@ -192,7 +193,7 @@ class Result:
 def run(
     path: str | Path, spark: SparkSession | None = None, store: str | Path | None = None,
     engine: Engine | None = None, overrides: Sequence[str] = (), commit_every: int = COMMIT_EVERY,
-    observe: Callable[[Progress], None] = lambda _: None,
+    batch_runs: int | None = None, observe: Callable[[Progress], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Runs a scenario and audits it.
 
@@ -203,6 +204,7 @@ def run(
         engine: ``spark``, ``connect`` or ``sail``; None for the scenario's.
         overrides: Values set from outside, each ``path=value``.
         commit_every: Rounds between commits.
+        batch_runs: Runs that go through the rounds together, a batch after the other; None for as many as fit.
         observe: Is told of each round.
 
     Returns:
@@ -217,7 +219,15 @@ def run(
     root = None if store is None else Path(store)
     with ExitStack() as closing:
         result = closing.enter_context(
-            run_prepared(prepared, spark=spark, store=root, engine=engine, commit_every=commit_every, observe=observe)
+            run_prepared(
+                prepared,
+                spark=spark,
+                store=root,
+                engine=engine,
+                commit_every=commit_every,
+                batch_runs=batch_runs,
+                observe=observe,
+            )
         )
         result.audit()
         closing.pop_all()
@@ -226,8 +236,8 @@ def run(
 
 def run_prepared(
     prepared: Prepared, *, spark: SparkSession | None = None, store: Path | None = None, engine: Engine | None = None,
-    commit_every: int = COMMIT_EVERY, observe: Callable[[Progress], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
+    commit_every: int = COMMIT_EVERY, batch_runs: int | None = None,
+    observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Runs a scenario that was read already, without an audit.
 
@@ -237,6 +247,7 @@ def run_prepared(
         store: As in `run`.
         engine: As in `run`.
         commit_every: As in `run`.
+        batch_runs: As in `run`.
         observe: As in `run`.
         say: Told, in one line each, what goes on before the rounds.
     """
@@ -254,6 +265,7 @@ def run_prepared(
                 overrides=prepared.loaded.overrides,
                 engine=session.engine,
                 commit_every=commit_every,
+                batch_runs=batch_runs or fitting_inputs(inputs, len(prepared.runs)),
                 horizon=prepared.horizon,
                 latest=str(root.resolve().parent / LATEST) if store is None else None,
                 versions=versions(),
@@ -311,7 +323,7 @@ def resume_store(
         with locked(root):
             session = closing.enter_context(open_session(record.engine, spark, say))
             store = Store(root.absolute(), session)
-            if not (store.is_committed() and Ledger.read(store).last.is_final):
+            if not (store.is_committed() and Ledger.read(store).is_finished):
                 record.check_same(root, session.engine)
                 _go_on(root, record, store, observe, say)
         result = _closed(root, record, session)
@@ -324,13 +336,17 @@ def _go_on(
 ) -> None:
     prepared = record.prepared()
     inputs = _build(prepared, record.found(), say)
-    done = f"after round {Ledger.read(store).last.last_round:,}" if store.is_committed() else "from the beginning"
-    say(f"going on {done}")
+    say(f"going on {_done(Ledger.read(store).last) if store.is_committed() else 'from the beginning'}")
     try:
         _execute(prepared, record, inputs, store, observe, say)
     except BaseException as error:
         error.add_note(to_go_on(root))
         raise
+
+
+def _done(last: Commit) -> str:
+    ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"
+    return f"after {ended}"
 
 
 def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None]) -> Inputs:
@@ -344,7 +360,14 @@ def _execute(
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
     say(f"protocol {prepared.protocol} on {record.engine}, for at most {prepared.horizon:,} rounds")
-    execute(Experiment(prepared.runs, inputs, record.commit_every), store.session, store, observe)
+
+    def begin(batch: Batch) -> None:
+        if batch.n_batches > 1:
+            runs = f"runs {batch.first_run:,} to {batch.last_run:,}"
+            say(f"batch {batch.number + 1:,} of {batch.n_batches:,}: {runs}, at most {batch.horizon:,} rounds")
+
+    experiment = Experiment(prepared.runs, inputs, record.commit_every, record.batch_runs)
+    execute(experiment, store.session, store, observe, begin)
 
 
 def _closed(root: Path, record: Record, session: Session) -> Result:

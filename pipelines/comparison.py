@@ -51,7 +51,8 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     node_id = _node_id(reader, run_id, node)
     of_node = f"run_id = {run_id} and node_id = {node_id}"
     crashes = reader.table("node_recovery").where(of_node).orderBy("crash_round").collect()
-    commits = sorted({row.last_round for row in reader.table("round_commit").select("last_round").collect()})
+    own = reader.table("round_commit").where(f"{run_id} between first_run and last_run").select("last_round").collect()
+    commits = sorted({row.last_round for row in own})
     states = {name: reader.table(name).columns for name in reader.tables() if name.startswith("state_")}
     tables = {name: columns for name, columns in states.items() if "node_id" in columns}
     moments = [

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.batches import Batch, cut
 from pipelines.calls import Calls
 from pipelines.contract import ProtocolModule, Start
 from pipelines.crashes import Crashes
@@ -38,11 +39,13 @@ class Experiment:
         runs: The expanded runs; one protocol.
         inputs: Their overlays and workloads.
         commit_every: Rounds between commits.
+        batch_runs: How many runs go through the rounds together; None for all that have the same horizon.
     """
 
     runs: Sequence[RunConfig]
     inputs: Inputs
     commit_every: int
+    batch_runs: int | None = None
 
     @property
     def protocol_name(self) -> str:
@@ -50,10 +53,12 @@ class Experiment:
         name: str = self.runs[0].scenario.protocol.name
         return name
 
-    @property
-    def horizon(self) -> int:
-        """The last round that may happen."""
-        return self.runs[0].scenario.time.rounds
+    def of(self, batch: Batch) -> Experiment:
+        """Gives the part of a batch."""
+        if batch.n_batches == 1:
+            return self
+        runs = [run for run in self.runs if batch.first_run <= run.run_id <= batch.last_run]
+        return replace(self, runs=runs, inputs=self.inputs.of_runs(batch.first_run, batch.last_run))
 
 
 def protocol_module(name: str) -> ProtocolModule:
@@ -75,8 +80,11 @@ def state_tables(protocol: ProtocolModule) -> list[Table]:
     return named + own
 
 
-def execute(experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None]) -> None:
-    """Runs all rounds of all runs and leaves their history in the store; verdicts are the audits' business.
+def execute(
+    experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
+    begin: Callable[[Batch], None] = lambda _: None,
+) -> None:  # fmt: skip
+    """Runs all rounds of all runs, a batch after the other; verdicts are the audits' business.
 
     It goes on after the last complete round of the store: what lies above that is taken back, and the tables end with
     the rows of a run without an interruption. Without a complete round it starts from the beginning.
@@ -86,31 +94,39 @@ def execute(experiment: Experiment, session: Session, store: Store, observe: Cal
         session: The engine.
         store: Its folder is there; the runs in it are not finished.
         observe: Is told of each round.
+        begin: Is told of each batch before its rounds.
     """
     protocol = protocol_module(experiment.protocol_name)
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:
         store.create(HISTORY)
         store.create(state_tables(protocol), is_state=True)
+        _write_runs(experiment, session, store)
     else:
         store.rewind(last.versions)
-    materialiser = materialiser_for(session)
-    try:
-        _run(experiment, protocol, session, store, materialiser, last, observe)
-    finally:
-        materialiser.close()
+    for batch in cut(experiment.runs, experiment.batch_runs):
+        if last is not None and last.holds(batch.first_run):
+            continue
+        begin(batch)
+        materialiser = materialiser_for(session)
+        is_begun = last is not None and last.first_run == batch.first_run
+        try:
+            _run(experiment.of(batch), batch, protocol, store, materialiser, last if is_begun else None, observe)
+        finally:
+            materialiser.close()
 
 
 def _run(
-    experiment: Experiment, protocol: ProtocolModule, session: Session, store: Store, materialiser: Materialiser,
+    experiment: Experiment, batch: Batch, protocol: ProtocolModule, store: Store, materialiser: Materialiser,
     last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
+    """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
     crashes = Crashes(inputs.crash, materialiser)
     if last is None:
-        _write_fixed(experiment, session, store, fixed, materialiser)
-        _write_faults(inputs, crashes.events(experiment.horizon), store, materialiser)
+        _write_fixed(inputs, store, fixed, materialiser)
+        _write_faults(inputs, crashes.events(batch.horizon), store, materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
@@ -119,11 +135,11 @@ def _run(
     confirms = PROTOCOLS[experiment.protocol_name].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
-        return materialiser.spread(store.read(name, at.versions[name]))
+        return materialiser.spread(store.read(name, at.versions[name]).where(at.own_runs))
 
     log = None if last is None else stored(CALL_LOG.name, last)
-    history = History(store, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
-    start = _start(experiment, session, fixed, all_calls)
+    history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
+    start = _start(experiment, store.session, fixed, all_calls)
     link_faults = LinkFaults(inputs.link_fault, materialiser)
     engine = RoundEngine(
         protocol, materialiser, calls, history, crashes, link_faults, fixed, inputs.latency, start.settings
@@ -133,7 +149,7 @@ def _run(
     else:
         state = {known.table.name: stored(f"state_{known.table.name}", last) for known in protocol.states}
         engine.go_on(last.last_round, state, stored("state_message", last))
-    engine.run(experiment.horizon, experiment.commit_every, observe)
+    engine.run(batch.horizon, experiment.commit_every, observe)
 
 
 def _start(experiment: Experiment, session: Session, fixed: Mapping[str, DataFrame], calls: DataFrame) -> Start:
@@ -175,13 +191,14 @@ def _write_faults(inputs: Inputs, crash: DataFrame | None, store: Store, materia
         store.append("fault_event", crash)
 
 
-def _write_fixed(
-    experiment: Experiment, session: Session, store: Store, fixed: Mapping[str, DataFrame], materialiser: Materialiser
-) -> None:
+def _write_fixed(inputs: Inputs, store: Store, fixed: Mapping[str, DataFrame], materialiser: Materialiser) -> None:
     store.append("node", fixed["node"].select(NODE.columns))
     store.append("link", fixed["link"].select(LINK.columns))
-    predicate = _load(materialiser, "predicate_table", experiment.inputs.predicate)
+    predicate = _load(materialiser, "predicate_table", inputs.predicate)
     store.append("predicate", predicate.select(PREDICATE.columns))
+
+
+def _write_runs(experiment: Experiment, session: Session, store: Store) -> None:
     runs = pa.table({
         "run_id": [run.run_id for run in experiment.runs],
         "scenario": [run.scenario.name for run in experiment.runs],

@@ -15,6 +15,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.batches import Batch
 from pipelines.contract import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.materialise import Materialiser, Relation
 from pipelines.store import Store
@@ -54,13 +55,14 @@ class History:
     """Buffers rounds and commits them."""
 
     def __init__(
-        self, store: Store, materialiser: Materialiser, call: DataFrame, body: str,
+        self, store: Store, batch: Batch, materialiser: Materialiser, call: DataFrame, body: str,
         subscription: DataFrame, publication: DataFrame, confirms: bool, log: DataFrame | None = None,
     ) -> None:  # fmt: skip
         """Starts with nothing buffered.
 
         Args:
             store: Where the tables are.
+            batch: The runs.
             materialiser: Keeps the call log between commits.
             call: All calls of the runs.
             body: The protocol's SQL for column ``body`` of table ``message``.
@@ -70,6 +72,7 @@ class History:
             log: The call log of the rounds before; None before the first one.
         """
         self._store = store
+        self._batch = batch
         self._materialiser = materialiser
         self._call = call.selectExpr("run_id", "node_id as source", "source_seq", "kind", "subscription_id")
         self._body = body
@@ -133,6 +136,9 @@ class History:
     def _ledger(self, last_round: int, is_final: bool) -> None:
         first_round = self.first_round if self.first_round is not None else last_round
         row = {
+            "first_run": [self._batch.first_run],
+            "last_run": [self._batch.last_run],
+            "n_later_runs": [self._batch.n_later_runs],
             "first_round": [first_round],
             "last_round": [last_round],
             "is_final": [is_final],

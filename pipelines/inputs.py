@@ -60,6 +60,11 @@ class Inputs:
     link_fault: pa.Table
     fault_event: pa.Table
 
+    def of_runs(self, first: int, last: int) -> Inputs:
+        """Gives what the runs from one id to another are given."""
+        tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
+
     @property
     def latency(self) -> int | None:
         """The latency of every link, where it is one."""
@@ -214,6 +219,10 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
         crash=tables["crash"], link_fault=tables["link_fault"], fault_event=tables["fault_event"],
     )  # fmt: skip
+
+
+def _is_between(column: pa.ChunkedArray, first: int, last: int) -> pa.ChunkedArray:
+    return pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
 
 
 def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from pipelines.batches import n_state_rows
 from pipelines.errors import InputError, Problem, ScenarioError
 from pipelines.faults.tables import Faults
 from pipelines.inputs import Inputs, build_inputs, build_run
@@ -100,10 +101,19 @@ class Combination:
     n_crashes: int
 
     @property
+    def n_calls(self) -> int:
+        """Calls of applications."""
+        return self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins
+
+    @property
+    def n_state_rows(self) -> int:
+        """About how many rows of state a run has."""
+        return n_state_rows(self.n_nodes, self.n_links, self.n_subscriptions, self.n_calls)
+
+    @property
     def n_crossings(self) -> int:
         """Messages of one kind, if every application call crosses every link once."""
-        n_calls = self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins
-        return n_calls * self.n_links
+        return self.n_calls * self.n_links
 
 
 def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:

@@ -110,24 +110,24 @@ class StoreReader:
         return self._query(statement.body, as_of_round, explain)
 
     def state_round(self, as_of_round: int | None = None) -> int:
-        """Tells the round whose end the state tables show when they are asked as of a round.
+        """Tells the round whose end the state tables show when they are asked as of a round; the newest of all batches.
 
         Raises:
             QueryError: No state was written by then, or there is no such round.
         """
-        return self._ledger().state_commit(as_of_round).last_round
+        return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def last_round(self) -> int:
-        """Tells the last round that is committed."""
-        return self._ledger().last.last_round
+        """Tells the last round that is committed; of several batches, that of the one under way."""
+        return self._ledger().last_round
 
     def is_finished(self) -> bool:
         """Tells whether the runs ended; otherwise more rounds may come."""
-        return self._ledger().last.is_final
+        return self._ledger().is_finished
 
     def _ledger(self) -> Ledger:
         """Reads the ledger again as long as commits may come."""
-        if not self._newest.last.is_final:
+        if not self._newest.is_finished:
             self._newest = Ledger.read(self._store)
         return self._newest
 

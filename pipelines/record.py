@@ -39,6 +39,7 @@ class Record:
         overrides: Values set from outside, each ``path=value``.
         engine: The engine.
         commit_every: Rounds between commits.
+        batch_runs: How many runs go through the rounds together.
         horizon: The last round that may happen.
         latest: The link that is to point to the store when it is finished; None where its folder was named.
         versions: As `versions` gives them.
@@ -50,6 +51,7 @@ class Record:
     overrides: tuple[str, ...]
     engine: Engine
     commit_every: int
+    batch_runs: int
     horizon: int
     latest: str | None
     versions: Mapping[str, str]

@@ -8,6 +8,7 @@ its last commit: rows of an interrupted commit do not show, and calls that are n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 
@@ -42,7 +43,7 @@ class Snapshot:
         self._ledger = ledger
         self._round = round_
         self._cut = ledger.cut(round_)
-        self._made: dict[str, Callable[[int], DataFrame]] = {
+        self._made: dict[str, Callable[[], DataFrame]] = {
             SENT_MESSAGE: self._sent_messages,
             PUBLICATION.name: self._publications,
             SUBSCRIPTION.name: self._subscriptions,
@@ -57,53 +58,67 @@ class Snapshot:
         """
         if name.startswith(_STATE):
             return self._state(name)
-        if self._cut is None:
-            return self._store.read(MESSAGE.name if name == SENT_MESSAGE else name)
         if name in self._made:
-            return self._made[name](self._cut)
+            return self._made[name]()
         table = self._store.read(name)
         if name == RUN.name:
-            return table.selectExpr(*_run_columns(self._cut))
-        return table.where(_HAPPENED[name].format(round=self._cut)) if name in _HAPPENED else table
+            return table if self._cut is None else table.selectExpr(*_run_columns(self._cut))
+        if name != ROUND_COMMIT.name:
+            table = self._known(table, name)
+        happened = _HAPPENED.get(name)
+        return table if self._cut is None or happened is None else table.where(happened.format(round=self._cut))
+
+    def _known(self, table: DataFrame, name: str) -> DataFrame:
+        """Gives a table without what comes after the last commit."""
+        last = self._ledger.last
+        if last.n_later_runs:
+            table = table.where(f"run_id <= {last.last_run}")
+        if last.is_final or name not in _HAPPENED:
+            return table
+        return table.where(f"run_id < {last.first_run} or {_HAPPENED[name].format(round=last.last_round)}")
 
     def _state(self, name: str) -> DataFrame:
-        return self._store.read(name, self._ledger.state_commit(self._round).versions.get(name, 0))
+        commits = self._ledger.state_commits(self._round)
+        if len(commits) == 1 and not commits[0].n_later_runs and not commits[0].first_run:
+            return self._store.read(name, commits[0].versions.get(name, 0))
+        parts = (self._store.read(name, at.versions.get(name, 0)).where(at.own_runs) for at in commits)
+        return reduce(DataFrame.unionByName, parts)
 
-    def _newest_state(self, name: str) -> DataFrame:
-        return self._store.read(name, self._ledger.last.versions.get(name, 0))
+    def _of_running(self, name: str) -> DataFrame | None:
+        """Gives a state table of the batch that is under way, if there is one."""
+        last = self._ledger.last
+        return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
         """Gives the rows of calls that are final: exactly those that the newest call log does not hold."""
         last = self._ledger.last
-        return self._store.read(name, None if last.is_final else last.versions.get(name, 0))
+        return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 
-    def _open_calls(self) -> DataFrame | None:
-        return None if self._ledger.last.is_final else self._newest_state(CALL_LOG.name)
-
-    def _sent_messages(self, cut: int) -> DataFrame:
-        last = self._ledger.last
-        known = self._store.read(MESSAGE.name)
-        if not last.is_final:
+    def _sent_messages(self) -> DataFrame:
+        known = self._known(self._store.read(MESSAGE.name), MESSAGE.name)
+        waiting = self._of_running(_MESSAGES_IN_FLIGHT)
+        if waiting is not None:
             body = f"{protocol_module(self._protocol()).body} as body"
-            waiting = self._newest_state(_MESSAGES_IN_FLIGHT).selectExpr(
-                *_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate")
+            known = known.unionByName(
+                waiting.selectExpr(*_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate"))
             )
-            known = known.where(f"due_round <= {last.last_round}").unionByName(waiting)
-        fate = f"case when due_round > {cut} then 'in_flight' else fate end as fate"
-        return known.where(f"sent_round <= {cut}").selectExpr(*_replaced(MESSAGE.columns, fate=fate))
+        if self._cut is None:
+            return known
+        fate = f"case when due_round > {self._cut} then 'in_flight' else fate end as fate"
+        return known.where(f"sent_round <= {self._cut}").selectExpr(*_replaced(MESSAGE.columns, fate=fate))
 
-    def _publications(self, cut: int) -> DataFrame:
-        rows, log = self._final_calls(PUBLICATION.name), self._open_calls()
+    def _publications(self) -> DataFrame:
+        rows, log = self._final_calls(PUBLICATION.name), self._of_running(CALL_LOG.name)
         if log is not None:
             text = ("cast(null as string) as topic", "cast(null as string) as content")
             opened = log.where("kind = 'publish'").selectExpr(
                 "run_id", "source", "source_seq", "issued_round as round", *text, "confirmed_round"
             )
             rows = rows.unionByName(opened)
-        return rows.where(f"round <= {cut}").selectExpr(*_until(cut, PUBLICATION.columns, "confirmed_round"))
+        return self._until(rows, "round", PUBLICATION.columns, "confirmed_round")
 
-    def _subscriptions(self, cut: int) -> DataFrame:
-        rows, log = self._final_calls(SUBSCRIPTION.name), self._open_calls()
+    def _subscriptions(self) -> DataFrame:
+        rows, log = self._final_calls(SUBSCRIPTION.name), self._of_running(CALL_LOG.name)
         if log is not None:
             ending = log.where("kind = 'unsubscribe'").selectExpr(
                 "run_id", "subscription_id", "issued_round as unsubscribed_round"
@@ -114,7 +129,14 @@ class Snapshot:
             )  # fmt: skip
             rows = rows.unionByName(opened)
         later = ("confirmed_round", "unsubscribed_round", "ended_round")
-        return rows.where(f"issued_round <= {cut}").selectExpr(*_until(cut, SUBSCRIPTION.columns, *later))
+        return self._until(rows, "issued_round", SUBSCRIPTION.columns, *later)
+
+    def _until(self, rows: DataFrame, issued: str, columns: Sequence[str], *later: str) -> DataFrame:
+        """Gives what was issued by the round, with null for rounds that were still to come."""
+        if self._cut is None:
+            return rows
+        nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}
+        return rows.where(f"{issued} <= {self._cut}").selectExpr(*_replaced(columns, **nulled))
 
     def _protocol(self) -> str:
         return str(self._store.read(RUN.name).select("protocol").limit(1).collect()[0][0])
@@ -130,11 +152,6 @@ _HAPPENED = {
 
 def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
     return [expressions.get(column, column) for column in columns]
-
-
-def _until(cut: int, columns: Sequence[str], *later: str) -> list[str]:
-    """Nulls the rounds that were still to come."""
-    return _replaced(columns, **{name: f"case when {name} <= {cut} then {name} end as {name}" for name in later})
 
 
 def _run_columns(cut: int) -> list[str]:

@@ -176,11 +176,14 @@ VIOLATION = table(
     ("excused", BOOLEAN, "true where the faults of the run went beyond what the protocol promises to bear"),
 )
 ROUND_COMMIT = Table(
-    "round_commit", "a commit of the store (not of a run)", ("last_round",),
+    "round_commit", "a commit of a batch of runs", ("first_run", "last_round"),
     T.StructType([
+        T.StructField("first_run", BIGINT, True, {"comment": "first run of the batch"}),
+        T.StructField("last_run", BIGINT, True, {"comment": "last run of the batch"}),
+        T.StructField("n_later_runs", BIGINT, True, {"comment": "runs of the batches that come after it"}),
         T.StructField("first_round", BIGINT, True, {"comment": "first round that the commit holds"}),
         T.StructField("last_round", BIGINT, True, {"comment": "last round that the commit holds"}),
-        T.StructField("is_final", BOOLEAN, True, {"comment": "whether the runs ended with it"}),
+        T.StructField("is_final", BOOLEAN, True, {"comment": "whether the runs of the batch ended with it"}),
         T.StructField("versions", STRING, True, {"comment": "JSON: table name to the Delta version of this commit"}),
     ]),
 )  # fmt: skip

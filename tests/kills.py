@@ -44,12 +44,12 @@ def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
     session.activate()
     store = Store(root, session)
     found = {name: rows(store, name) for name in store.tables() if name != ROUND_COMMIT.name}
-    found[ROUND_COMMIT.name] = rows(store, ROUND_COMMIT.name, "first_round", "last_round", "is_final")
+    found[ROUND_COMMIT.name] = rows(store, ROUND_COMMIT.name, "first_run", "first_round", "last_round", "is_final")
     for commit in Ledger.read(store).commits:
         for name in store.tables():
             if name.startswith("state_"):
-                state = store.read(name, commit.versions[name]).toArrow().to_pylist()
-                found[f"{name} at {commit.last_round}"] = sorted(map(str, state))  # type: ignore[arg-type]
+                state = store.read(name, commit.versions[name]).where(commit.own_runs).toArrow().to_pylist()
+                found[f"{name} at {commit.last_run}, {commit.last_round}"] = sorted(map(str, state))  # type: ignore[arg-type]
     return found
 
 

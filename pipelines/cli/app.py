@@ -123,6 +123,15 @@ def run(
     engine: Engine = None,
     overrides: Overrides = None,
     commit_every: Annotated[int, typer.Option(metavar="K", min=1, help="Rounds between commits of the history.")] = 20,
+    batch_runs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Runs that go through the rounds together.  \\[default: as many as fit in memory]",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -140,7 +149,13 @@ def run(
 
     with reporter(_form(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
         result = run_prepared(
-            prepared, store=store, engine=chosen, commit_every=commit_every, observe=progress, say=say
+            prepared,
+            store=store,
+            engine=chosen,
+            commit_every=commit_every,
+            batch_runs=batch_runs,
+            observe=progress,
+            say=say,
         )
     _audit_and_exit(result, quiet=quiet, as_json=as_json)
 

@@ -6,6 +6,7 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
+from pipelines.batches import cut, fitting
 from pipelines.cli.rows import print_table
 from pipelines.engine.settings import local_settings
 from pipelines.inputs import message_kinds
@@ -20,17 +21,31 @@ def print_plan(prepared: Prepared, engine: str) -> None:
     """Prints the plan of a scenario."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
-    time = prepared.runs[0].scenario.time
     runs = f"{counted(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {counted(n_seeds, 'seed')}"
     print(f"scenario  {prepared.scenario.name}: {runs}")
     print(f"protocol  {prepared.protocol}: {PROTOCOLS[prepared.protocol].summary}")
-    print(f"time      at most {time.rounds:,} rounds of {time.round_ms:g} ms")
+    print(f"time      {_times(prepared)}")
+    print(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     print(f"engine    {engine}: {', '.join(_engine(engine))}\n")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     print("\ntables, each with run_id:")
     tables = sorted(store_tables(prepared.protocol), key=lambda table: table.name.startswith("state_"))
     print_table(("table", "a row is"), [(table.name, table.grain) for table in tables], (False, False))
+
+
+def _times(prepared: Prepared) -> str:
+    times = [run.scenario.time for run in prepared.combinations()]
+    durations = sorted({time.round_ms for time in times})
+    length = f"{durations[0]:g}" if len(durations) == 1 else f"{durations[0]:g} to {durations[-1]:g}"
+    return f"at most {prepared.horizon:,} rounds of {length} ms"
+
+
+def _batches(prepared: Prepared, n_rows: int) -> str:
+    """Says how many batches `run` makes unless --batch-runs says otherwise, by the example of the first seeds."""
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
+    size = f"about {n_rows:,} rows of state in all"
+    return f"1: all runs go through the rounds together, {size}" if n_batches == 1 else f"{n_batches:,}, {size}"
 
 
 def _print_combinations(rows: list[Combination], n_seeds: int) -> None:

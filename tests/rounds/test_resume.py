@@ -48,7 +48,12 @@ DELTA: dict[str, Any] = {
 }
 
 
-PARTS = {"forwarding": FORWARDING, "delta": DELTA}
+PARTS = {"forwarding": (FORWARDING, 2), "delta": (DELTA, 2), "batches": (FORWARDING, 1)}
+"""By name: a scenario, and how many of its two runs go through the rounds together."""
+
+
+BATCH_END = 3
+"""The place of the ledger's row that ends the first batch, of 8."""
 
 
 @dataclass(frozen=True)
@@ -94,20 +99,21 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
         yield
 
 
-def go(session: Session, parts: dict[str, Any], root: Path) -> None:
+def go(session: Session, name: str, root: Path) -> None:
     """Runs a scenario from where its store stops."""
     session.activate()
+    parts, batch_runs = PARTS[name]
     runs = run_configs([parts] * 2)
-    execute(Experiment(runs, build_inputs(runs, None), 2), session, Store(root, session), lambda _: None)
+    execute(Experiment(runs, build_inputs(runs, None), 2, batch_runs), session, Store(root, session), lambda _: None)
 
 
 @pytest.fixture(scope="module")
 def stopped(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stopped]:
     """Gives the undisturbed run of a protocol, made once, with the stores that kills would leave."""
-    return cache(lambda protocol: stopped_at_each_write(sail, PARTS[protocol], tmp_path_factory.mktemp(protocol)))
+    return cache(lambda name: stopped_at_each_write(sail, name, tmp_path_factory.mktemp(name)))
 
 
-def stopped_at_each_write(session: Session, parts: dict[str, Any], folder: Path) -> Stopped:
+def stopped_at_each_write(session: Session, name: str, folder: Path) -> Stopped:
     """Runs a scenario; beside its store ``whole`` there is one for each write, as a kill before that would leave it."""
     root = folder / "whole"
     root.mkdir()
@@ -118,7 +124,7 @@ def stopped_at_each_write(session: Session, parts: dict[str, Any], folder: Path)
         written.append(table)
 
     with before_each_write(keep):
-        go(session, parts, root)
+        go(session, name, root)
     return Stopped(folder, written, contents(session, root))
 
 
@@ -141,6 +147,13 @@ def ledger_rows(written: list[str]) -> list[int]:
         ("delta", 2, -2),
         ("forwarding", -1, -3),  # and of the last one
         ("delta", -1, 0),
+        ("batches", BATCH_END, -2),  # within the first batch
+        ("batches", BATCH_END, 0),
+        ("batches", BATCH_END, 1),  # between two batches
+        ("batches", BATCH_END, 3),  # nodes and links of the second batch are written
+        ("batches", BATCH_END + 1, 0),  # its first commit lacks the ledger
+        ("batches", BATCH_END + 1, 1),
+        ("batches", -1, 0),
     ],
 )
 def test_a_kill_at_any_write_changes_no_row(
@@ -152,7 +165,7 @@ def test_a_kill_at_any_write_changes_no_row(
     assert found.rows["delivery"]
     root = found.folder / str(ledger[row] + offset)
     assert Store(root, sail).is_committed() == (ledger[row] + offset > ledger[0])
-    go(sail, PARTS[protocol], root)
+    go(sail, protocol, root)
     assert contents(sail, root) == found.rows
 
 
@@ -168,9 +181,9 @@ def test_a_kill_while_rows_are_taken_back_changes_no_row(sail: Session, stopped:
             raise Killed
 
     with before_each_write(kill), pytest.raises(Killed):
-        go(sail, PARTS["forwarding"], root)
+        go(sail, "forwarding", root)
     assert Store(root, sail).versions() != {}
-    go(sail, PARTS["forwarding"], root)
+    go(sail, "forwarding", root)
     assert contents(sail, root) == found.rows
 
 
@@ -187,9 +200,9 @@ def test_classic_spark_goes_on_too(
             raise Killed
 
     with before_each_write(kill, is_ordered=False), pytest.raises(Killed):
-        go(spark, FORWARDING, tmp_path)
+        go(spark, "forwarding", tmp_path)
     assert Store(tmp_path, spark).version(ROUND_COMMIT.name) == 1
-    go(spark, FORWARDING, tmp_path)
+    go(spark, "forwarding", tmp_path)
     found = contents(sail, tmp_path)
     assert {name for name in wanted if found.pop(name) != wanted[name]} == {"run"}
     assert not found

@@ -283,7 +283,7 @@ def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     compared = compared.rename_columns({"subscription": "subscription_id"})
     compared = compared.add_column(0, "run_id", pa.array([3] * len(compared), pa.int64()))
     store.append("predicate", sail.spark.createDataFrame(compared, PREDICATE.schema))
-    ledger = [(0, 0, True, json.dumps({}))]
+    ledger = [(3, 3, 0, 0, 0, True, json.dumps({}))]
     store.append("round_commit", sail.spark.createDataFrame(ledger, ROUND_COMMIT.schema))
     given = [
         content | ({} if topic is None else {"topic": topic}) for content, topic in zip(contents, topics, strict=True)
