@@ -10,16 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.api import Result, RunRow, open_store, resume, run
+    from pipelines.api import open_store, resume, run
+    from pipelines.result import Result, RunRow
 
 __all__ = ["Result", "RunRow", "open_store", "resume", "run"]
+_OF_RESULT = ("Result", "RunRow")
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name from `pipelines.api`."""
+    """Loads a public name from `pipelines.api` or `pipelines.result`."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("pipelines.api"), name)
+    return getattr(import_module("pipelines.result" if name in _OF_RESULT else "pipelines.api"), name)
 
 
 def __dir__() -> list[str]:

@@ -112,7 +112,7 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Gives the commits whose state tables answer for a round: of each batch the last one that ended by then, if any.
+        """Gives the commits whose state tables answer for a round: of each batch the last that ended by then.
 
         Raises:
             QueryError: The round is before the end of the first commit, or as in `cut`.

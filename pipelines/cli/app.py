@@ -16,7 +16,7 @@ from pipelines.errors import ScenarioError, nearest
 from pipelines.progress import Form, reporter
 
 if TYPE_CHECKING:
-    from pipelines.api import Result
+    from pipelines.result import Result
 
 ENGINES = ("spark", "sail")
 FORMATS = ("table", "json", "csv")

@@ -13,8 +13,8 @@ from pipelines.plan import counted
 from pipelines.query_errors import readable_errors
 
 if TYPE_CHECKING:
-    from pipelines.api import Result, RunRow
     from pipelines.audits.run import AuditReport, Finding, Shown
+    from pipelines.result import Result, RunRow
 
 MAX_RUNS = 20
 MAX_BEYOND = 5

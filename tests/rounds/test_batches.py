@@ -11,9 +11,9 @@ from support import run_configs
 from typer.testing import CliRunner
 
 import pipelines as rt
-from pipelines.api import Result
 from pipelines.batches import MAX_ROWS, Batch, cut, fitting
 from pipelines.cli.app import app
+from pipelines.result import Result
 from pipelines.rounds import Progress
 from pipelines.session import Session
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Row
 
 import pipelines as rt
-from pipelines.api import Result
 from pipelines.cli.verdict import print_summary
+from pipelines.result import Result
 from pipelines.session import Session
 from pipelines.views import view_sql
 

@@ -1,0 +1,188 @@
+"""A store that is open: how its runs ended, its tables, its audits, its stories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.audits.run import AuditReport, Verdict, audit_store, record
+from pipelines.comparison import compare_node
+from pipelines.errors import StoreError
+from pipelines.execute import protocol_module
+from pipelines.folder import locked, to_go_on
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.why import Story, story
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """How one run ended: a row of table ``run``.
+
+    Attributes:
+        run_id: Its id in all tables.
+        seed: What its random draws started from.
+        parameters: Settings of the protocol and values of the grid, path to value.
+        verdict: ``valid``, ``invalid`` or ``unknown``.
+        within_bound: Whether the faults stayed within what the protocol promises to bear; None: not audited.
+        rounds: The last round in which anything happened; None: not audited.
+    """
+
+    run_id: int
+    seed: int
+    parameters: Mapping[str, Any]
+    verdict: Verdict
+    within_bound: bool | None
+    rounds: int | None
+
+
+class Result:
+    """A store that is open. A context manager: leaving it stops the engine, unless it is the caller's.
+
+    Attributes:
+        store: Folder of the store.
+        session: The engine that answers.
+        reader: The store's tables and views.
+        runs: How the runs ended, by id.
+    """
+
+    def __init__(self, store: Path, session: Session) -> None:
+        """Reads how the runs ended.
+
+        Args:
+            store: Folder of the store.
+            session: The engine that answers; closed with the result.
+        """
+        self.store = store
+        self.session = session
+        self.reader = StoreReader(session, store.absolute())
+        self.runs = _runs(self.reader)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``invalid`` if a guarantee is broken in any run, else ``unknown`` if any is not decided, else ``valid``."""
+        found = {run.verdict for run in self.runs}
+        if "invalid" in found:
+            return "invalid"
+        return "valid" if found == {"valid"} else "unknown"
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether the guarantees of all runs were checked."""
+        return all(run.rounds is not None for run in self.runs)
+
+    @property
+    def violations(self) -> DataFrame:
+        """Table ``violation``: one row a broken guarantee."""
+        return self.table("violation")
+
+    def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
+        """Gives a table of the store, or a view.
+
+        Args:
+            name: Its bare name.
+            as_of_round: Only what was so at the end of this round; None for all.
+
+        Raises:
+            QueryError: There is no such table.
+        """
+        return self.reader.table(name, as_of_round)
+
+    def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
+        """Answers a SQL query over the tables and the views, by their bare names.
+
+        Args:
+            text: One SELECT.
+            as_of_round: Only what was so at the end of this round; None for all.
+
+        Raises:
+            QueryError: The query cannot be answered.
+        """
+        return self.reader.sql(text, as_of_round)
+
+    def compare_node(self, run_id: int, node: str) -> DataFrame:
+        """Compares the state tables of a node before each of its crashes, after the recovery, and at the end.
+
+        Args:
+            run_id: The run.
+            node: The node's name.
+
+        Returns:
+            One row per crash and state table: how many rows of the node it held, at the commits nearest to these
+            moments; columns `comparison.COMPARED`. Rounds and durations of crashes are in view ``node_recovery``.
+
+        Raises:
+            QueryError: There is no such run, or no such node in it.
+        """
+        rows = compare_node(self.reader, run_id, node)
+        return self.session.spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+
+    def why(self, run: int, subscriber: str, source: str, seq: int) -> Story:
+        """Tells the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.
+
+        Args:
+            run: Id of the run.
+            subscriber: Name of the node that got it, or should have.
+            source: Name of the publisher.
+            seq: Number of the publication, ``source_seq`` in the tables.
+
+        Raises:
+            QueryError: There is no such run, node or publication.
+        """
+        return story(self.reader, run, subscriber, source, seq)
+
+    def audit(self) -> AuditReport:
+        """Checks every guarantee again, from the history alone, and writes the verdicts into the store.
+
+        Returns:
+            What each audit found; `runs` and `verdict` follow it.
+
+        Raises:
+            StoreError: The runs are not finished, or another program writes the store.
+        """
+        if not self.reader.is_finished():
+            raise StoreError(
+                f"the runs in {str(self.store)!r} are not finished: the last round is {self.reader.last_round()}, and "
+                f"more were to come; {to_go_on(self.store)}"
+            )
+        with locked(self.store):
+            return self._audit()
+
+    def _audit(self) -> AuditReport:
+        [row] = self.reader.sql("select distinct protocol from run").collect()
+        report = audit_store(self.reader, self.session, protocol_module(row.protocol))
+        record(report, Store(self.store.absolute(), self.session))
+        report.release()
+        self.runs = _runs(self.reader)
+        return report
+
+    def close(self) -> None:
+        """Stops the engine, unless it is the caller's."""
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+
+def _runs(reader: StoreReader) -> list[RunRow]:
+    columns = "run_id", "seed", "parameters", "verdict", "within_bound", "rounds"
+    rows = reader.table("run").select(*columns).orderBy("run_id").collect()
+    return [
+        RunRow(row.run_id, row.seed, json.loads(row.parameters), row.verdict or "unknown", row.within_bound, row.rounds)
+        for row in rows
+    ]
