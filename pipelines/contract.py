@@ -81,6 +81,8 @@ class Round:
         may_crash: Whether a node of any run ever crashes.
         crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
             crashed nodes have no rows in relations that are not durable.
+        paused: The nodes that pause in this round (``run_id, node_id``); None: nobody. Nothing is due at them, and a
+            node that wakes (`State.wake`) has to wait for the end of its pause.
         may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
             Without it no duplicate exists, and no step needs to look for one.
         keep: Materialises a frame that several steps read; takes a name and the frame.
@@ -96,6 +98,7 @@ class Round:
     settings: Sequence[Any]
     may_crash: bool
     crashes: CrashesDue
+    paused: DataFrame | None
     may_duplicate: bool
     keep: Callable[[str, DataFrame], DataFrame]
 

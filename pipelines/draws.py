@@ -25,4 +25,9 @@ def bits(purpose: str, *keys: str) -> str:
 
 def uniform(purpose: str, *keys: str) -> str:
     """Gives SQL for a number in [0, 1) with 53 random bits; arguments as in `bits`."""
-    return f"(shiftrightunsigned({bits(purpose, *keys)}, 11) / cast({1 << 53} as double))"
+    return as_uniform(bits(purpose, *keys))
+
+
+def as_uniform(bits: str) -> str:
+    """Gives SQL for the number in [0, 1) that hashed bits (SQL of type BIGINT) stand for."""
+    return f"(shiftrightunsigned({bits}, 11) / cast({1 << 53} as double))"

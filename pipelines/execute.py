@@ -22,6 +22,7 @@ from pipelines.link_faults import LinkFaults
 from pipelines.materialise import Materialiser, materialiser_for
 from pipelines.network import in_flight_schema
 from pipelines.paths import delta_paths
+from pipelines.pauses import Pauses
 from pipelines.protocols import PROTOCOLS
 from pipelines.record import versions
 from pipelines.rounds import Progress, RoundEngine
@@ -140,9 +141,10 @@ def _run(
     log = None if last is None else stored(CALL_LOG.name, last)
     history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
     start = _start(experiment, store.session, fixed, all_calls)
-    link_faults = LinkFaults(inputs.link_fault, materialiser)
+    link_faults = LinkFaults(inputs.link_fault, inputs.side, materialiser)
+    pauses = Pauses(inputs.pause, materialiser)
     engine = RoundEngine(
-        protocol, materialiser, calls, history, crashes, link_faults, fixed, inputs.latency, start.settings
+        protocol, materialiser, calls, history, crashes, link_faults, pauses, fixed, inputs.latency, start.settings
     )
     if last is None:
         engine.begin(protocol.start(start))

@@ -45,6 +45,8 @@ class Inputs:
         crash: ``node_id, round, until``; one row a time for which a node is down, from round on and before until
             (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of a node.
         link_fault: Columns of `faults.tables.LINK_FAULT`.
+        side: Columns of `faults.tables.SIDE`.
+        pause: Columns of `faults.tables.PAUSE`.
         fault_event: Columns of `faults.tables.EVENT`.
     """
 
@@ -58,6 +60,8 @@ class Inputs:
     attribute: pa.Table
     crash: pa.Table
     link_fault: pa.Table
+    side: pa.Table
+    pause: pa.Table
     fault_event: pa.Table
 
     def of_runs(self, first: int, last: int) -> Inputs:
@@ -140,6 +144,8 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         "attribute": workload.attribute,
         "crash": faults.crash,
         "link_fault": faults.link_fault,
+        "side": faults.side,
+        "pause": faults.pause,
         "fault_event": faults.fault_event,
     }  # fmt: skip
 
@@ -206,6 +212,7 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
     seq = np.empty(len(call), dtype=np.int64)
     seq[order] = place - first + 1
     call = call.append_column("source_seq", pa.array(seq))
+    call = call.set_column(call.column_names.index("round"), "round", pa.array(postponed(call, tables["pause"])))
     published = call.filter(pc.equal(call["kind"], "publish"))
     published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
     published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
@@ -217,12 +224,29 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
         subscription=tables["subscription"], predicate=tables["predicate"],
         publication=publication.select(["run_id", "source", "source_seq", "topic", "content"]),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
-        crash=tables["crash"], link_fault=tables["link_fault"], fault_event=tables["fault_event"],
+        crash=tables["crash"], link_fault=tables["link_fault"], side=tables["side"], pause=tables["pause"],
+        fault_event=tables["fault_event"],
     )  # fmt: skip
 
 
 def _is_between(column: pa.ChunkedArray, first: int, last: int) -> pa.ChunkedArray:
     return pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
+
+
+def postponed(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
+    """Gives the rounds of calls; those of a node that pauses then come when it goes on."""
+    round_ = _ints(call["round"])
+    if not len(pause):
+        return round_
+    ends = [np.concatenate([_ints(table[name]) for table in (pause, call)]) for name in ("run_id", "node_id")]
+    _, node = np.unique(np.stack(ends), axis=1, return_inverse=True)
+    start = (node.ravel() << 32) + np.concatenate([_ints(pause["round"]), round_])
+    order = np.argsort(start[: len(pause)])
+    newest = np.searchsorted(start[: len(pause)][order], start[len(pause) :], side="right") - 1
+    newest = order[np.maximum(newest, 0)]
+    is_paused = (node.ravel()[newest] == node.ravel()[len(pause) :]) & (_ints(pause["round"])[newest] <= round_)
+    is_paused &= round_ < _ints(pause["until"])[newest]
+    return np.where(is_paused, _ints(pause["until"])[newest], round_)
 
 
 def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

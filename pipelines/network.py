@@ -4,9 +4,9 @@ In flight a message has the columns of `in_flight_schema`: what table ``message`
 and ``wait``, the rounds until it is due. Counting down, rather than comparing ``due_round`` with a literal, keeps the
 text of a round's plan the same, so that engines that compile plans do not compile each round anew.
 
-Faults are known ahead, so a message's end is known when it is sent: one that a link loses, or that will find its
-receiver down, has its fate at once, and nobody handles it when it is due. A message from a node to itself is a timer:
-it needs no link, and it is due after the rounds that the sender names.
+Faults are known ahead (`link_faults`, `pauses`, `crashes`), so a message's end is known when it is sent: one that a
+link loses, or that will find its receiver down, has its fate at once, and nobody handles it when it is due. A message
+from a node to itself is a timer: it needs no link, and it is due after the rounds that the sender names.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from pipelines.link_faults import LinkFaults
+from pipelines.pauses import Pauses
 from pipelines.tables import BIGINT, STRING
 
 MAX_SENT = 1 << 20
-"""A node sends fewer messages than this in one round; message ids have room for no more."""
+"""A node sends fewer messages than this in one round, copies included; message ids have room for no more."""
 
 _HEAD = ["kind", "src", "dst", "sent_round"]
 _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "wait", "source", "source_seq"]
 _NUMBER = (
     "cast(row_number() over (partition by run_id, src order by trigger, rank, dst, source, source_seq, kind) as bigint)"
 )
-_ID = f"sent_round * {1 << 40} + src * {MAX_SENT} + {_NUMBER} as message_id"
+_ID = f"sent_round * {1 << 40} + src * {MAX_SENT} + {{number}} as message_id"
 
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:
@@ -39,10 +40,24 @@ def in_flight_schema(payload: T.StructType) -> T.StructType:
     return T.StructType([*keys, *call, T.StructField("fate", STRING), *payload.fields])
 
 
+@dataclass(frozen=True)
+class Faults:
+    """What keeps messages from coming through as they were sent.
+
+    Attributes:
+        crash: The down times of all nodes, see `crashes.CRASH`; None where no node ever crashes.
+        links: The faults of links.
+        pauses: The pauses of nodes.
+    """
+
+    crash: DataFrame | None
+    links: LinkFaults
+    pauses: Pauses
+
+
 def put_on_links(
-    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None,
-    faults: LinkFaults,
-) -> DataFrame:  # fmt: skip
+    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, faults: Faults
+) -> DataFrame:
     """Gives an outbox as messages in flight; links keep order because the latency of a link is always the same.
 
     Args:
@@ -51,8 +66,7 @@ def put_on_links(
         link: Table ``link``.
         latency: The latency of every link of every run, where it is one.
         payload: The protocol's payload.
-        crash: The down times of all nodes, see `crashes.CRASH`; None where no node ever crashes.
-        faults: The link faults.
+        faults: What goes wrong.
     """
     given = set(outbox.columns)
     body = [
@@ -60,7 +74,8 @@ def put_on_links(
         for field in payload
     ]
     named = ["latency_rounds as named_rounds"] if "latency_rounds" in given else []
-    numbered = outbox.selectExpr("run_id", _ID, *_HEAD, "source", "source_seq", *named, *body)
+    message_id = _ID.format(number=f"2 * {_NUMBER}" if faults.links.may_duplicate else _NUMBER)
+    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, "source", "source_seq", *named, *body)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
         wait = "latency_rounds"
@@ -69,19 +84,26 @@ def put_on_links(
     if named:
         wait = f"coalesce(named_rounds, {wait})"
     times = [f"sent_round + {wait} as due_round", f"{wait} as wait"]
+    head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq"]
     fields = [field.name for field in payload]
-    if crash is None and not faults.is_any:
-        head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq", "cast(null as string) as fate"]
-        return numbered.selectExpr(*head, *fields)
-    message = numbered.selectExpr("run_id", "message_id", *_HEAD, *times, "source", "source_seq", *fields)
-    if faults.is_any:
-        message = faults.strike(message, [*_BEFORE_FATE, *fields], len(_BEFORE_FATE))
-    if crash is None:
-        return message
-    return _with_crashes(message, crash, fields, has_fate=faults.is_any)
+    if not (faults.links.is_any or faults.pauses.is_any or faults.crash is not None):
+        return numbered.selectExpr(*head, "cast(null as string) as fate", *fields)
+    return _with_faults(numbered.selectExpr(*head, *fields), fields, faults)
 
 
-def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], *, has_fate: bool) -> DataFrame:
+def _with_faults(message: DataFrame, fields: Sequence[str], faults: Faults) -> DataFrame:
+    """Gives messages without a fate with what faults make of them; whatever is lost on its way meets no crash."""
+    columns, fate = [*_BEFORE_FATE, *fields], None
+    if faults.links.is_any:
+        message, fate = faults.links.strike(message, columns, len(_BEFORE_FATE)), "fate"
+        columns.insert(len(_BEFORE_FATE), fate)
+    message = faults.pauses.postpone(message, columns)
+    if faults.crash is not None:
+        return _with_crashes(message, faults.crash, fields, fate)
+    return message.selectExpr(*_BEFORE_FATE, fate or "cast(null as string) as fate", *fields)
+
+
+def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], fate: str | None) -> DataFrame:
     """Marks the messages that find their receiver down."""
     down = crash.selectExpr("run_id as down_run", "node_id as down_node", "round as down_round", "until as up_round")
     meets = (
@@ -89,8 +111,8 @@ def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], *
         " and (up_round is null or due_round < up_round)"
     )
     lost = "case when down_node is not null then 'lost_crash' end"
-    fate = f"coalesce(fate, {lost}) as fate" if has_fate else f"{lost} as fate"
-    return message.join(down.hint("shuffle_hash"), F.expr(meets), "left").selectExpr(*_BEFORE_FATE, fate, *fields)
+    lost = f"{lost} as fate" if fate is None else f"coalesce({fate}, {lost}) as fate"
+    return message.join(down.hint("shuffle_hash"), F.expr(meets), "left").selectExpr(*_BEFORE_FATE, lost, *fields)
 
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:

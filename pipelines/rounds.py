@@ -32,6 +32,7 @@ from pipelines.errors import InternalError
 from pipelines.history import History, RoundRows
 from pipelines.link_faults import LinkFaults
 from pipelines.materialise import Materialiser, Relation
+from pipelines.pauses import Pauses
 
 _MAX_INCREMENTS = 16
 _MAX_BUFFERED = 2_000_000
@@ -53,9 +54,8 @@ class RoundEngine:
 
     def __init__(
         self, protocol: ProtocolModule, materialiser: Materialiser, calls: Calls, history: History,
-        crashes: Crashes, link_faults: LinkFaults, fixed: Mapping[str, DataFrame], latency: int | None,
-        settings: Sequence[Any],
-        *, may_duplicate: bool = False,
+        crashes: Crashes, link_faults: LinkFaults, pauses: Pauses, fixed: Mapping[str, DataFrame],
+        latency: int | None, settings: Sequence[Any],
     ) -> None:  # fmt: skip
         """Starts with nothing in flight.
 
@@ -66,21 +66,23 @@ class RoundEngine:
             history: Takes what the rounds leave behind.
             crashes: The crash schedule.
             link_faults: The link faults.
+            pauses: The pauses of nodes.
             fixed: Frames ``node``, ``link``, ``setting``, ``subscription``.
             latency: The latency of all links, where it is one.
             settings: The distinct settings objects of the runs.
-            may_duplicate: Whether links may bring a message twice; after a crash nodes may send one twice anyway.
         """
         self._protocol = protocol
         self._materialiser = materialiser
         self._calls = calls
         self._history = history
         self._crashes = crashes
-        self._link_faults = link_faults
+        self._pauses = pauses
+        self._faults = network.Faults(crashes.schedule, link_faults, pauses)
         self._fixed = fixed
         self._latency = latency
         self._settings = settings
-        self._may_duplicate = may_duplicate or crashes.schedule is not None
+        # After a crash nodes may send again what had arrived.
+        self._may_duplicate = link_faults.may_duplicate or crashes.schedule is not None
         self._states = {state.table.name: state for state in protocol.states}
         self._whole: dict[str, Relation] = {}
         self._increments: dict[str, list[DataFrame]] = {}
@@ -188,6 +190,7 @@ class RoundEngine:
                 settings=self._settings,
                 may_crash=self._crashes.schedule is not None,
                 crashes=crashes,
+                paused=self._pauses.paused(upcoming),
                 may_duplicate=self._may_duplicate,
                 keep=self._keeper(kept),
             )
@@ -263,10 +266,8 @@ class RoundEngine:
         frames = {name: frame for name, frame in result.state.items() if name not in self._increments}
         messages = [waiting] if waiting is not None else []
         if result.outbox is not None:
-            link = self._fixed["link"]
-            payload, schedule = self._protocol.payload, self._crashes.schedule
-            faults = self._link_faults
-            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, schedule, faults))
+            link, payload = self._fixed["link"], self._protocol.payload
+            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, self._faults))
         if not messages:
             messages.append(self._materialiser.empty(network.in_flight_schema(self._protocol.payload)))
         frames["in_flight"] = reduce(DataFrame.unionByName, messages)
@@ -284,7 +285,7 @@ class RoundEngine:
     def _take_facts(self, facts: dict[str, int | None]) -> None:
         if facts.get("n_lost"):
             raise InternalError(f"a message of round {self.round} was sent where no link is")
-        if (facts.get("n_sent") or 0) >= network.MAX_SENT - 1:
+        if (facts.get("n_sent") or 0) >= network.MAX_SENT - 2:
             raise InternalError(f"a node sent {network.MAX_SENT} messages in one round; no more can be numbered")
         if "n_messages" in facts:
             self._traffic = network.traffic(facts)

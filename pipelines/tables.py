@@ -141,7 +141,11 @@ FAULT_EVENT = table(
     "a crash, a recovery or a link fault",
     "round,kind,node_id,src,dst",
     ("round", BIGINT, "round in which it takes effect"),
-    ("kind", STRING, "crash, recovery; loss, burst (a link is bad); with _end: it is over"),
+    (
+        "kind",
+        STRING,
+        "crash, recovery, pause, or a link fault as in scenarios; burst: a link is bad; with _end: it is over",
+    ),
     ("node_id", BIGINT, "the node, for faults of nodes"),
     ("src", BIGINT, "faults of links: sender of the messages concerned; null: any"),
     ("dst", BIGINT, "faults of links: their receiver; null: any"),

@@ -3,58 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from pipelines import hashing
-from pipelines.data import find_file
-from pipelines.errors import DataFileError, FaultError, InputError, Problem
-from pipelines.faults.counted import Chains, place_chains
-from pipelines.faults.links import LinkRows, link_problems
-from pipelines.faults.rates import TooManyError, alternating
-from pipelines.faults.schedule import FOR_GOOD, Outage, Room, Schedule
-from pipelines.faults.tables import CRASH, Faults
-from pipelines.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
-from pipelines.overlay.graph import Ints, Overlay
-from pipelines.scenario.faults_spec import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
-from pipelines.scenario.link_faults_spec import LinkFault
+from pipelines.errors import FaultError, InputError, Problem
+from pipelines.faults.crashes import crash_times
+from pipelines.faults.drawn import drawn_group, drawn_times
+from pipelines.faults.links import LinkRows, link_problems, unlinked
+from pipelines.faults.pauses import pause_times
+from pipelines.faults.schedule import FOR_GOOD, Outage
+from pipelines.faults.tables import CRASH, PAUSE, Faults, table_of
+from pipelines.overlay.graph import Overlay
+from pipelines.scenario.base import MAX_ROUND
+from pipelines.scenario.faults_spec import (
+    BreakGenerator,
+    Crash,
+    DrawnTimes,
+    Fault,
+    FaultGenerator,
+    PartitionGenerator,
+    Pause,
+    PauseGenerator,
+)
+from pipelines.scenario.link_faults_spec import Break, LinkFault, Partition
 from pipelines.workload.nodes import choose_nodes, ids_by_name, unknown_node
-
-Place: TypeAlias = tuple[str | int, ...]
-
-_RECOVERY_LATENCIES = 20
-
-
-@dataclass(frozen=True)
-class _Context:
-    """The run that a generator works for, where the generator stands in the scenario, and what its draws are for."""
-
-    overlay: Overlay
-    seed: int
-    horizon: int
-    beside: Path | None
-    place: Place
-    purpose: str
-
-    def problem(self, *key: str | int, message: str) -> FaultError:
-        """Returns the error of one of the generator's settings."""
-        return FaultError(Problem((*self.place, *key), message))
 
 
 def build_faults(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
     kinds: Callable[[], Sequence[str]],
 ) -> Faults:  # fmt: skip
-    """Returns what goes wrong in one run.
-
-    1. Take the crashes that are listed.
-    2. Let one generator after the other add to them; a node that several take down is down as long as any says so.
-    3. Leave out what comes after the horizon; a recovery after it never comes.
-    4. Take the link faults.
+    """Returns what goes wrong in one run: crashes (see `crash_times`), pauses, and faults of links.
 
     Args:
         faults: The faults of the scenario.
@@ -68,147 +48,96 @@ def build_faults(
         FaultError: All that is wrong, each problem at its place in the scenario.
     """
     problems = list(_unknown(faults, overlay, kinds))
-    ids, schedule = ids_by_name(overlay), Schedule()
-    for fault in faults if not problems else ():
-        if isinstance(fault, Crash):
-            until = FOR_GOOD if fault.until is None else fault.until
-            schedule.add(Outage(ids[fault.node], fault.round, until))
-    generators = [(i, fault.generate) for i, fault in enumerate(faults) if isinstance(fault, FaultGenerator)]
-    for number, (i, generator) in enumerate(generators):
-        context = _Context(overlay, seed, horizon, beside, ("faults", i, "generate"), f"faults.{number}.crash")
+    wrong = {problem.path[1] for problem in problems}
+    listed: list[tuple[int, Fault]] = []
+    for number, fault in enumerate(faults):
         try:
-            schedule = _generated(schedule, generator, context)
+            if number not in wrong:
+                listed += [(number, one) for one in _one_by_one(fault, number, overlay, seed, horizon)]
         except InputError as error:
             problems += error.problems
+    try:
+        crashes = crash_times(faults, overlay=overlay, seed=seed, horizon=horizon, beside=beside)
+    except InputError as error:
+        raise FaultError(*problems, *error.problems) from error
     if problems:
         raise FaultError(*problems)
-    rows = [outage for outage in schedule.outages() if outage.start <= horizon]
-    ends = [outage.end if outage.end <= horizon else None for outage in rows]
-    columns = [[outage.node for outage in rows], [outage.start for outage in rows], ends]
-    link_rows = LinkRows(overlay, seed, horizon)
-    for number, fault in enumerate(faults):
+    ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
+    wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
+    pauses = pause_times(wanted, crashes, horizon)
+    for pause in pauses:
+        rows.event("pause", (None, None), pause.start, pause.end, node=pause.node)
+    for number, fault in listed:
         if isinstance(fault, LinkFault):
-            link_rows.add(fault, number)
-    return Faults(pa.table(columns, schema=CRASH), *link_rows.tables())
+            rows.add(fault, number)
+    crash = [(*down[:2], None if down.end == FOR_GOOD else down.end) for down in crashes]
+    link_fault, side, event = rows.tables()
+    return Faults(table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), event)
+
+
+def _one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+    """Yields the faults that a generator makes, and others as they are; crashes are made elsewhere."""
+    if not isinstance(fault, FaultGenerator):
+        yield fault
+    elif isinstance(fault.generate, DrawnTimes):
+        yield from _made(fault.generate, number, overlay, seed, horizon)
+
+
+def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+    """Yields the faults that a generator of breaks, pauses or partitions makes."""
+    purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
+    places = np.zeros(1, dtype=np.int64)
+    if isinstance(generator, PauseGenerator):
+        places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
+    elif isinstance(generator, BreakGenerator):
+        places = np.arange(len(overlay.a), dtype=np.int64)
+        if generator.links is not None:
+            ids = ids_by_name(overlay)
+            ends = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)
+            chosen = {frozenset((ids[a], ids[b])) for a, b in generator.links}
+            places = np.flatnonzero([frozenset(pair) in chosen for pair in ends])
+    times = drawn_times(generator, places, horizon, seed, purpose, at)
+    for order, (place, start, end) in enumerate(time for time in times if time.start <= horizon):
+        when = {"round": start, "until": None if end > horizon else end}
+        if isinstance(generator, PauseGenerator):
+            when["until"] = min(end, MAX_ROUND)
+            yield Pause.model_validate({"kind": "pause", "node": overlay.names[place], **when})
+        elif isinstance(generator, PartitionGenerator):
+            group = [overlay.names[node] for node in drawn_group(overlay, generator.share, seed, purpose, order)]
+            yield Partition.model_validate({"kind": "partition", "groups": [group], **when})
+        else:
+            link = (overlay.names[int(overlay.a[place])], overlay.names[int(overlay.b[place])])
+            yield Break.model_validate({"kind": "break", "links": [link], **when})
 
 
 def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequence[str]]) -> Iterator[Problem]:
     names = frozenset(overlay.names)
     for i, fault in enumerate(faults):
-        if isinstance(fault, Crash) and fault.node not in names:
+        if isinstance(fault, (Crash, Pause)) and fault.node not in names:
             yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
         elif isinstance(fault, LinkFault):
             yield from link_problems(fault, ("faults", i), overlay, kinds)
-
-
-def _generated(schedule: Schedule, generator: CrashGenerator, context: _Context) -> Schedule:
-    """Returns a schedule with the crashes of a generator."""
-    nodes = _nodes(generator, context)
-    rounds = generator.rounds or (0, context.horizon)
-    recovery = generator.recovery
-    if recovery is None:
-        recovery = _RECOVERY_LATENCIES * int(context.overlay.latency_rounds.max(initial=1))
-    if generator.count is not None:
-        wanted = Chains(
-            count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
-            rounds=rounds, most=generator.at_most, recovery=recovery,
-        )  # fmt: skip
-        return _counted(schedule, wanted, nodes, context)
-    if generator.rate is not None:
-        outages = _rated(generator.rate, nodes, rounds, context)
-    elif generator.trace is not None:
-        outages = _traced(generator.trace, nodes, rounds, context)
-    else:
-        raise TypeError("the model lets no generator be without count, rate and trace")
-    if generator.at_most is not None:
-        room = Room(schedule.outages(), generator.at_most, recovery)
-        outages = [outage for outage in _in_order(outages, context) if room.take([outage])]
-    for outage in outages:
-        schedule.add(outage)
-    return schedule
-
-
-def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
-    """Returns the nodes that may crash, in order of their ids."""
-    overlay, ids = context.overlay, ids_by_name(context.overlay)
-    wrong = [
-        Problem((*context.place, "spare", i), unknown_node(name, overlay))
-        for i, name in enumerate(generator.spare)
-        if name not in ids
-    ]
-    if wrong:
-        raise FaultError(*wrong)
-    chosen = choose_nodes(generator.nodes, overlay, context.seed, context.purpose, (*context.place, "nodes"))
-    nodes = np.setdiff1d(chosen, np.array([ids[name] for name in generator.spare], dtype=np.int64))
-    if not len(nodes):
-        message = f"all {len(chosen)} nodes that may crash are spared; allowed: at most {len(chosen) - 1} of them"
-        raise context.problem("spare", message=message)
-    return nodes
-
-
-def _counted(schedule: Schedule, wanted: Chains, nodes: Ints, context: _Context) -> Schedule:
-    if wanted.last_start < wanted.rounds[0]:
-        late = wanted.rounds[0] - wanted.last_start
-        raise context.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
-    placed, n_placed = place_chains(schedule, wanted, context.overlay, nodes, context.seed, context.purpose)
-    if n_placed < wanted.count:
-        raise context.problem("count", message=_no_room(wanted, n_placed, len(nodes), context.seed))
-    return placed
-
-
-def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
-    what = "crashes" if wanted.length == 1 else f"chains of {wanted.length} neighbours"
-    down = "for good" if wanted.down is None else f"for {wanted.down[0]} rounds or more"
-    bound = ""
-    if wanted.most is not None:
-        bound = (
-            f", at most {wanted.most} of them not operational at once, where a node counts for {wanted.recovery} rounds"
-            " more when it came back"
-        )
-    return (
-        f"{wanted.count} {what} are wanted, and in the run of seed {seed} there is room for {n_placed} from round"
-        f" {wanted.rounds[0]} to {wanted.rounds[1]}: {n_nodes} nodes may crash, each {down}{bound}; allowed: a smaller"
-        f" count, more rounds or nodes, shorter down times{', or a larger at_most' if bound else ''}"
-    )
-
-
-def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
-    try:
-        return alternating(rate, nodes, rounds, context.seed, context.purpose)
-    except TooManyError as error:
-        message = f"{error}; give fewer rounds or nodes, or longer times"
-        raise context.problem("rate", message=message) from error
-
-
-def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
-    try:
-        recorded = load_trace(trace_file(find_file(trace.path, context.beside), trace))
-        return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
-    except UnknownSystemError as error:
-        raise context.problem("trace", "system", message=str(error)) from error
-    except DataFileError as error:
-        raise context.problem("trace", "path", message=str(error)) from error
-    except TooManyError as error:
-        message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
-        raise context.problem("trace", message=message) from error
-
-
-def _in_order(outages: list[Outage], context: _Context) -> list[Outage]:
-    """Returns outages by their start, those of one round in drawn order."""
-    node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
-    order = np.lexsort((hashing.bits(context.seed, f"{context.purpose}.order", node, start), start))
-    return [outages[i] for i in order.tolist()]
+        elif isinstance(fault, FaultGenerator) and isinstance(fault.generate, BreakGenerator) and fault.generate.links:
+            yield from unlinked(fault.generate.links, ("faults", i, "generate", "links"), overlay)
 
 
 def describe() -> list[tuple[str, str]]:
     """Returns each kind of fault with one line about it, as ``roundtable list faults`` shows them."""
     return [
         ("crash", "a node that is down from a round on, for good or until it recovers; written in the scenario"),
+        ("pause", "a node that keeps its state and handles nothing for a while, then all that came meanwhile"),
         ("loss", "messages lost on links, of given kinds, in one direction or both, independently or in bursts"),
+        ("break", "links that lose everything until they heal, in one direction or both"),
+        ("partition", "groups of nodes that no message gets out of, or links that are cut, for a while"),
+        ("delay", "messages that take longer, by drawn rounds; those behind them wait, or overtake (reorder)"),
+        ("duplicate", "messages that arrive twice, the copy right behind its original or later"),
         ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
         ("generate crash rate", "every node up and down by turns: exponential, weibull or lognormal times"),
         (
             "generate crash trace",
             "recorded outages: Failure Trace Archive (Grid'5000) or LANL, as they are or shuffled",
         ),
+        ("generate break", "so many links that break and heal, or every link whole and broken by turns"),
+        ("generate pause", "so many pauses at drawn nodes and rounds, or every node by turns"),
+        ("generate partition", "partitions one after the other, a drawn node and those around it against all others"),
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,13 +17,31 @@ node there is at least one round.
 
 LINK_FAULT = pa.schema([
     ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("until", pa.int64()),
-    ("kinds", pa.list_(pa.string())), ("salt", pa.int64()), ("rate", pa.float64()),
+    ("kinds", pa.list_(pa.string())), ("salt", pa.int64()), ("rate", pa.float64()), ("low", pa.int64()),
+    ("high", pa.int64()), ("first_round", pa.int64()), ("last_round", pa.int64()),
 ])  # fmt: skip
 """One row a time for which a fault may strike the messages from ``src`` to ``dst``; both null: between any two nodes.
 
 It may strike those sent from ``round`` on and before ``until``, of the given kinds (null: all), each with probability
-``rate``; ``effect`` says what then happens (``lose``). Draws are hashes of ``salt`` and the message.
+``rate``. Draws are hashes of ``salt`` and the message. ``effect`` says what then happens, ``low`` and ``high`` for how
+many rounds:
+
+- ``lose``: the message is lost;
+- ``reorder``: it is due later;
+- ``delay``: all messages that its sender sends to its receiver in the round are due later, and no message that is sent
+  after them is due before them. Draws are for rounds ``first_round`` to ``last_round``; what is sent after that may
+  have to wait for what was sent before;
+- ``duplicate``: a copy is due, so many rounds after the original.
 """
+
+SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("side", pa.int64())])
+"""One row a node and time with partitions, the same times for all nodes: no message gets from one side to another.
+
+It is the round of sending that counts, from ``round`` on and before ``until``.
+"""
+
+PAUSE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64())])
+"""One row a time for which a node is up and handles nothing, from ``round`` on and before ``until``; they are apart."""
 
 EVENT = pa.schema([
     ("round", pa.int64()), ("kind", pa.string()), ("node_id", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()),
@@ -36,9 +56,19 @@ class Faults:
     Attributes:
         crash: Rows as in `CRASH`.
         link_fault: Rows as in `LINK_FAULT`.
+        side: Rows as in `SIDE`.
+        pause: Rows as in `PAUSE`.
         fault_event: Rows as in `EVENT`.
     """
 
     crash: pa.Table
     link_fault: pa.Table
+    side: pa.Table
+    pause: pa.Table
     fault_event: pa.Table
+
+
+def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """Makes a table of rows."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)

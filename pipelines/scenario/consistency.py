@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from pipelines.errors import Problem, nearest
 from pipelines.scenario.base import Strict
-from pipelines.scenario.faults_spec import Crash, Fault, FaultGenerator
-from pipelines.scenario.link_faults_spec import LinkFault
+from pipelines.scenario.faults_spec import Crash, CrashGenerator, DrawnTimes, Fault, FaultGenerator, Pause
+from pipelines.scenario.link_faults_spec import LinkFault, Partition
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import (
     Join,
@@ -77,26 +77,35 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
     elif isinstance(part, Join):
         yield (*path, "node"), part.node
         yield (*path, "to"), part.to
-    elif isinstance(part, Crash):
+    elif isinstance(part, (Crash, Pause)):
         yield (*path, "node"), part.node
     elif isinstance(part, LinkFault):
-        ends = ((index, end, name) for index, link in enumerate(part.links or []) for end, name in enumerate(link))
-        yield from (((*path, "links", index, end), name) for index, end, name in ends)
+        groups = part.groups if isinstance(part, Partition) else None
+        for key, lists in (("links", part.links), ("groups", groups)):
+            for number, names in enumerate(lists or []):
+                yield from (((*path, key, number, index), name) for index, name in enumerate(names))
     elif isinstance(part, FaultGenerator):
-        listed = {"nodes": part.generate.nodes, "spare": part.generate.spare}
-        for key, names in listed.items():
-            if isinstance(names, list):
-                yield from (((*path, "generate", key, index), name) for index, name in enumerate(names))
+        yield from _generator_nodes((*path, "generate"), part.generate)
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
         yield from (((*path, "file", "nodes", index), name) for index, name in enumerate(part.file.nodes))
     elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)) and isinstance(part.generate.nodes, list):
         yield from (((*path, "generate", "nodes", index), name) for index, name in enumerate(part.generate.nodes))
 
 
+def _generator_nodes(path: Path, generator: CrashGenerator | DrawnTimes) -> Iterator[tuple[Path, str]]:
+    for key in ("nodes", "spare", "links"):
+        listed = getattr(generator, key, None)
+        for index, item in enumerate(listed if isinstance(listed, list) else []):
+            if isinstance(item, str):
+                yield (*path, key, index), item
+            else:
+                yield from (((*path, key, index, end), name) for end, name in enumerate(item))
+
+
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join, Crash, LinkFault)):
+    if isinstance(part, (Subscription, Publication, Join, Crash, Pause, LinkFault)):
         yield (*path, "round"), part.round
-        if isinstance(part, (Subscription, Crash, LinkFault)) and part.until is not None:
+        if isinstance(part, (Subscription, Crash, Pause, LinkFault)) and part.until is not None:
             yield (*path, "until"), part.until
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
         yield (*path, "file", "round"), part.file.round

@@ -16,12 +16,13 @@ from pipelines.scenario.base import (
     NodeName,
     Positive,
     Round,
+    Share,
     Strict,
     by_form,
     by_name,
 )
-from pipelines.scenario.link_faults_spec import Loss
-from pipelines.scenario.rules import one_of, repetition_problems
+from pipelines.scenario.link_faults_spec import Break, Delay, Duplicate, Links, Loss, Partition
+from pipelines.scenario.rules import end_problems, one_of, repetition_problems
 
 _ONLY_COUNT = ("down", "consecutive", "stagger")
 _DownRound = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
@@ -37,9 +38,25 @@ class Crash(Strict):
 
     @model_validator(mode="after")
     def _ends_later(self) -> Crash:
-        if self.until is not None and self.until <= self.round:
-            message = f"until is {self.until}, not after round {self.round}; allowed: {self.round + 1} or later"
-            raise FaultError(Problem(("until",), message))
+        problems = list(end_problems(self.round, self.until))
+        if problems:
+            raise FaultError(*problems)
+        return self
+
+
+class Pause(Strict):
+    """A pause of a node: it keeps its state and handles nothing for a while, then all at once, in order."""
+
+    kind: Literal["pause"] = Field(description="what goes wrong")
+    node: NodeName = Field(description="the node that pauses")
+    round: Round = Field(description="the first round in which it handles nothing")
+    until: Round = Field(description="the round in which it handles what came meanwhile")
+
+    @model_validator(mode="after")
+    def _ends_later(self) -> Pause:
+        problems = list(end_problems(self.round, self.until))
+        if problems:
+            raise FaultError(*problems)
         return self
 
 
@@ -194,10 +211,68 @@ class CrashGenerator(Strict):
             )
 
 
+class DrawnTimes(Strict):
+    """What generators of other faults than crashes have in common: exactly one of count, rate."""
+
+    kind: str = Field(description="what goes wrong")
+    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] | None = Field(
+        None, description="exactly so many faults at drawn rounds and places"
+    )
+    rate: CrashRate | None = Field(None, description="how long each place is whole and struck by turns")
+    rounds: Annotated[tuple[Round, Round], ORDERED] | None = Field(
+        None, description="first and last round in which one begins; default: 0 and time.rounds"
+    )
+    down: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
+        None, description="count: fewest and most rounds that one lasts, drawn; without it: for good"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DrawnTimes:
+        one_of(self, ("count", "rate"), "the generator")
+        if self.down is not None and self.rate is not None:
+            message = "down belongs to count, and the generator has rate; set rate.down"
+            raise FaultError(Problem(("down",), message))
+        if self.kind == "pause" and self.down is None and (self.rate is None or self.rate.down is None):
+            key = "rate.down" if self.rate is not None else "down"
+            raise FaultError(Problem((), f"the pauses never end; set {key}, or let the nodes crash instead"))
+        return self
+
+
+class BreakGenerator(DrawnTimes):
+    """Links that break, made from the seed; both directions of a link break."""
+
+    kind: Literal["break"] = Field(description="what goes wrong")
+    links: Links | None = Field(None, description="which links may break, each [a, b]; without it all")
+
+
+class PauseGenerator(DrawnTimes):
+    """Nodes that pause, made from the seed."""
+
+    kind: Literal["pause"] = Field(description="what goes wrong")
+    nodes: Annotated[
+        Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
+        | Annotated[Literal["all", "leaves"], Tag("<text>")],
+        by_form(_nodes_form),
+    ] = Field("all", description="which nodes may pause: names, all, or leaves")
+
+
+class PartitionGenerator(DrawnTimes):
+    """Partitions made from the seed, one after the other: a drawn node and those around it against all others."""
+
+    kind: Literal["partition"] = Field(description="what goes wrong")
+    share: Share = Field(0.5, description="share of the nodes in the group, at least one node and not all")
+
+
 class FaultGenerator(Strict):
     """Faults made from the seed."""
 
-    generate: CrashGenerator = Field(description="what goes wrong, where and how often")
+    generate: Annotated[
+        Annotated[CrashGenerator, Tag("<crash>")]
+        | Annotated[BreakGenerator, Tag("<break>")]
+        | Annotated[PauseGenerator, Tag("<pause>")]
+        | Annotated[PartitionGenerator, Tag("<partition>")],
+        by_name("kind"),
+    ] = Field(description="what goes wrong, where and how often")
 
 
 _GENERATOR = "<<generate>>"
@@ -215,7 +290,14 @@ def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file ho
 
 
 Fault = Annotated[
-    Annotated[Crash, Tag("<crash>")] | Annotated[Loss, Tag("<loss>")] | Annotated[FaultGenerator, Tag(_GENERATOR)],
+    Annotated[Crash, Tag("<crash>")]
+    | Annotated[Pause, Tag("<pause>")]
+    | Annotated[Loss, Tag("<loss>")]
+    | Annotated[Break, Tag("<break>")]
+    | Annotated[Partition, Tag("<partition>")]
+    | Annotated[Delay, Tag("<delay>")]
+    | Annotated[Duplicate, Tag("<duplicate>")]
+    | Annotated[FaultGenerator, Tag(_GENERATOR)],
     Discriminator(
         _fault_tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": "kind"}
     ),

@@ -8,11 +8,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pipelines.errors import FaultError, Problem
-from pipelines.scenario.base import NodeName, Round, Share, Strict
+from pipelines.scenario.base import ORDERED, Flag, NodeName, Round, Share, Strict
+from pipelines.scenario.rules import end_problems, one_of
 
 LinkName = tuple[NodeName, NodeName]
 Links = Annotated[list[LinkName], Field(min_length=1)]
 Kinds = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(min_length=1)]
+ExtraRounds = Annotated[int, Field(ge=0, le=1000, strict=True)]
+Extra = Annotated[tuple[ExtraRounds, ExtraRounds], ORDERED]
 AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=True)]
 
 
@@ -34,9 +37,7 @@ class LinkFault(Strict):
 
     def problems(self) -> Iterator[Problem]:
         """Yields what does not fit together."""
-        if self.until is not None and self.until <= self.round:
-            message = f"until is {self.until}, not after round {self.round}; allowed: {self.round + 1} or later"
-            yield Problem(("until",), message)
+        yield from end_problems(self.round, self.until)
         if self.links is None and self.direction == "forward":
             message = "direction is forward, and no links say where from; add links, or leave direction out"
             yield Problem(("direction",), message)
@@ -82,3 +83,62 @@ class Loss(MessageFault):
 
     kind: Literal["loss"] = Field(description="what goes wrong")
     burst: Burst | None = Field(None, description="lose in bursts, for each direction of each link on its own")
+
+
+class Break(LinkFault):
+    """Links are broken: what is sent on them is lost, until they are whole again."""
+
+    kind: Literal["break"] = Field(description="what goes wrong")
+    links: Links = Field(description="the links, each [a, b]")
+
+
+class Partition(LinkFault):
+    """The overlay is split: exactly one of groups of nodes that cannot reach each other, and links that are cut."""
+
+    kind: Literal["partition"] = Field(description="what goes wrong")
+    groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
+        None,
+        description="lists of nodes; all others are one more group. No message gets from one to another, on no way",
+    )
+    links: Links | None = Field(None, description="the links that are cut, each [a, b]")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yields what does not fit together."""
+        one_of(self, ("groups", "links"), "the partition")
+        yield from super().problems()
+        first: dict[str, int] = {}
+        for number, group in enumerate(self.groups or []):
+            for index, name in enumerate(group):
+                if name in first:
+                    message = f"{name!r} is in group {first[name] + 1} already; allowed: each node in one group, once"
+                    yield Problem(("groups", number, index), message)
+                first.setdefault(name, number)
+
+
+class Delay(MessageFault):
+    """Messages take longer, by a drawn number of rounds; those behind them wait, unless it reorders."""
+
+    kind: Literal["delay"] = Field(description="what goes wrong")
+    rounds: Extra = Field(description="fewest and most rounds more")
+    rate: Share = Field(
+        1.0, description="the probability for each message (reorder), or for each link and round of sending (in order)"
+    )
+    reorder: Flag = Field(
+        False,
+        description="true: each message on its own, and later ones overtake it; false: the messages of a round"
+        " together, and what is sent later on the link is not due before them",
+    )
+
+    def problems(self) -> Iterator[Problem]:
+        """Yields what does not fit together."""
+        yield from super().problems()
+        if self.kinds is not None and not self.reorder:
+            message = "a delay of some kinds lets the others overtake; allowed: reorder: true, or no kinds"
+            yield Problem(("kinds",), message)
+
+
+class Duplicate(MessageFault):
+    """Messages arrive twice: the copy right behind its original, or later, behind others."""
+
+    kind: Literal["duplicate"] = Field(description="what goes wrong")
+    after: Extra = Field((0, 0), description="fewest and most rounds from the original to the copy")

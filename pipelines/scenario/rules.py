@@ -49,3 +49,10 @@ def repetition_problems(
             yield Problem(
                 (*path, index), f"{shown} there already, as number {before + 1} of the list; allowed: each value once"
             )
+
+
+def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
+    """Yields a problem where something ends, but not after it begins."""
+    if until is not None and until <= round_:
+        message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
+        yield Problem(("until",), message)

@@ -14,9 +14,31 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
 
-TABLES = ("node", "link", "subscription", "publication", "message", "delivery", "node_status", "round_metric")
+TABLES = (
+    "node",
+    "link",
+    "subscription",
+    "publication",
+    "message",
+    "delivery",
+    "fault_event",
+    "node_status",
+    "round_metric",
+)
 DELTA = [mixed({"name": "delta", "delta": delta}, start, 5) for delta in (0, 2) for start in ("joined", "joining")]
-FORWARDING = [mixed({"name": "forwarding"}, "joined", 5)]
+FAULTY = [
+    {"kind": "loss", "rate": 0.05},
+    {"kind": "loss", "rate": 0.5, "burst": {"good": 30.0, "bad": 5.0, "good_rate": 0.01}},
+    {"kind": "delay", "rounds": [0, 4], "rate": 0.2},
+    {"kind": "delay", "rounds": [1, 3], "rate": 0.2, "reorder": True},
+    {"kind": "duplicate", "rate": 0.1, "after": [0, 2]},
+    {"generate": {"kind": "partition", "count": 2, "down": [3, 6], "rounds": [0, 60]}},
+    {"generate": {"kind": "pause", "count": 2, "down": [3, 9], "rounds": [0, 60]}},
+]
+FORWARDING = [
+    mixed({"name": "forwarding"}, "joined", 5),
+    {**mixed({"name": "forwarding"}, "joined", 5), "faults": FAULTY},
+]
 
 
 def history(store: Store, tables: Sequence[str] = TABLES) -> dict[str, list[tuple[Any, ...]]]:
@@ -49,6 +71,8 @@ def test_spark_and_sail_run_forwarding_alike(spark: Session, sail: Session, tmp_
             by_engine.append(history(store, (*TABLES, *states(store))))
     assert by_engine[0] == by_engine[1]
     assert by_engine[0]["delivery"]
+    fates = {(row[0], row[-4]) for row in by_engine[0]["message"]}
+    assert fates >= {(1, "lost_link"), (1, "delivered")}
 
 
 @pytest.mark.parametrize("commit_every", [1, 3])

@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
 from support import rows, run_all, run_configs, scenario
 
-import pipelines.execute
-from pipelines import network
-from pipelines.rounds import RoundEngine
 from pipelines.session import Session
 
 LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]
@@ -25,30 +21,12 @@ PARTS = scenario(
 )
 
 
-class _Doubling(RoundEngine):
-    """An engine whose links deliver every message twice, the copy ``late`` rounds later."""
-
-    late = 0
-
-    def __init__(self, *given: object, **options: object) -> None:
-        super().__init__(*given, **options, may_duplicate=True)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("late", [0, 1, 7])
-def test_every_message_arrives_twice(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+def test_every_message_arrives_twice(sail: Session, tmp_path: Path, late: int) -> None:
     """The same deliveries and confirmations as without duplicates; one of two copies is marked as a duplicate."""
     plain = run_all(run_configs([PARTS]), sail, tmp_path)
-    put = network.put_on_links
-
-    def put_twice(*given: object) -> DataFrame:
-        sent = put(*given)  # type: ignore[arg-type]
-        shifted = {"message_id": f"message_id + {network.MAX_SENT // 2} as message_id",
-                   "due_round": f"due_round + {late} as due_round", "wait": f"wait + {late} as wait"}  # fmt: skip
-        return sent.unionByName(sent.selectExpr(*(shifted.get(name, name) for name in sent.columns)))
-
-    monkeypatch.setattr(network, "put_on_links", put_twice)
-    monkeypatch.setattr(pipelines.execute, "RoundEngine", _Doubling)
-    doubled = run_all(run_configs([PARTS]), sail, tmp_path)
+    twice = {"kind": "duplicate", "rate": 1.0, "after": [late, late]}
+    doubled = run_all(run_configs([{**PARTS, "faults": [twice]}]), sail, tmp_path)
     for table in ("delivery", "publication", "subscription"):
         assert rows(doubled, table) == rows(plain, table)
     assert doubled.read("state_processing").count() == 0

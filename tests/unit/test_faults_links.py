@@ -139,3 +139,99 @@ def test_times_are_cut_where_a_fault_begins_or_ends() -> None:
                 ]
                 assert found == ([wanted] if wanted else [])
     assert len(cut_times(fault.slice(0, 0), ("run_id", "src"), ("number",))) == 0
+
+
+def test_a_partition_has_the_sides_of_all_that_split_at_the_time() -> None:
+    found = built(
+        line(4),
+        {"kind": "partition", "groups": [["N0", "N2"], ["N1"]], "round": 5, "until": 9},
+        {"kind": "partition", "groups": [["N2", "N3"]], "round": 7, "until": 12},
+    )
+    times: dict[tuple[int, int], list[int]] = {}
+    for node, low, high, side in columns(found.side, "node_id", "round", "until", "side"):
+        times.setdefault((low, high), []).append(side)
+        assert len(times[low, high]) == node + 1
+    parts = {
+        time: {frozenset(np.flatnonzero(np.array(sides) == side)) for side in sides} for time, sides in times.items()
+    }
+    assert parts == {
+        (5, 7): {frozenset({0, 2}), frozenset({1}), frozenset({3})},
+        (7, 9): {frozenset({0}), frozenset({1}), frozenset({2}), frozenset({3})},
+        (9, 12): {frozenset({0, 1}), frozenset({2, 3})},
+    }
+    assert len(found.link_fault) == 0
+
+
+def test_a_delay_concerns_what_has_to_wait_behind_it() -> None:
+    found = built(line(2), {"kind": "delay", "rounds": [1, 5], "round": 3, "until": 8})
+    names = ("effect", "round", "until", "low", "high", "first_round", "last_round")
+    assert columns(found.link_fault, *names) == [("delay", 3, 13, 1, 5, 3, 7)]
+    reorder = built(line(2), {"kind": "delay", "rounds": [1, 5], "round": 3, "until": 8, "reorder": True})
+    assert columns(reorder.link_fault, "effect", "round", "until") == [("reorder", 3, 8)]
+    assert columns(reorder.fault_event, "round", "kind") == [(3, "reorder"), (8, "reorder_end")]
+    assert len(built(line(2), {"kind": "delay", "rounds": [0, 0]}).link_fault) == 0
+
+
+def test_a_late_copy_overtakes() -> None:
+    kinds = [columns(built(line(2), {"kind": "duplicate", "rate": 0.1, "after": after}).fault_event, "kind")
+             for after in ([0, 0], [0, 2])]  # fmt: skip
+    assert kinds == [[("duplicate",)], [("duplicate",), ("reorder",)]]
+
+
+def test_pauses_are_made_one_where_they_meet_and_end_with_a_crash() -> None:
+    def pause(node: str, round_: int, until: int) -> dict[str, Any]:
+        return {"kind": "pause", "node": node, "round": round_, "until": until}
+
+    crash = {"kind": "crash", "node": "N1", "round": 20, "until": 25}
+    found = built(
+        line(3),
+        pause("N1", 22, 30),
+        pause("N0", 3, 8),
+        pause("N0", 8, 9),
+        pause("N1", 10, 22),
+        pause("N2", 21, 24),
+        crash,
+    )
+    assert columns(found.pause, "node_id", "round", "until") == [(0, 3, 9), (1, 10, 20), (2, 21, 24)]
+    assert columns(found.fault_event, "round", "kind", "node_id")[:2] == [(3, "pause", 0), (9, "pause_end", 0)]
+    later = built(line(3), pause("N1", 22, 30), crash)
+    assert columns(later.pause, "node_id", "round", "until") == [(1, 25, 30)]
+
+
+def test_generators_make_what_is_wanted_and_keep_it_apart() -> None:
+    settings = {"count": 6, "rounds": [5, 300], "down": [4, 9]}
+    for kind in ("break", "pause"):
+        generator = {"generate": {"kind": kind, **settings}}
+        found = [built(tree(6), generator, seed=seed) for seed in range(5)]
+        assert found == [built(tree(6), generator, seed=seed) for seed in range(5)]
+        for faults in found:
+            if kind == "break":
+                place = {row[:2]: [] for row in columns(faults.link_fault, "src", "dst")}
+                for row in columns(faults.link_fault, "src", "dst", "round", "until"):
+                    place[row[:2]].append(row[2:])
+                assert len(faults.link_fault) == 12
+                assert all(place[src, dst] == place[dst, src] for src, dst in place)
+            else:
+                place = {row: [] for row in columns(faults.pause, "node_id")}
+                for row in columns(faults.pause, "node_id", "round", "until"):
+                    place[row[:1]].append(row[1:])
+                assert len(faults.pause) == 6
+            for times in place.values():
+                assert all(5 <= low <= 300 and 4 <= high - low <= 9 for low, high in times)
+                assert all(one[1] < other[0] for one, other in pairwise(sorted(times)))
+
+
+def test_generated_partitions_split_off_nodes_that_hang_together() -> None:
+    where = tree(12)
+    graph = nx.Graph(zip(where.a.tolist(), where.b.tolist(), strict=True))
+    generator = {"generate": {"kind": "partition", "count": 3, "down": [4, 9], "share": 0.25}}
+    for seed in range(5):
+        sides: dict[int, list[tuple[int, int]]] = {}
+        for node, low, side in columns(built(where, generator, seed=seed).side, "node_id", "round", "side"):
+            sides.setdefault(low, []).append((side, node))
+        assert len(sides) == 3
+        for of_nodes in sides.values():
+            groups = [[node for side, node in of_nodes if side == number] for number in {side for side, _ in of_nodes}]
+            small = min(groups, key=len)
+            assert [len(groups), len(small)] == [2, 3]
+            assert nx.is_connected(graph.subgraph(small))

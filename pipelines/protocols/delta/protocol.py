@@ -47,7 +47,7 @@ class DeltaProtocol:
     states = STATES
     audits = AUDITS
     bound = BOUND
-    assumes: frozenset[Assumption] = frozenset({"no_loss"})
+    assumes: frozenset[Assumption] = frozenset({"no_loss", "no_duplicates", "order"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Gives routing information as it is when the overlay stands, and the nodes that are still to join."""

@@ -116,7 +116,7 @@ class ForwardingProtocol:
     states = (State(SUBSCRIPTION),)
     audits = ()
     bound = BOUND
-    assumes: frozenset[Assumption] = frozenset({"no_loss"})
+    assumes: frozenset[Assumption] = frozenset({"no_loss", "no_duplicates", "order"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Nothing is known before the first subscription."""
