@@ -18,12 +18,15 @@ from pipelines.tables import BIGINT, STRING
 _WINDOW_CALLS = 200_000
 
 
-def _schema(keys: str, **others: T.DataType) -> T.StructType:
-    fields = [T.StructField(name, BIGINT, False) for name in keys.split(",")]
+def _schema(key: str, **others: T.DataType) -> T.StructType:
+    fields = [T.StructField(name, BIGINT, False) for name in key.split(",")]
     return T.StructType(fields + [T.StructField(name, kind, True) for name, kind in others.items()])
 
 
-CALL = _schema("run_id,node_id,source_seq,round", kind=STRING, subscription_id=BIGINT, join_point=BIGINT)
+CALL = _schema(
+    "run_id,node_id,source_seq,round", kind=STRING, subscription_id=BIGINT, join_point=BIGINT,
+    topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING),
+)  # fmt: skip
 _PREDICATE = _schema(
     "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), text=STRING
 )  # fmt: skip

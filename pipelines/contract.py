@@ -10,8 +10,9 @@ Columns that frames share:
   due_round, source, source_seq`` and the protocol's payload columns. ``message_id`` ascends in the order in which
   a node handles its messages.
 - *call*: one row an application call that is due: ``run_id, node_id, source_seq, round, kind`` (join, subscribe,
-  unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``matches`` (publish:
-  ids of the subscriptions whose predicate the publication satisfies).
+  unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``topic`` (publish; of
+  a subscription if it is about one topic only), ``guarantee`` and ``keys`` (publish), ``matches`` (publish: ids of the
+  subscriptions whose predicate the publication satisfies).
 - *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq`` and
   payload columns. A node's messages of a round leave in the order (trigger, rank, dst); ``trigger`` is the id of the
   message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant, the row says

@@ -67,7 +67,7 @@ class History:
             call: All calls of the runs.
             body: The protocol's SQL for column ``body`` of table ``message``.
             subscription: ``run_id, subscription_id, subscriber, predicate``.
-            publication: ``run_id, source, source_seq, topic, content``.
+            publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
             confirms: Whether the protocol confirms calls; if not, a call is final when it is issued.
             log: The call log of the rounds before; None before the first one.
         """

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.errors import InputError
 from pipelines.faults.build import build_faults
 from pipelines.faults.tables import Faults
 from pipelines.overlay.build import build_overlay
@@ -23,9 +24,13 @@ from pipelines.overlay.graph import Overlay
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 from pipelines.workload.build import build_workload
-from pipelines.workload.predicate_table import predicate_rows
+from pipelines.workload.predicate_table import predicate_rows, topics_of
 from pipelines.workload.tables import Workload
 
+_CALL_BODY = {
+    "subscription_id": pa.int64(), "join_point": pa.int64(), "publication": pa.int64(),
+    "topic": pa.string(), "guarantee": pa.string(), "keys": pa.list_(pa.string()),
+}  # fmt: skip
 _CALL_ORDER = {"join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3}
 
 
@@ -37,9 +42,9 @@ class Inputs:
         node: ``node_id, name, role``; one row a node.
         link: ``src, dst, latency_rounds``; two rows a link.
         setting: ``seed``, and one column a setting of the protocol; one row a run.
-        call: ``node_id, source_seq, round, kind, subscription_id, join_point, publication``; one row a call.
+        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys``; one row a call.
         subscription: ``subscription_id, subscriber, predicate``.
-        publication: ``source, source_seq, topic, content``.
+        publication: ``source, source_seq, topic, content, guarantee, keys``.
         predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
         attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
         crash: ``node_id, round, until``; one row a time for which a node is down, from round on and before until
@@ -97,7 +102,11 @@ def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
 
 
 def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, Faults]:
-    """Builds the overlay, the workload and the faults of one run; errors as in `build_inputs`."""
+    """Builds the overlay, the workload and the faults of one run; errors as in `build_inputs`.
+
+    Raises:
+        InputError: The protocol cannot run with them.
+    """
     scenario = run.scenario
     overlay = build_overlay(
         scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
@@ -110,6 +119,10 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         kinds=lambda: message_kinds(scenario.protocol.name),
     )  # fmt: skip
+    check = PROTOCOLS[scenario.protocol.name].check
+    problems = [] if check is None else list(check(scenario.protocol, overlay, workload, faults))
+    if problems:
+        raise InputError(*problems)
     return overlay, workload, faults
 
 
@@ -127,7 +140,8 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
     n_subscriptions = len(workload.subscription)
     return {
         "node": pa.table({
-            "node_id": np.arange(n_nodes), "name": pa.array(overlay.names), "role": pa.array(["broker"] * n_nodes),
+            "node_id": np.arange(n_nodes), "name": pa.array(overlay.names),
+            "role": pa.array(["broker"] * overlay.n_brokers + ["client"] * overlay.n_clients),
         }),
         "link": pa.table({
             "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
@@ -165,17 +179,35 @@ def _calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
     ) else workload.join  # fmt: skip
     pieces = [
         _call_rows("join", joins["node_id"], joins["round"], join_point=joins["join_point"]),
-        _call_rows("subscribe", subscribe["node_id"], subscribe["round"], subscription_id=_index(subscribe)),
-        _call_rows("unsubscribe", ended["node_id"], ended["until"], subscription_id=ended["subscription_id"]),
-        _call_rows("publish", publish["node_id"], publish["round"], publication=_index(publish)),
+        _call_rows(
+            "subscribe",
+            subscribe["node_id"],
+            subscribe["round"],
+            subscription_id=_index(subscribe),
+            topic=topics_of(subscribe["predicate"]),
+        ),
+        _call_rows(
+            "unsubscribe",
+            ended["node_id"],
+            ended["until"],
+            subscription_id=ended["subscription_id"],
+            topic=topics_of(ended["predicate"]),
+        ),
+        _call_rows(
+            "publish",
+            publish["node_id"],
+            publish["round"],
+            publication=_index(publish),
+            **{name: publish[name] for name in ("topic", "guarantee", "keys")},
+        ),
     ]
     return pa.concat_tables(pieces)
 
 
 def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: Any) -> pa.Table:  # noqa: ANN401
     rows: dict[str, Any] = {"node_id": node, "round": round_, "kind": pa.array([kind] * len(node), pa.string())}
-    for name in ("subscription_id", "join_point", "publication"):
-        rows[name] = body.get(name, pa.nulls(len(node), pa.int64()))
+    for name, of_type in _CALL_BODY.items():
+        rows[name] = body.get(name, pa.nulls(len(node), of_type))
     return pa.table(rows)
 
 
@@ -217,12 +249,18 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
     published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
     published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
     key = ["run_id", "publication"]
-    publication = tables["publication"].join(published, key, join_type="inner")
+    place = pa.array(np.arange(len(tables["publication"])))
+    issued = tables["publication"].select(key).append_column("place", place).join(published, key, join_type="inner")
+    publication = tables["publication"].take(issued["place"])  # a join carries no lists
+    for name in ("source", "source_seq"):
+        publication = publication.append_column(name, issued[name])
     attribute = tables["attribute"].join(published, key, join_type="inner")
     return Inputs(
         node=tables["node"], link=tables["link"], setting=tables["setting"], call=call.drop_columns(["publication"]),
         subscription=tables["subscription"], predicate=tables["predicate"],
-        publication=publication.select(["run_id", "source", "source_seq", "topic", "content"]),
+        publication=publication.select(
+            ["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]
+        ),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
         crash=tables["crash"], link_fault=tables["link_fault"], side=tables["side"], pause=tables["pause"],
         fault_event=tables["fault_event"],

@@ -46,7 +46,7 @@ _PROTOCOL = "protocol"
 _PARAMETER = "parameter"
 _MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
-    _PROTOCOL: "the protocols that there are, and whether they confirm calls",
+    _PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
 
@@ -153,8 +153,11 @@ class StoreReader:
 
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
         if name == _PROTOCOL:
-            rows = ", ".join(f"('{spec.name}', {str(spec.confirms).lower()})" for spec in PROTOCOLS.values())
-            return f"select * from values {rows} as known(name, confirms)"  # noqa: S608 - built of constants
+            rows = ", ".join(
+                f"('{spec.name}', {str(spec.confirms).lower()}, {str(spec.keeps_source_order).lower()})"
+                for spec in PROTOCOLS.values()
+            )
+            return f"select * from values {rows} as known(name, confirms, keeps_source_order)"  # noqa: S608 - built of constants
         if name in view_names():
             return view_sql(name)
         if name == _PARAMETER:

@@ -110,9 +110,12 @@ class Snapshot:
     def _publications(self) -> DataFrame:
         rows, log = self._final_calls(PUBLICATION.name), self._of_running(CALL_LOG.name)
         if log is not None:
-            text = ("cast(null as string) as topic", "cast(null as string) as content")
-            opened = log.where("kind = 'publish'").selectExpr(
-                "run_id", "source", "source_seq", "issued_round as round", *text, "confirmed_round"
+            kinds = {field.name: field.dataType.simpleString() for field in PUBLICATION.schema}
+            text = [f"cast(null as {kinds[name]}) as {name}" for name in ("topic", "content", "guarantee", "keys")]
+            opened = (
+                log.where("kind = 'publish'")
+                .selectExpr("run_id", "source", "source_seq", "issued_round as round", *text, "confirmed_round")
+                .select(PUBLICATION.columns)
             )
             rows = rows.unionByName(opened)
         return self._until(rows, "round", PUBLICATION.columns, "confirmed_round")

@@ -108,6 +108,8 @@ PUBLICATION = table(
     ("round", BIGINT, "round in which it was issued"),
     ("topic", STRING, "topic, null where it has none"),
     ("content", STRING, "JSON object of the other attributes"),
+    ("guarantee", STRING, "order of delivery asked for: eventual, causal or total; null: none"),
+    ("keys", T.ArrayType(STRING), "key items that the order is about; null: none"),
     ("confirmed_round", BIGINT, "round in which the source got its confirmation; null: never, or it does not confirm"),
 )
 MESSAGE = table(

@@ -63,10 +63,12 @@ with first as (
   ) as newest
   from first
 )
-select run_id, round, subscriber as node_id, source, source_seq,
-  concat('delivered in round ', round, ', after publication ', newest, ' of the same source') as detail
-from followed
-where newest > source_seq
+select f.run_id, f.round, f.subscriber as node_id, f.source, f.source_seq,
+  concat('delivered in round ', f.round, ', after publication ', f.newest, ' of the same source') as detail
+from followed f
+join run r on r.run_id = f.run_id
+join protocol t on t.name = r.protocol
+where f.newest > f.source_seq and t.keeps_source_order
 """
 """A publication that came first in a later round than one issued after it; the order within a round is not recorded."""
 
@@ -91,7 +93,7 @@ def exactly_once(evidence: Evidence) -> DataFrame:
 
 
 def source_order(evidence: Evidence) -> DataFrame:
-    """A subscriber gets the publications of one source in the order in which it issued them."""
+    """A subscriber gets the publications of one source in the order in which it issued them, if that is promised."""
     return evidence.sql(OUT_OF_ORDER).select(*FOUND)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from pipelines.data import find_file
 from pipelines.errors import DataFileError, OverlayError, Problem, nearest
 from pipelines.overlay import latency as latencies
+from pipelines.overlay.clients import with_clients
 from pipelines.overlay.files import load_file
 from pipelines.overlay.generators import generate
 from pipelines.overlay.graph import Overlay
@@ -31,6 +32,7 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
     3. Replace the latencies if the scenario asks for others.
     4. Cut it to a tree if the scenario asks for one or the protocol needs one; by latency in ms.
     5. Round the latencies up to whole rounds.
+    6. Attach the clients.
 
     Args:
         spec: What the scenario says.
@@ -51,7 +53,7 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
     else:
         with _blamed_on(("time", "round_ms"), with_field=False):
             rounds = latencies.to_rounds(graph.ms, round_ms)
-    return Overlay(graph.names, graph.a, graph.b, rounds)
+    return with_clients(Overlay(graph.names, graph.a, graph.b, rounds), spec.clients, seed)
 
 
 def describe() -> list[tuple[str, str]]:

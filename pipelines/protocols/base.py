@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from pipelines.errors import Problem
+from pipelines.faults.tables import Faults
+from pipelines.overlay.graph import Overlay
 from pipelines.scenario.base import Strict
+from pipelines.workload.tables import Workload
+
+Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
+"""Yields what a protocol with these settings cannot run with, each problem at its place in the scenario."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +26,8 @@ class ProtocolSpec:
         settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest.
         needs_tree: Whether it runs on trees only.
         confirms: Whether it confirms calls; otherwise a call is final when it is issued.
+        keeps_source_order: Whether a subscriber gets all publications of a source in their order.
+        check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
     """
 
@@ -26,3 +37,5 @@ class ProtocolSpec:
     needs_tree: bool
     confirms: bool
     module: str
+    keeps_source_order: bool = True
+    check: Check | None = None

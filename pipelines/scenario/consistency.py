@@ -44,13 +44,13 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
     """Yields what does not fit between the parts of workload and faults and the others.
 
     Args:
-        overlay: Names are checked where it lists its links; None checks none.
+        overlay: Names are checked where it lists its links and its clients; None checks none.
         horizon: The last round in which anything may happen; None checks none.
         parts: As `calls` gives them.
     """
-    links = overlay.links if overlay is not None else None
-    pairs = {frozenset(link[:2]) for link in links or ()}
-    names = sorted({name for link in links or () for name in link[:2]})
+    links = _listed_links(overlay) if overlay is not None else None
+    pairs = {frozenset(link) for link in links or ()}
+    names = sorted({name for link in links or () for name in link})
     known, joined = set(names), dict[str, Path]()
     crashes: dict[str, list[tuple[Path, Crash]]] = {}
     for path, part in parts:
@@ -69,6 +69,14 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
             crashes.setdefault(part.node, []).append((path, part))
     for of_node in crashes.values():
         yield from _crash_problems(of_node)
+
+
+def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
+    """Returns the ends of all links, those of clients too; None where not all of them are listed."""
+    if overlay.links is None or not isinstance(overlay.clients, list):
+        return None
+    brokers = [(link[0], link[1]) for link in overlay.links]
+    return brokers + [(client.name, client.at) for client in overlay.clients]
 
 
 def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Tag, model_validator
@@ -22,6 +22,7 @@ from pipelines.scenario.base import (
 )
 from pipelines.scenario.links import link_problems
 from pipelines.scenario.rules import one_of
+from pipelines.scenario.workload_spec import Nodes
 
 Tree = Literal["minimum", "shortest_path"]
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
@@ -170,8 +171,38 @@ class Latency(Strict):
         return self
 
 
+class Client(Strict):
+    """A client: an application that publishes and subscribes through its edge broker."""
+
+    name: NodeName = Field(description="its name; no broker has it")
+    at: NodeName = Field(description="its edge broker")
+    latency: LatencyRounds = Field(1, description="of the link between the two, in rounds")
+
+
+class GeneratedClients(Strict):
+    """So many clients at each of some brokers."""
+
+    at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
+    per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")
+    prefix: str = Field("C", max_length=50, description="clients are called prefix1, prefix2, ...")
+    latency: LatencyRounds = Field(1, description="of each client's link, in rounds")
+
+
+class ClientGenerator(Strict):
+    """Clients made by rule."""
+
+    generate: GeneratedClients
+
+
+def _client_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    if isinstance(value, (list, tuple)):
+        return "<list>"
+    has_generate = "generate" in value if isinstance(value, Mapping) else isinstance(value, ClientGenerator)
+    return "<generate>" if has_generate else None
+
+
 class OverlaySpec(Strict):
-    """The broker overlay: exactly one of links, file, topohub, generate."""
+    """The broker overlay: exactly one of links, file, topohub, generate; and the clients at its brokers."""
 
     links: Annotated[list[Link], Field(min_length=1)] | None = Field(
         None, description="undirected links [a, b] or [a, b, latency in rounds]"
@@ -180,6 +211,10 @@ class OverlaySpec(Strict):
     topohub: TopohubOverlay | None = Field(None, description="a real network from the package topohub")
     generate: GenerateOverlay | None = Field(None, description="a graph made from the seed")
     latency: Latency | None = Field(None, description="link latencies in place of the overlay's own")
+    clients: Annotated[
+        Annotated[list[Client], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
+        by_form(_client_tag),
+    ] = Field(default_factory=list, description="a list, or a generator")
     start: Literal["joined", "joining"] = Field(
         "joined",
         description="joined: the overlay stands at round 0; joining: every link is made by the protocol's join",
@@ -191,10 +226,25 @@ class OverlaySpec(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> OverlaySpec:
         one_of(self, ("links", "file", "topohub", "generate"), "overlay")
-        problems = [*link_problems(self.links or ()), *self._join_problems()]
+        problems = [*link_problems(self.links or ()), *self._client_problems(), *self._join_problems()]
         if problems:
             raise OverlayError(*problems)
         return self
+
+    def _client_problems(self) -> Iterator[Problem]:
+        brokers = {name for link in self.links or () for name in link[:2]}
+        first: dict[str, int] = {}
+        for index, client in enumerate(self.clients if isinstance(self.clients, list) else ()):
+            if first.setdefault(client.name, index) != index:
+                before = f"there is a client {client.name!r} already, as number {first[client.name] + 1} of the list"
+                yield Problem(("clients", index, "name"), f"{before}; allowed: each name once")
+            if client.name in brokers:
+                message = f"{client.name!r} is a broker of overlay.links; allowed: a name that no broker has"
+                yield Problem(("clients", index, "name"), message)
+            if brokers and client.at not in brokers:
+                hint = nearest(client.at, sorted(brokers))
+                message = f"no link names the broker {client.at!r};{hint} allowed: a broker of overlay.links"
+                yield Problem(("clients", index, "at"), message)
 
     def _join_problems(self) -> Iterator[Problem]:
         if self.join_root is None:

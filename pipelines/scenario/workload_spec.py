@@ -23,6 +23,7 @@ from pipelines.scenario.base import (
     by_form,
     by_name,
 )
+from pipelines.scenario.rules import repetition_problems
 from pipelines.workload.predicate import parse_predicates
 
 
@@ -39,11 +40,13 @@ def _form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
 
 Rounds = Annotated[tuple[Round, Round], ORDERED]
 Topic = Annotated[str, Field(min_length=1, max_length=1000)]
+Key = Annotated[str, Field(min_length=1, max_length=1000)]
+Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
 Nodes = Annotated[
     Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
     | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]
-    | Annotated[Literal["all", "leaves"], Tag("<text>")],
+    | Annotated[Literal["all", "leaves", "brokers", "clients"], Tag("<text>")],
     by_form(_form),
 ]
 ColumnOrRound = Annotated[
@@ -91,6 +94,17 @@ class Publication(Strict):
     round: Round = Field(0, description="the round of the call")
     topic: Topic | None = Field(None, description="attribute topic of the publication")
     content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
+    guarantee: Guarantee | None = Field(
+        None, description="the order it is delivered in, where the protocol has several"
+    )
+    keys: list[Key] = Field(default_factory=list, description="key items: what its order is about")
+
+    @model_validator(mode="after")
+    def _keys_once(self) -> Publication:
+        problems = list(repetition_problems(("keys",), self.keys))
+        if problems:
+            raise WorkloadError(*problems)
+        return self
 
     @model_validator(mode="after")
     def _one_topic(self) -> Publication:
@@ -149,7 +163,9 @@ class PublicationFile(Strict):
 
 
 class _GeneratedSubscriptions(Strict):
-    nodes: Nodes = Field("all", description="who subscribes: names, a number of nodes (drawn), all, or leaves")
+    nodes: Nodes = Field(
+        "all", description="who subscribes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+    )
     per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(
         1, description="subscriptions of each of them"
     )
@@ -158,7 +174,9 @@ class _GeneratedSubscriptions(Strict):
 
 
 class _GeneratedPublications(Strict):
-    nodes: Nodes = Field(1, description="who publishes: names, a number of nodes (drawn), all, or leaves")
+    nodes: Nodes = Field(
+        1, description="who publishes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+    )
     rounds: Rounds = Field((1, 10), description="first and last round of publications")
     rate: Positive = Field(
         1.0, description="publications of each of them a round; below 1, or the rest above, is a chance"

@@ -18,9 +18,16 @@ def to_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def publication_rows(node: Ints, round_: Ints, topic: pa.Array, content: pa.Array) -> pa.Table:
-    """Returns the publication table of `pipelines.workload.tables` from its columns."""
-    return pa.table([pa.array(node), pa.array(round_), topic, content], schema=PUBLICATION)
+def publication_rows(
+    node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
+    guarantee: pa.Array | None = None, keys: pa.Array | None = None,
+) -> pa.Table:  # fmt: skip
+    """Returns the publication table of `pipelines.workload.tables` from its columns; None: null in every row."""
+    given = {"guarantee": guarantee, "keys": keys}
+    others = [
+        pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()
+    ]
+    return pa.table([pa.array(node), pa.array(round_), topic, content, *others], schema=PUBLICATION)
 
 
 def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:

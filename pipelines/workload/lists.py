@@ -66,6 +66,8 @@ def listed_publications(listed: Sequence[Publication], overlay: Overlay, horizon
         np.array([p.round for p in listed], dtype=np.int64),
         pa.array([p.topic for p in listed], pa.string()),
         pa.array([to_json(p.content) for p in listed], pa.string()),
+        pa.array([p.guarantee for p in listed], pa.string()),
+        pa.array([p.keys or None for p in listed], pa.list_(pa.string())),
     )
     rows = [row for i, item in enumerate(listed) for row in _attributes(i, item)]
     columns = list(zip(*rows, strict=True)) or [(), (), (), ()]

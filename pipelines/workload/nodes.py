@@ -41,15 +41,15 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
     """Returns the ids of the chosen nodes.
 
     Args:
-        nodes: Names (kept in their order), a number drawn without replacement, ``all`` or ``leaves``
-            (these three in order of ids).
+        nodes: Names (kept in their order), a number drawn without replacement, ``all``, ``leaves``, ``brokers`` or
+            ``clients`` (these in order of ids).
         overlay: The run's overlay.
         seed: The run's seed.
         purpose: What the draw is for; each purpose draws its own nodes.
         place: Where the choice stands in the scenario.
 
     Raises:
-        WorkloadError: A name is unknown or given twice, the overlay has too few nodes, or it has no leaves.
+        WorkloadError: A name is unknown or given twice, the overlay has too few nodes, or none of that sort.
     """
     if isinstance(nodes, list):
         return _named(nodes, overlay, place)
@@ -58,6 +58,10 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
         return np.arange(count, dtype=np.int64)
     if nodes == "leaves":
         return _some_leaves(overlay, place)
+    if nodes == "brokers":
+        return np.arange(overlay.n_brokers, dtype=np.int64)
+    if nodes == "clients":
+        return _some_clients(overlay, place)
     if nodes > count:
         raise WorkloadError(
             Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all")
@@ -89,3 +93,11 @@ def _some_leaves(overlay: Overlay, place: Place) -> Ints:
             Problem(place, "the overlay has no leaves (nodes with one link); give names, a number, or all")
         )
     return found
+
+
+def _some_clients(overlay: Overlay, place: Place) -> Ints:
+    if not overlay.n_clients:
+        raise WorkloadError(
+            Problem(place, "the overlay has no clients; list some in overlay.clients, or give names, a number, or all")
+        )
+    return np.arange(overlay.n_brokers, len(overlay.names), dtype=np.int64)

@@ -53,6 +53,16 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     return pa.table([owner, *(column.take(rows) for column in columns)], schema=PREDICATE)
 
 
+def topics_of(predicate: pa.ChunkedArray) -> pa.Array:
+    """Returns for each canonical text the topic that it asks for; null where it asks for more, or for anything else."""
+    encoded = predicate.combine_chunks().dictionary_encode()
+    topics = []
+    for text in encoded.dictionary.to_pylist():
+        (attribute, op, _, value), *others = _comparisons(text)
+        topics.append(value if (attribute, op) == ("topic", "=") and not others else None)
+    return pa.array(topics, pa.string()).take(encoded.indices)
+
+
 def _comparisons(text: str) -> list[Comparison]:
     """Reads a canonical text; one pattern does for nearly all of them in a tenth of the parser's time."""
     found = list(_PLAIN.finditer(text))

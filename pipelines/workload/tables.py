@@ -9,9 +9,10 @@ import pyarrow as pa
 SUBSCRIPTION = pa.schema(
     [("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("predicate", pa.string())]
 )
-PUBLICATION = pa.schema(
-    [("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string())]
-)
+PUBLICATION = pa.schema([
+    ("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string()),
+    ("guarantee", pa.string()), ("keys", pa.list_(pa.string())),
+])  # fmt: skip
 ATTRIBUTE = pa.schema(
     [("publication", pa.int64()), ("attribute", pa.string()), ("number", pa.float64()), ("text", pa.string())]
 )
@@ -25,7 +26,8 @@ class Workload:
     Attributes:
         subscription: One row a subscription. ``until`` is null where it stays; ``predicate`` is the
             canonical text of its conjunction (``topic = 'news' and price > 10``).
-        publication: One row a publication; ``content`` is JSON with sorted keys, without the topic.
+        publication: One row a publication; ``content`` is JSON with sorted keys, without the topic; ``guarantee`` and
+            ``keys`` are null where none are given.
         attribute: One row an attribute of a publication, the topic among them (attribute ``topic``,
             text); ``publication`` is the row number in ``publication``; exactly one of ``number``
             and ``text`` is set.

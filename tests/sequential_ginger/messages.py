@@ -48,5 +48,3 @@ class Message:
     m: Publication | None = None
     covered: frozenset[int] = frozenset()
     body: Any = None
-
-

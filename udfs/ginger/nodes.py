@@ -1,0 +1,40 @@
+"""The Arrow function of a round: one row a node in, what it keeps and sends out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from udfs.ginger.broker import Broker
+from udfs.ginger.client import Client
+from udfs.ginger.items import Item, node_rows, out_batch
+
+
+def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Lets each node handle its messages of a round.
+
+    Args:
+        batches: One row a node: ``run_id, node_id, round, items``; items are structs of `items.FIELDS`, sorted by
+            (relation, place). Those of relation ``inbox`` are its messages and calls, the others its state.
+
+    Yields:
+        Rows of `items.OUT`: ``out`` (messages to send), ``delivered``, ``history``, and the state as it is now.
+    """
+    for batch in batches:
+        rows = []
+        for run, node, round_, items in node_rows(batch):
+            rows += [(run, node, round_, *item) for item in handled(node, round_, items)]
+        yield out_batch(rows)
+
+
+def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
+    """Gives what a node leaves behind in a round."""
+    state = [item for item in items if item.relation != "inbox"]
+    is_client = any(item.relation == "neighbour" and item.kind == "edge" for item in state)
+    here = Client(node, round_, state) if is_client else Broker(node, round_, state)
+    for item in items:
+        if item.relation == "inbox":
+            here.handle(item)
+    here.leave()
+    return here.rows

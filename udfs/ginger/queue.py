@@ -1,0 +1,62 @@
+"""The blocked-keys pass over the queue of messages that clients have brought to a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+
+class Message(NamedTuple):
+    """A message of a client, as brokers pass it on.
+
+    Attributes:
+        topic: Its topic.
+        source: The client.
+        source_seq: Its number among the client's calls.
+        guarantee: ``eventual``, ``causal`` or ``total``.
+        keys: Its key items, sorted.
+        issued_round: The round in which the client issued it.
+    """
+
+    topic: str
+    source: int
+    source_seq: int
+    guarantee: str
+    keys: tuple[str, ...]
+    issued_round: int
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """Identifies it within its run."""
+        return self.source, self.source_seq
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is delivered in total order."""
+        return self.guarantee == "total"
+
+    def shares(self, other: Message) -> bool:
+        """Tells whether it has a key item in common with a message of the same topic."""
+        return not set(self.keys).isdisjoint(other.keys)
+
+
+def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | None:
+    """Finds the first message that may enter, in one pass that carries the set of blocked keys.
+
+    A message waits while one before it in the queue waits for one of its keys; an eventual or causal one also while one
+    of its keys is locked.
+
+    Args:
+        queue: The queue of a topic, in the order of arrival.
+        locked: The locked key items of the topic.
+
+    Returns:
+        The place of the message, or None.
+    """
+    blocked: set[str] = set()
+    for place, message in enumerate(queue):
+        if blocked.isdisjoint(message.keys):
+            if message.is_total or not any(key in locked for key in message.keys):
+                return place
+        blocked.update(message.keys)
+    return None
