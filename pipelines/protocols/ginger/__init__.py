@@ -1,0 +1,33 @@
+"""Ginger: eventual, causal and total delivery over one broker tree (Matos, Ginger, chapters 3 to 5)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipelines.protocols.base import ProtocolSpec
+from pipelines.protocols.ginger.check import problems
+from pipelines.scenario.base import NodeName, Strict
+
+
+class GingerSettings(Strict):
+    """Settings of protocol ``ginger``."""
+
+    name: Literal["ginger"] = "ginger"
+    root: NodeName | None = Field(None, description="the broker at the root of the tree (default: the first)")
+    max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
+        3, description="hops over which a broker's entry in a path is passed on (maxHops)"
+    )
+
+
+SPEC = ProtocolSpec(
+    name="ginger",
+    summary="eventual, causal and total order on one tree of brokers, with locks on key items",
+    settings=GingerSettings,
+    needs_tree=True,
+    confirms=True,
+    module="pipelines.protocols.ginger.protocol",
+    keeps_source_order=False,
+    check=problems,
+)

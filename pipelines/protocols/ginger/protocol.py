@@ -1,0 +1,110 @@
+"""Protocol ``ginger``: one round.
+
+1. **Subscribe** (section 3.4): subscriptions flood the tree, answers come back; `subscribe`.
+2. **Publish, Metadata, TotalAck, TotalProcessed** (section 3.5): every node that has any handles them in the order of
+   their links, calls last; `handling`, and `udfs.ginger` for what a node does.
+
+Whether a total-order message is pending where a Subscribe comes is no question: `check` has publications wait until the
+subscriptions of their topic are confirmed.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from pipelines.audits.assumptions import Assumption
+from pipelines.contract import OUTBOX, Round, RoundResult, Start
+from pipelines.protocols.ginger import handling, subscribe
+from pipelines.protocols.ginger.audits import AUDITS
+from pipelines.protocols.ginger.tables import BODY, KINDS, PAYLOAD, STATES, SUBSCRIBE
+from pipelines.protocols.ginger.tree import neighbours
+
+_EVENT = "run_id", "source", "source_seq", "round", "event"
+BOUND = """
+select run_id, min(round) as round, 'a node crashed' as reason
+from fault_event
+where kind = 'crash'
+group by run_id
+"""
+"""Runs in which any node crashed."""
+
+
+class GingerProtocol:
+    """The protocol as the engine sees it."""
+
+    kinds = KINDS
+    payload = PAYLOAD
+    body = BODY
+    states = STATES
+    audits = AUDITS
+    bound = BOUND
+    assumes: frozenset[Assumption] = frozenset({"no_loss"})
+
+    def start(self, start: Start) -> dict[str, DataFrame]:
+        """The tree stands, and nobody has subscribed."""
+        return {"neighbour": neighbours(start.fixed["node"], start.fixed["link"], start.fixed["setting"])}
+
+    def round(self, due: Round) -> RoundResult:
+        """Makes one round, the steps of which the module text numbers."""
+        result = RoundResult()
+        outbox: list[DataFrame] = []
+        events: list[DataFrame] = []
+        if due.calls is not None:
+            events.append(due.calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event"))
+        if not due.kinds.isdisjoint(("subscribe", "Subscribe", "Subscribed")):
+            outbox += _subscribe(due, result)
+            events += [subscribe.confirmed(due.inbox)] if "Subscribed" in due.kinds else []
+        if not due.kinds.isdisjoint(handling.APPLICATION):
+            outbox.append(_handle(due, result))
+        if outbox:
+            result.outbox = reduce(DataFrame.unionByName, [_completed(part) for part in outbox])
+        if events:
+            result.call_event = reduce(DataFrame.unionByName, [event.select(*_EVENT) for event in events])
+        return result
+
+
+def _completed(outbox: DataFrame) -> DataFrame:
+    """Gives an outbox with all columns of the payload, in one order."""
+    given = {name: name for name in outbox.columns}
+    body = [
+        f"cast({given.get(field.name, 'null')} as {field.dataType.simpleString()}) as {field.name}" for field in PAYLOAD
+    ]
+    return outbox.selectExpr(*OUTBOX, *body)
+
+
+def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
+    """Step 1: gives the outbox in parts."""
+    neighbour, out = due.state["neighbour"], []
+    if due.calls is not None and "subscribe" in due.kinds:
+        out.append(subscribe.issued(due.calls, neighbour))
+    known = due.state["subscribe"].selectExpr("*", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
+    if "Subscribe" in due.kinds:
+        out.append(subscribe.forwarded(subscribe.onward(due.inbox, neighbour), due.fixed["setting"]))
+        known = due.keep("subscribe_noted", known.unionByName(subscribe.noted(due.inbox, neighbour)))
+    if "Subscribed" in due.kinds:
+        known = due.keep("subscribe_answered", subscribe.answered(known, due.inbox))
+    if not due.kinds.isdisjoint(("Subscribe", "Subscribed")):
+        out.append(subscribe.confirmations(known))
+        result.state["subscribe"] = known.select(SUBSCRIBE.columns)
+    if "Subscribe" in due.kinds:
+        result.state["subscriber"] = subscribe.subscribers(known)
+    return out
+
+
+def _handle(due: Round, result: RoundResult) -> DataFrame:
+    """Step 2: gives the outbox."""
+    items = [handling.inbox_items(due.inbox)]
+    if due.calls is not None and "publish" in due.kinds:
+        items.append(handling.call_items(due.calls))
+    got = due.keep("items", reduce(DataFrame.unionByName, items))
+    touched = due.keep("touched", got.select("run_id", "node_id").distinct())
+    known = {**due.state, **result.state}
+    rows = due.keep("rows", handling.handled([got, *handling.state_items(known, touched, due.facts)]))
+    result.state |= handling.queues(rows, due.state, touched, due.facts) | handling.increments(rows)
+    result.delivery = handling.deliveries(rows)
+    return handling.sent(rows)
+
+
+PROTOCOL = GingerProtocol()

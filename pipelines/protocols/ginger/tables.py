@@ -1,0 +1,123 @@
+"""What the nodes of protocol ``ginger`` keep between rounds, and what their messages carry."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.contract import State
+from pipelines.tables import BIGINT, INT, LONGS, STRING, table
+
+STRINGS = T.ArrayType(STRING)
+PATH = T.ArrayType(
+    T.StructType(
+        [
+            T.StructField("address", BIGINT),
+            T.StructField("hop_count", INT),
+            T.StructField("direction", STRING),
+        ]
+    )
+)
+"""The brokers that passed a message on, the last first: hops since then, and whether it went up or down."""
+
+KINDS = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
+PAYLOAD = T.StructType(
+    [
+        T.StructField("subscription_id", BIGINT),
+        T.StructField("edge", BIGINT),
+        T.StructField("path", PATH),
+        T.StructField("topic", STRING),
+        T.StructField("guarantee", STRING),
+        T.StructField("keys", STRINGS),
+        T.StructField("covered", LONGS),
+        T.StructField("hops", BIGINT),
+        T.StructField("issued_round", BIGINT),
+    ]
+)
+BODY = """case when kind = 'Subscribe' then
+    to_json(named_struct('topic', topic, 'subscription_id', subscription_id, 'edge', edge,
+      'path', path))
+  when kind = 'Subscribed' then to_json(named_struct('subscription_id', subscription_id))
+  else to_json(named_struct('topic', topic, 'keyItems', keys, 'deliveryGuarantee', guarantee, 'covered', covered,
+    'hops', hops)) end"""
+
+_BROKER = ("node_id", BIGINT, "the broker")
+_MESSAGE = (
+    ("topic", STRING, "topic of the message"),
+    ("source", BIGINT, "client that published it"),
+    ("source_seq", BIGINT, "number of the publication at its client"),
+)
+_ORDER = (
+    ("guarantee", STRING, "its delivery guarantee"),
+    ("keys", STRINGS, "its key items"),
+    ("issued_round", BIGINT, "round in which it was issued"),
+)
+NEIGHBOUR = table(
+    "neighbour", "a neighbour of a node in the tree", "node_id,neighbour",
+    ("node_id", BIGINT, "the node"),
+    ("neighbour", BIGINT, "the neighbour"),
+    ("relationship", STRING, "what it is to the node: parent, child or client; edge: the broker of a client"),
+)  # fmt: skip
+SUBSCRIBE = table(
+    "subscribe", "a Subscribe message that a broker has had", "node_id,subscription_id",
+    _BROKER,
+    ("subscription_id", BIGINT, "the subscription"),
+    ("topic", STRING, "its topic"),
+    ("source", BIGINT, "the client that subscribes"),
+    ("source_seq", BIGINT, "number of the call at the client"),
+    ("edge", BIGINT, "the client's edge broker"),
+    ("via", BIGINT, "neighbour that sent the message"),
+    ("n_waiting", BIGINT, "neighbours that have still to answer it"),
+)  # fmt: skip
+SUBSCRIBER = table(
+    "subscriber", "a neighbour in the sub-tree of a topic", "node_id,topic,neighbour",
+    _BROKER,
+    ("topic", STRING, "the topic"),
+    ("neighbour", BIGINT, "neighbour through which there are subscribers, or a client that subscribes"),
+    ("relationship", STRING, "broker or client"),
+)  # fmt: skip
+PENDING = table(
+    "pending", "a total-order message that is not processed yet (linearT)", "node_id,topic,source,source_seq",
+    _BROKER, *_MESSAGE, *_ORDER,
+    ("arrival", BIGINT, "ascending in the order in which messages came"),
+    ("came_from", STRING, "below: from a client or a child; above: from the parent"),
+    ("hops", BIGINT, "links it travelled over"),
+    ("covered", LONGS, "nodes known to have locked its keys"),
+    ("acked", LONGS, "children that acknowledged it (childrenAcks)"),
+    ("sent", LONGS, "what the parent was told of the covered; null: nothing yet"),
+)  # fmt: skip
+LOCKED = table(
+    "locked", "a key item that a total-order message locks", "node_id,topic,key_item,source,source_seq",
+    _BROKER, *_MESSAGE, ("key_item", STRING, "the key item"),
+)  # fmt: skip
+ENTRY_QUEUE = table(
+    "entry_queue", "a client's message that waits at its edge broker", "node_id,topic,source,source_seq",
+    _BROKER, *_MESSAGE, *_ORDER,
+    ("arrival", BIGINT, "ascending in the order in which messages came"),
+    ("client", BIGINT, "the client that brought it"),
+    ("hops", BIGINT, "links it travelled over"),
+)  # fmt: skip
+METADATA_BUFFER = table(
+    "metadata_buffer", "an event in the life of a message at a broker", "node_id,place",
+    _BROKER,
+    ("place", BIGINT, "ascending in the order of events"),
+    ("event", STRING, "passed: sent on, or locked; processed: unlocked and delivered in total order"),
+    *_MESSAGE,
+)  # fmt: skip
+DELIVERED = table(
+    "delivered", "a delivery at a client, in order", "node_id,place",
+    ("node_id", BIGINT, "the client"),
+    ("place", BIGINT, "ascending in the order of deliveries"),
+    *_MESSAGE,
+)  # fmt: skip
+
+
+def _grown(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+STATES = (
+    State(NEIGHBOUR), State(SUBSCRIBE), State(SUBSCRIBER),
+    State(PENDING, {"n_pending": "count(1)"}), State(LOCKED), State(ENTRY_QUEUE, {"n_queued": "count(1)"}),
+    State(METADATA_BUFFER, compact=_grown), State(DELIVERED, compact=_grown),
+)  # fmt: skip
+"""All relations; the last two only grow."""
