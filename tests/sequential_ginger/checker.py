@@ -16,8 +16,8 @@ Log = Sequence[tuple[str, Publication]]
 
 def violations(network: Network) -> list[str]:
     logs = {node: client.log for node, client in network.clients.items()}
-    found = [*missing(network), *left_over(network)]
-    return found + [*order_violations(logs, network.subscribers), *causal_violations(logs)]
+    ordered = [*order_violations(logs, network.subscribers), *causal_violations(logs)]
+    return [*missing(network), *left_over(network), *ordered]
 
 
 def missing(network: Network) -> Iterator[str]:
@@ -45,21 +45,18 @@ def order_violations(logs: Mapping[int, Log], subscribers: Mapping[str, set[int]
     """For each total-order message, all that shares a key with it is on the same side of it everywhere."""
     for topic, nodes in subscribers.items():
         for a, b in combinations(sorted(nodes), 2):
-            one, other = (
-                [m for m in deliveries({n: logs[n]})[n] if m.topic == topic] for n in (a, b)
-            )  # fmt: skip
+            one, other = ([m for m in deliveries({n: logs[n]})[n] if m.topic == topic] for n in (a, b))
             place = {m.id: i for i, m in enumerate(other)}
-            for i, first in enumerate(one):
-                for second in one[i + 1 :]:
-                    if (first.is_total or second.is_total) and first.shares(second):
-                        if place.get(first.id, -1) > place.get(second.id, len(other)):
-                            yield f"{first.id} before {second.id} at {a}, after at {b}"
+            for first, second in combinations(one, 2):
+                is_ordered = (first.is_total or second.is_total) and first.shares(second)
+                if is_ordered and place.get(first.id, -1) > place.get(second.id, len(other)):
+                    yield f"{first.id} before {second.id} at {a}, after at {b}"
 
 
 def causal_violations(logs: Mapping[int, Log]) -> Iterator[str]:
     """Same publisher, or delivered before published, on a shared key: delivered in that order everywhere."""
     place = {node: {m.id: i for i, m in enumerate(of)} for node, of in deliveries(logs).items()}
-    for publisher, log in logs.items():
+    for log in logs.values():
         known: list[Publication] = []
         for what, m in log:
             if what == "publish":

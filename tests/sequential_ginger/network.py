@@ -109,7 +109,9 @@ class RandomNetwork(Network):
 class TimedNetwork(Network):
     """By rounds: messages of a round in the order of (sent round, sender, place), then the clients' publications."""
 
-    def __init__(self, setup: Setup, latency: Mapping[frozenset[int], int], calls: Iterable[tuple[int, Publication]]):
+    def __init__(
+        self, setup: Setup, latency: Mapping[frozenset[int], int], calls: Iterable[tuple[int, Publication]]
+    ) -> None:
         super().__init__(setup)
         self.latency = latency
         self.now = 0

@@ -77,8 +77,8 @@ def test_publications_take_the_types_of_their_columns_and_leave_out_empty_cells(
     (tmp_path / "p.csv").write_text(text)
     built = build(tmp_path, publications={"path": "p.csv", "node": "node", "round": "round", "topic": "topic"})
     assert [tuple(row.values()) for row in built.publication.to_pylist()] == [
-        (0, 1, "a", '{"count":3,"name":"x","price":12.5,"up":true}'),
-        (1, 2, None, '{"count":4,"up":false}'),
+        (0, 1, "a", '{"count":3,"name":"x","price":12.5,"up":true}', None, None),
+        (1, 2, None, '{"count":4,"up":false}', None, None),
     ]
     assert [tuple(row.values()) for row in built.attribute.to_pylist()] == [
         (0, "topic", None, "a"),

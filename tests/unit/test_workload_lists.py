@@ -56,7 +56,8 @@ def test_subscriptions_carry_ids_and_canonical_predicates() -> None:
 
 def test_content_is_sorted_json_and_each_attribute_a_number_or_a_text() -> None:
     content = {"up": True, "symbol": 'A"é', "price": 12.5, "count": 3}
-    listed = [{"at": "A", "round": 1, "topic": "news", "content": content}, {"at": "B", "content": {"price": "high"}}]
+    ordered = {"at": "B", "content": {"price": "high"}, "guarantee": "total", "keys": ["b", "a"]}
+    listed = [{"at": "A", "round": 1, "topic": "news", "content": content}, ordered]
     built = build(publications=listed)
     assert built.publication.to_pylist() == [
         {
@@ -64,8 +65,17 @@ def test_content_is_sorted_json_and_each_attribute_a_number_or_a_text() -> None:
             "round": 1,
             "topic": "news",
             "content": '{"count":3,"price":12.5,"symbol":"A\\"é","up":true}',
+            "guarantee": None,
+            "keys": None,
         },
-        {"node_id": 1, "round": 0, "topic": None, "content": '{"price":"high"}'},
+        {
+            "node_id": 1,
+            "round": 0,
+            "topic": None,
+            "content": '{"price":"high"}',
+            "guarantee": "total",
+            "keys": ["b", "a"],
+        },
     ]
     assert json.loads(built.publication["content"][0].as_py()) == content
     assert [tuple(row.values()) for row in built.attribute.to_pylist()] == [

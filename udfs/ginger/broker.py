@@ -105,7 +105,7 @@ class Broker(Node):
         """Handles one message."""
         topic, message, sender, hops = self.topic(item.topic), item.message, item.other or 0, item.hops or 0
         if item.kind == "TotalAck":
-            self.on_total_ack(topic, sender, message, item.covered)
+            self.on_total_ack(topic, sender, message, item.covered or ())
         elif item.kind == "TotalProcessed":
             self.on_total_processed(topic, sender, message, hops)
         elif sender == self.parent or sender in self.children:

@@ -55,8 +55,8 @@ def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | No
     """
     blocked: set[str] = set()
     for place, message in enumerate(queue):
-        if blocked.isdisjoint(message.keys):
-            if message.is_total or not any(key in locked for key in message.keys):
-                return place
+        is_free = message.is_total or not any(key in locked for key in message.keys)
+        if is_free and blocked.isdisjoint(message.keys):
+            return place
         blocked.update(message.keys)
     return None

@@ -1,8 +1,8 @@
 """What protocol ``ginger`` demands of a run: calls by clients, topics, and subscriptions before publications.
 
 A Subscribe message floods the tree. Before the topic's sub-tree stands at all brokers, what is published on it may miss
-a subscriber; so a publication has to wait until all subscriptions of its topic are confirmed, and its edge broker has to
-be in the sub-tree: on a path between the edge brokers of subscribers.
+a subscriber; so a publication has to wait until all subscriptions of its topic are confirmed, and its edge broker has
+to be in the sub-tree: on a path between the edge brokers of subscribers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ class _Tree:
     def __init__(self, overlay: Overlay) -> None:
         self.n_brokers = overlay.n_brokers
         self.links: list[list[tuple[int, int]]] = [[] for _ in overlay.names]
-        for a, b, latency in zip(
-            overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True
-        ):
+        for a, b, latency in zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True):
             self.links[a].append((b, latency))
             self.links[b].append((a, latency))
         self._paths: dict[int, dict[int, tuple[int, int]]] = {}

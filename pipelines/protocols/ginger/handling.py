@@ -44,7 +44,15 @@ def inbox_items(inbox: DataFrame) -> DataFrame:
     """Due messages as items."""
     message = inbox.where("kind in ('Metadata', 'TotalAck', 'TotalProcessed')").withColumnRenamed("dst", "node_id")
     return _items(
-        message, "inbox", "message_id", "due_round", kind="kind", other="src", hops="hops", covered="covered", **_MESSAGE
+        message,
+        "inbox",
+        "message_id",
+        "due_round",
+        kind="kind",
+        other="src",
+        hops="hops",
+        covered="covered",
+        **_MESSAGE,
     )
 
 
@@ -102,7 +110,9 @@ def deliveries(rows: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _kept(rows: DataFrame, relation: str, before: DataFrame | None, touched: DataFrame, columns: list[str]) -> DataFrame:
+def _kept(
+    rows: DataFrame, relation: str, before: DataFrame | None, touched: DataFrame, columns: list[str]
+) -> DataFrame:
     """Gives a relation as it is now: rows of nodes that handled something are new, the others stay."""
     names = {"arrival": "place as arrival", "came_from": "kind as came_from", "client": "other as client"}
     now = rows.where(f"relation = '{relation}'").selectExpr(*(names.get(name, name) for name in columns))

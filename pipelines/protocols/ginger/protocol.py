@@ -52,7 +52,9 @@ class GingerProtocol:
         outbox: list[DataFrame] = []
         events: list[DataFrame] = []
         if due.calls is not None:
-            events.append(due.calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event"))
+            events.append(
+                due.calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
+            )
         if not due.kinds.isdisjoint(("subscribe", "Subscribe", "Subscribed")):
             outbox += _subscribe(due, result)
             events += [subscribe.confirmed(due.inbox)] if "Subscribed" in due.kinds else []

@@ -19,7 +19,8 @@ def issued(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
     call = calls.where("kind = 'subscribe'").hint("shuffle_hash")
     return neighbour.join(call, _NODE).selectExpr(
         "run_id", f"{CALL_TRIGGER} as trigger", "cast(0 as bigint) as rank", "'Subscribe' as kind", "node_id as src",
-        "neighbour as dst", "round as sent_round", "node_id as source", "source_seq", "subscription_id", "topic", "cast(null as bigint) as edge",
+        "neighbour as dst", "round as sent_round", "node_id as source", "source_seq", "subscription_id", "topic",
+        "cast(null as bigint) as edge",
         "cast(array() as array<struct<address: bigint, hop_count: int, direction: string>>) as path",
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from malformed.case import (
     refused_from_outside as _set,
     refused_when_built as _build,
 )
+from malformed.clients import CLIENTS_NEED_BUILD, WRONG_CLIENTS
 from malformed.faults import FAULTS_NEED_BUILD, WRONG_FAULTS
 
 __all__ = ["CASES", "LINKS", "Case"]
@@ -328,6 +329,6 @@ NEEDS_BUILD = (
 )
 
 CASES = (
-    *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_FAULTS, *WRONG_GRIDS,
-    *WRONG_OVERRIDES, *NEEDS_BUILD, *FAULTS_NEED_BUILD,
+    *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_CLIENTS, *WRONG_FAULTS, *WRONG_GRIDS,
+    *WRONG_OVERRIDES, *NEEDS_BUILD, *CLIENTS_NEED_BUILD, *FAULTS_NEED_BUILD,
 )  # fmt: skip

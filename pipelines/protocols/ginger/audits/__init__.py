@@ -2,4 +2,15 @@
 
 from __future__ import annotations
 
-AUDITS = ()
+from pipelines.audits.base import Audit
+from pipelines.protocols.ginger.audits.order import causal_order, total_order
+from pipelines.protocols.ginger.audits.quiet import nothing_waiting, one_tree
+
+AUDITS = (
+    Audit("causal_order", "what a publisher knew of a key item comes before what it published on it", causal_order),
+    Audit(
+        "total_order", "total-order messages on a key item come in one order, with all else on one side", total_order
+    ),
+    Audit("nothing_waiting", "when all is quiet no key item is locked and no message waits", nothing_waiting),
+    Audit("one_tree", "when all is quiet the brokers that are up are one tree", one_tree),
+)

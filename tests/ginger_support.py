@@ -1,0 +1,80 @@
+"""The sequential program's setups as scenarios, and the deliveries of stores in its words."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sequential_ginger.generator import random_setup
+from sequential_ginger.messages import Id, Publication
+from sequential_ginger.network import Setup
+from support import rows, scenario
+
+from pipelines.store import Store
+
+FIRST_ROUND = 200
+"""Publications come after all subscriptions are confirmed."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A setup with latencies and rounds."""
+
+    setup: Setup
+    latency: Mapping[frozenset[int], int]
+    calls: Sequence[tuple[int, Publication]]
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The same as a scenario: broker 3 is called B3, client 8 C8."""
+        links = [
+            [f"B{above}", f"B{b}", self.latency[frozenset((b, above))]]
+            for b, above in self.setup.parent.items()
+            if above is not None
+        ]
+        clients = [
+            {"name": f"C{c}", "at": f"B{edge}", "latency": self.latency[frozenset((c, edge))]}
+            for c, edge in self.setup.edge.items()
+        ]
+        subscriptions = [
+            {"at": f"C{c}", "topic": topic} for topic, of in self.setup.subscribers.items() for c in sorted(of)
+        ]
+        publications = [
+            {"at": f"C{m.client}", "round": at, "topic": m.topic, "guarantee": m.guarantee, "keys": sorted(m.keys)}
+            for at, m in self.calls
+        ]
+        return scenario(
+            protocol={"name": "ginger"},
+            overlay={"links": links, "clients": clients},
+            workload={"subscriptions": subscriptions, "publications": publications},
+        )
+
+
+def timed_setup(seed: int) -> Timed:
+    """Draws a setup of two brokers or more, latencies, and rounds that are few or many."""
+    draw = random.Random(seed)
+    setup = random_setup(draw, n_brokers=(2, 9))
+    ends = [(b, above) for b, above in setup.parent.items() if above is not None]
+    latency = {frozenset(pair): draw.randint(1, 3) for pair in [*ends, *setup.edge.items()]}
+    spread = draw.choice([1, 5, 30])
+    at = sorted(FIRST_ROUND + draw.randrange(spread) for _ in setup.publications)
+    return Timed(setup, latency, list(zip(at, setup.publications, strict=True)))
+
+
+def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:
+    """Gives for each run and client the ids of what it delivered, in order; a client's messages count from 1."""
+    names = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
+    calls = defaultdict(list)
+    for run, source, seq in rows(store, "publication", "run_id", "source", "source_seq"):
+        calls[run, source].append(seq)
+    number = {key: {seq: i + 1 for i, seq in enumerate(sorted(seqs))} for key, seqs in calls.items()}
+    orders = defaultdict(list)
+    for run, node, _, source, seq in sorted(
+        rows(store, "state_delivered", "run_id", "node_id", "place", "source", "source_seq")
+    ):
+        publisher = int(names[run, source][1:])
+        orders[run, names[run, node]].append((publisher, number[run, source][seq]))
+    return orders

@@ -1,0 +1,125 @@
+"""The audits of protocol ginger find what is planted.
+
+B0 - B1 - B3      C1 at B3, C2 at B2, C3 at B0; all subscribe to t
+ |
+B2
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audit_support import Change, added, found, planted, removed, replaced
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.session import Session
+from pipelines.store import Store
+
+CLIENTS = {"C1": "B3", "C2": "B2", "C3": "B0"}
+PUBLICATIONS = [
+    ("C1", 20, "causal", "k"),
+    ("C2", 40, "causal", "k"),
+    ("C3", 60, "total", "k"),
+    ("C1", 80, "total", "k"),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits_ginger")
+
+
+@pytest.fixture(scope="module")
+def clean(sail: Session, root: Path) -> Store:
+    parts = scenario(
+        protocol={"name": "ginger"},
+        overlay={
+            "links": [["B0", "B1"], ["B0", "B2"], ["B1", "B3"]],
+            "clients": [{"name": name, "at": at} for name, at in CLIENTS.items()],
+        },
+        workload={
+            "subscriptions": [{"at": name, "topic": "t"} for name in CLIENTS],
+            "publications": [
+                {"at": at, "round": round_, "topic": "t", "guarantee": guarantee, "keys": [key]}
+                for at, round_, guarantee, key in PUBLICATIONS
+            ],
+        },
+    )
+    return run_all(run_configs([parts]), sail, root)
+
+
+@pytest.fixture(scope="module")
+def ids(clean: Store) -> dict[str, int]:
+    return {name: node for node, name in rows(clean, "node", "node_id", "name")}
+
+
+def delivered(ids: dict[str, int], at: str, source: str, nth: int = 1) -> str:
+    """The delivery of a client's nth publication; its first call is its subscription."""
+    return f"node_id = {ids[at]} and source = {ids[source]} and source_seq = {nth + 1}"
+
+
+@pytest.mark.parametrize(
+    "name", ["exactly_once", "causal_order", "total_order", "nothing_waiting", "one_tree"]
+)  # fmt: skip
+def test_the_clean_run_breaks_nothing(clean: Store, name: str) -> None:
+    assert found(clean, name, "ginger") == []
+
+
+def test_a_total_order_message_after_what_follows_it(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    change = replaced(delivered(ids, "C2", "C3"), place=str(1 << 40))
+    broken = found(planted(clean, root, state_delivered=change), "total_order", "ginger")
+    assert [(node, source) for _, node, source, *_ in broken] == [("C2", "C3"), ("C3", "C1")]
+    assert "key item k of topic t: delivered after 1 total-order messages, at" in broken[0][4]
+
+
+def test_an_eventual_message_on_the_other_side(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    change = replaced(delivered(ids, "C1", "C2"), place=str(1 << 40))
+    broken = found(planted(clean, root, state_delivered=change), "total_order", "ginger")
+    assert [(node, source, seq) for _, node, source, seq, _ in broken] == [("C1", "C2", 2)]
+    assert "delivered after 2 total-order messages" in broken[0][4]
+
+
+def test_an_effect_before_its_cause(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """C2 has delivered C1's message when it publishes; C3 delivers it last of all."""
+    change = replaced(delivered(ids, "C3", "C1"), place=str(1 << 40))
+    broken = found(planted(clean, root, state_delivered=change), "causal_order", "ginger")
+    assert ("C3", "C2", 2) in [(node, source, seq) for _, node, source, seq, _ in broken]
+    assert all("which its publisher knew" in detail for *_, detail in broken)
+
+
+def test_a_delivery_that_never_came(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    where = f"subscriber = {ids['C2']} and source = {ids['C3']}"
+    broken = found(planted(clean, root, delivery=removed(where)), "exactly_once", "ginger")
+    assert [(node, source) for _, node, source, *_ in broken] == [("C2", "C3")]
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "detail"),
+    [
+        ("pending", {}, "still pending on topic t"),
+        ("entry_queue", {}, "still waits to enter topic t"),
+        ("locked", {"key_item": "k"}, "still locks key item k of topic t"),
+    ],
+)
+def test_what_is_left_over(
+    clean: Store, root: Path, ids: dict[str, int], table: str, row: dict[str, str], detail: str
+) -> None:
+    change = added(run_id=0, node_id=ids["B1"], topic="t", source=ids["C1"], source_seq=3, **row)
+    store = planted(clean, root, **{f"state_{table}": change})
+    assert found(store, "nothing_waiting", "ginger") == [(0, "B1", "C1", 3, detail)]
+
+
+def parent_of(ids: dict[str, int], node: str, parent: str | None) -> Change:
+    where = f"node_id = {ids[node]} and relationship = 'parent'"
+    return removed(where) if parent is None else replaced(where, neighbour=str(ids[parent]))
+
+
+def test_a_broker_without_a_parent(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    store = planted(clean, root, state_neighbour=parent_of(ids, "B2", None))
+    assert found(store, "one_tree", "ginger") == [(0, "B2", None, None, "has no parent, and neither has node 0")]
+
+
+def test_brokers_in_a_circle(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    store = planted(clean, root, state_neighbour=parent_of(ids, "B1", "B3"))
+    assert [node for _, node, *_ in found(store, "one_tree", "ginger")] == ["B1", "B3"]
