@@ -95,10 +95,11 @@ def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, .
     """Gives what one audit finds, sorted: run, node and source by name, source_seq, detail."""
     rows = _run(next(audit for audit in audits_of(protocol_module(protocol)) if audit.name == name), store)
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
-    return sorted(
+    told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)
         for row in rows
-    )
+    ]
+    return sorted(told, key=lambda row: [(value is not None, value) for value in row])
 
 
 def _run(audit: Audit, store: Store) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -267,6 +268,22 @@ def sql(
     write_rows(rows.slice(0, MAX_SHOWN) if form == "table" else rows, form, sys.stdout)
     if form == "table" and rows.num_rows > MAX_SHOWN:
         complain(f"the first {MAX_SHOWN:,} rows are shown; --format csv and --format json give all")
+
+
+@app.command(epilog="Example: roundtable export runs/bank/latest --run 0 > run0.jsonl")
+def export(
+    folder: Folder,
+    run_id: Annotated[int, typer.Option("--run", metavar="R", help="Id of the run.", show_default=False)],
+    engine: Engine = None,
+) -> None:
+    """Print a run as a history of operations: index, type, process, f, value and time, a JSON object a line."""
+    from pipelines.operations import operations
+    from pipelines.record import Record
+
+    round_ms = Record.read(folder).prepared().scenario.time.round_ms
+    with _opened(folder, engine) as result:
+        for entry in operations(result.reader, run_id, round_ms):
+            print(json.dumps(entry, ensure_ascii=False))
 
 
 def _opened(folder: Path, engine: Any) -> Result:  # noqa: ANN401 - one of ENGINES

@@ -19,6 +19,7 @@ from pipelines.scenario.base import (
     Positive,
     Round,
     Scalar,
+    Share,
     Strict,
     by_form,
     by_name,
@@ -271,6 +272,40 @@ class QuotePublications(_Symbols, _GeneratedPublications):
     )
 
 
+class BankPublications(Strict):
+    """Operations on the accounts of a bank: getBalance eventual, deposit causal, the others in total order."""
+
+    kind: Literal["bank"] = Field(description="what is drawn")
+    nodes: Nodes = Field("clients", description="who operates: names, a number of nodes (drawn), all, clients, ...")
+    topic: Topic = Field("bank", description="topic of all operations; each operates on all accounts")
+    round: Round = Field(description="the first round of an operation")
+    operations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(100, description="of each of them")
+    interval: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        5, description="rounds from an operation to the next of the same node"
+    )
+    accounts: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] = Field(
+        100, description="account1, account2, ..."
+    )
+    eventual: Share = Field(0.4, description="share of getBalance")
+    causal: Share = Field(
+        0.3, description="share of deposit; the rest is withdraw, transfer and applyInterest in equal parts"
+    )
+    most: Annotated[int, Field(ge=1, le=10**12, strict=True)] = Field(10_000, description="largest amount, in cents")
+    interest: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(5, description="of applyInterest, per thousand")
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """First and last round of operations."""
+        return self.round, self.round + self.operations * self.interval - 1
+
+    @model_validator(mode="after")
+    def _shares(self) -> BankPublications:
+        if self.eventual + self.causal > 1.0:
+            message = f"eventual and causal make {self.eventual + self.causal:g}; allowed: together at most 1"
+            raise WorkloadError(Problem(("causal",), message))
+        return self
+
+
 class SubscriptionFileSource(Strict):
     """Subscriptions read from a file."""
 
@@ -300,7 +335,8 @@ class PublicationGenerator(Strict):
     generate: Annotated[
         Annotated[TopicPublications, Tag("<topics>")]
         | Annotated[ContentPublications, Tag("<content>")]
-        | Annotated[QuotePublications, Tag("<quotes>")],
+        | Annotated[QuotePublications, Tag("<quotes>")]
+        | Annotated[BankPublications, Tag("<bank>")],
         by_name("kind"),
     ] = Field(description="what is drawn, and how often")
 

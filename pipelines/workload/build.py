@@ -97,4 +97,8 @@ def describe() -> list[tuple[str, str]]:
             "generate quotes",
             "stock quotes with symbol, price and volume: symbols by popularity, prices as random walks",
         ),
+        (
+            "generate bank",
+            "operations on accounts, with guarantee and keys: balances, deposits, withdrawals, transfers",
+        ),
     ]

@@ -11,14 +11,20 @@ import pyarrow.compute as pc
 from pipelines import hashing
 from pipelines.errors import Problem, WorkloadError
 from pipelines.overlay.graph import Overlay
-from pipelines.scenario.workload_spec import ContentPublications, QuotePublications, TopicPublications
+from pipelines.scenario.workload_spec import (
+    BankPublications,
+    ContentPublications,
+    QuotePublications,
+    TopicPublications,
+)
 from pipelines.workload import quotes
+from pipelines.workload.bank import bank_operations
 from pipelines.workload.contents import attribute_rows, json_rows, publication_rows
 from pipelines.workload.draws import Floats, decimals, publication_slots, zipf
 from pipelines.workload.lists import PUBLICATIONS, after_horizon
 from pipelines.workload.nodes import Ints, Place, choose_nodes
 
-PublicationSpec: TypeAlias = TopicPublications | ContentPublications | QuotePublications
+PublicationSpec: TypeAlias = TopicPublications | ContentPublications | QuotePublications | BankPublications
 Columns: TypeAlias = dict[str, pa.Array]
 
 PLACE: Place = (*PUBLICATIONS, "generate")
@@ -38,6 +44,8 @@ def generated_publications(
     if spec.rounds[1] > horizon:
         raise WorkloadError(Problem((*PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_PURPOSE}.nodes", (*PLACE, "nodes"))
+    if isinstance(spec, BankPublications):
+        return bank_operations(spec, nodes, seed)
     _refuse_flood(spec, len(nodes))
     slots = publication_slots(nodes, spec.rounds, spec.rate, seed)
     node, round_, index = slots
@@ -53,7 +61,7 @@ def generated_publications(
     return publication, attribute_rows(topic, columns)
 
 
-def _refuse_flood(spec: PublicationSpec, nodes: int) -> None:
+def _refuse_flood(spec: TopicPublications | ContentPublications | QuotePublications, nodes: int) -> None:
     chances = nodes * (spec.rounds[1] - spec.rounds[0] + 1)
     if chances * spec.rate > MAX_PUBLICATIONS or chances > MAX_CHANCES:
         message = (

@@ -49,12 +49,12 @@ def test_help_fits_a_screen_and_names_the_commands_that_exist(arguments: tuple[s
     result = cli(*arguments)
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) <= 40
-    commands_and_codes = ("list", "validate", "plan", "run", "resume", "audit", "why", "sql", "70")
+    commands_and_codes = ("list", "validate", "plan", "run", "resume", "audit", "why", "sql", "export", "70")
     assert all(name in result.stdout for name in commands_and_codes)
     assert "report" not in result.stdout
 
 
-@pytest.mark.parametrize("command", ["list", "validate", "plan", "run", "resume", "audit", "why", "sql"])
+@pytest.mark.parametrize("command", ["list", "validate", "plan", "run", "resume", "audit", "why", "sql", "export"])
 def test_every_command_has_an_example(command: str) -> None:
     result = cli(command, "--help")
     assert result.exit_code == 0

@@ -16,6 +16,9 @@ class GingerSettings(Strict):
 
     name: Literal["ginger"] = "ginger"
     root: NodeName | None = Field(None, description="the broker at the root of the tree (default: the first)")
+    start_balance: Annotated[int, Field(ge=0, le=10**15, strict=True)] = Field(
+        100_000, description="workload bank: cents on every account at the start"
+    )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         3, description="hops over which a broker's entry in a path is passed on (maxHops)"
     )

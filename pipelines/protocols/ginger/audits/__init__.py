@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.audits.base import Audit
+from pipelines.protocols.ginger.audits.bank import balances
 from pipelines.protocols.ginger.audits.order import causal_order, total_order
 from pipelines.protocols.ginger.audits.quiet import nothing_waiting, one_tree
 
@@ -11,6 +12,7 @@ AUDITS = (
     Audit(
         "total_order", "total-order messages on a key item come in one order, with all else on one side", total_order
     ),
+    Audit("balances", "all replicas of a bank have equal balances, and none below zero", balances),
     Audit("nothing_waiting", "when all is quiet no key item is locked and no message waits", nothing_waiting),
     Audit("one_tree", "when all is quiet the brokers that are up are one tree", one_tree),
 )

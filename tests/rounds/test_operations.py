@@ -1,0 +1,46 @@
+"""A run as a history of operations."""
+
+from __future__ import annotations
+
+import pytest
+from support import run_all, run_configs, scenario
+
+from pipelines.errors import QueryError
+from pipelines.operations import operations
+from pipelines.query import StoreReader
+from pipelines.session import Session
+
+
+@pytest.fixture(scope="module")
+def reader(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> StoreReader:
+    """A - B with a client each; X publishes, both deliver."""
+    parts = scenario(
+        protocol={"name": "ginger"},
+        overlay={"links": [["A", "B"]], "clients": [{"name": "X", "at": "A"}, {"name": "Y", "at": "B"}]},
+        workload={
+            "subscriptions": [{"at": name, "topic": "t"} for name in ("X", "Y")],
+            "publications": [
+                {"at": "X", "round": 20, "topic": "t", "guarantee": "causal", "keys": ["k"], "content": {"price": 2}}
+            ],
+        },
+    )
+    store = run_all(run_configs([parts]), sail, tmp_path_factory.mktemp("operations"))
+    return StoreReader(sail, store.root)
+
+
+def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None:
+    published = {"source": 2, "seq": 2, "topic": "t", "guarantee": "causal", "keys": ["k"], "content": {"price": 2}}
+    delivered = {"source": 2, "seq": 2}
+    wanted = [(2, "publish", published, 20), (2, "deliver", delivered, 22), (3, "deliver", delivered, 23)]
+    entries = list(operations(reader, 0, 10.0))
+    assert entries == [
+        {"index": 2 * i + j, "type": kind, "process": process, "f": f}
+        | {"value": value if kind == "ok" or f == "publish" else None, "time": round_ * 10_000_000}
+        for i, (process, f, value, round_) in enumerate(wanted)
+        for j, kind in enumerate(("invoke", "ok"))
+    ]
+
+
+def test_a_run_that_is_not_there(reader: StoreReader) -> None:
+    with pytest.raises(QueryError, match="there is no run 7; the store has runs 0 to 0"):
+        list(operations(reader, 7, 10.0))
