@@ -1,8 +1,8 @@
 """A run as a history of operations, in the form that checkers of Jepsen's kind read.
 
 Operations are ``publish`` at the source and ``deliver`` at the subscriber. Each is two entries, ``invoke`` and ``ok``,
-one right after the other: whether a call was confirmed is another question, for a publisher does not wait for that. A node
-is a process, and it delivers before it publishes in a round, as the round engine has it.
+one right after the other: whether a call was confirmed is another question, for a publisher does not wait for that. A
+node is a process, and it delivers before it publishes in a round, as the round engine has it.
 """
 
 from __future__ import annotations
