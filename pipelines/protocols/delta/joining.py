@@ -46,7 +46,8 @@ def handle_joins(work: Work) -> DataFrame | None:
 
 def _nobody(work: Work) -> DataFrame:
     columns = ("run_id", "node_id", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
-    return work.now("join").where("false").selectExpr(*columns)
+    # A filter that is not known to be false keeps the placement of the rows, of which there are none.
+    return work.now("join").where("node_id < 0").selectExpr(*columns)
 
 
 def _ask(work: Work, calls: DataFrame) -> None:
