@@ -12,6 +12,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
+from support import rows, run_all, run_configs, scenario
 
 from pipelines.audits.run import audit_store
 from pipelines.execute import protocol_module
@@ -19,7 +20,6 @@ from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
-from tests.support import rows, run_all, run_configs, scenario
 
 SEEDS = range(4)
 RATES = (0.01, 0.05, 0.1, 0.2)

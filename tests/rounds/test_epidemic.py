@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from audit_support import copied, found, planted, replaced
+from sequential_epidemic.network import Story, play
+from support import rows, run_configs, scenario
 
 from pipelines.audits.run import audit_store
 from pipelines.execute import Experiment, execute, protocol_module
@@ -16,9 +19,6 @@ from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
-from tests.audit_support import copied, found, planted, replaced
-from tests.sequential_epidemic.network import Story, play
-from tests.support import rows, run_configs, scenario
 
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0")
 LAST_ROUND = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.sequential_epidemic import draws
-from tests.sequential_epidemic.messages import Entry, Event
+from sequential_epidemic import draws
+from sequential_epidemic.messages import Entry, Event
 
 
 @dataclass

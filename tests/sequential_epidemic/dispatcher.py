@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.sequential_epidemic import draws
-from tests.sequential_epidemic.cache import Cache
-from tests.sequential_epidemic.messages import CALL_TRIGGER, TIMER_TRIGGER, Entry, Event, Message
+from sequential_epidemic import draws
+from sequential_epidemic.cache import Cache
+from sequential_epidemic.messages import CALL_TRIGGER, TIMER_TRIGGER, Entry, Event, Message
 
 PUSH = ("push", "push_pull")
 SUBSCRIBER = ("subscriber_pull", "combined_pull", "push_pull")

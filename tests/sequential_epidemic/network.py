@@ -9,10 +9,10 @@ from typing import Any
 
 from pipelines.inputs import Inputs
 from pipelines.scenario.expand import RunConfig
-from tests.sequential_epidemic import draws
-from tests.sequential_epidemic.content import matching
-from tests.sequential_epidemic.dispatcher import Delivery, Dispatcher
-from tests.sequential_epidemic.messages import Message
+from sequential_epidemic import draws
+from sequential_epidemic.content import matching
+from sequential_epidemic.dispatcher import Delivery, Dispatcher
+from sequential_epidemic.messages import Message
 
 Fate = tuple[Any, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from sequential_epidemic import draws as plain
 
 from pipelines import draws
 from pipelines.session import Session
-from tests.sequential_epidemic import draws as plain
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 -- Which share of the wanted deliveries happened, by the round of the publication?
 -- One row per run and round with publications that somebody wants, see view wanted_delivery.
 select run_id, publication_round, count(1) as n_wanted, count(delivery_round) as n_delivered,
-  count(delivery_round) / count(1) as delivery_ratio
+  count(delivery_round) / count(1) as wanted_ratio
 from wanted_delivery
 group by run_id, publication_round

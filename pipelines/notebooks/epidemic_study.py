@@ -1,0 +1,175 @@
+# Databricks notebook source
+"""Epidemic recovery where links lose messages: runs ``epidemic_loss.yaml`` and draws what its strategies give and cost.
+
+As a script: ``python -m pipelines.notebooks.epidemic_study [FOLDER [PATH=VALUE ...]]`` writes the pictures into FOLDER;
+``PATH=VALUE`` changes the scenario, as ``roundtable run --set`` does. Needs the extra ``report`` (Altair).
+"""
+
+# MAGIC %md
+# MAGIC # Epidemic recovery: what is delivered, and what it costs
+# MAGIC Costa, Migliavacca, Picco, Cugola: *Introducing Reliability in Content-Based Publish-Subscribe through Epidemic
+# MAGIC Algorithms*, section 5.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from pyspark.sql import SparkSession
+
+import pipelines as rt
+from pipelines.data import installed_data
+from pipelines.session import Engine
+
+SCENARIO = installed_data() / "conf" / "scenarios" / "epidemic_loss.yaml"
+STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"]
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC Every combination of a strategy, a loss rate, a buffer size and a seed is a run; all are one job.
+
+# COMMAND ----------
+
+
+def run(
+    store: Path | None = None, overrides: Sequence[str] = (), engine: Engine | None = None,
+    spark: SparkSession | None = None,
+) -> rt.Result:  # fmt: skip
+    """Runs the scenario; arguments as in `pipelines.run`."""
+    return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=overrides)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The measures
+# MAGIC One query each over the views of the store; a row per run, or per run and round, with the run's parameters.
+
+# COMMAND ----------
+
+_PARAMETERS = """
+select run_id, seed, get_json_object(parameters, "$['protocol.recovery']") as strategy,
+  cast(get_json_object(parameters, "$['protocol.buffer']") as bigint) as buffer,
+  cast(get_json_object(parameters, "$['faults.0.rate']") as double) as loss_rate
+from run
+"""
+QUERIES: Mapping[str, str] = {
+    "delivery": """
+      select run_id, sum(n_delivered) / sum(n_wanted) as ratio
+      from delivery_over_time group by run_id""",
+    "over_time": "select run_id, publication_round, n_wanted, n_delivered from delivery_over_time",
+    "overhead": """
+      select run_id, inline(array(
+        named_struct('what', 'gossip and requests', 'per_event', gossip_per_event),
+        named_struct('what', 'retransmissions', 'per_event', retransmissions_per_event)))
+      from recovery_overhead""",
+    "latency": "select run_id, cast(latency_rounds as double) as latency_rounds from recovery_latency",
+    "hits": "select run_id, sum(n_found) / sum(n_asked) as hit_rate from cache_hit group by run_id",
+}
+"""The questions that the pictures answer, by name; every answer has ``run_id``."""
+
+
+def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
+    """Gives the answers to `QUERIES` with each run's strategy, buffer and loss rate."""
+    run_rows = _answer(result, _PARAMETERS)
+    return {name: _answer(result, text).merge(run_rows, on="run_id") for name, text in QUERIES.items()}
+
+
+def _answer(result: rt.Result, text: str) -> pd.DataFrame:
+    answer: pd.DataFrame = result.sql(text).toArrow().to_pandas()
+    return answer
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The pictures
+
+# COMMAND ----------
+
+_SCALE = alt.Scale(domain=STRATEGIES, scheme="tableau10")
+_COLOR = alt.Color("strategy:N", title="recovery", scale=_SCALE)
+_LOSS = alt.X("loss_rate:Q", title="loss rate of links", axis=alt.Axis(format="%"))
+
+
+def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
+    """Draws means over seeds against the loss rate, a panel a buffer size."""
+    panel = alt.Chart(data).mark_line(point=True).encode(x=_LOSS, y=y, color=_COLOR)
+    return panel.properties(width=220, height=200).facet(
+        column=alt.Column("buffer:O", title="events that a cache holds")
+    ).properties(title=title)  # fmt: skip
+
+
+def _over_time(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
+    """Draws the share of wanted deliveries over publication rounds, at the largest loss rate and buffer, smoothed."""
+    worst = data[(data.loss_rate == data.loss_rate.max()) & (data.buffer == data.buffer.max())]
+    summed = worst.groupby(["strategy", "publication_round"], as_index=False)[["n_wanted", "n_delivered"]].sum()
+    rolled = summed.groupby("strategy")[["n_wanted", "n_delivered"]].rolling(7, min_periods=1, center=True).sum()
+    summed["ratio"] = (rolled.n_delivered / rolled.n_wanted).to_numpy()
+    return alt.Chart(summed).mark_line().encode(
+        x=alt.X("publication_round:Q", title="round of publication (mean of 7)"),
+        y=alt.Y("ratio:Q", title="delivered of wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)),
+        color=_COLOR,
+    ).properties(
+        width=560, height=240, title=f"Delivery over time: loss rate {worst.loss_rate.max():.0%}, the largest buffer"
+    )  # fmt: skip
+
+
+def _latencies(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
+    return alt.Chart(data).mark_boxplot(extent="min-max").encode(
+        x=alt.X("strategy:N", sort=STRATEGIES, title=None, axis=alt.Axis(labelAngle=-30)),
+        y=alt.Y("latency_rounds:Q", title="rounds from publication to recovery"),
+        color=alt.Color("strategy:N", scale=_SCALE, legend=None),
+        column=alt.Column("buffer:O", title="events that a cache holds"),
+    ).properties(width=180, height=220, title="How long recovery takes")  # fmt: skip
+
+
+def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draws the measures.
+
+    Args:
+        found: `measures`.
+
+    Returns:
+        Altair charts by name.
+    """
+    share = alt.Y("mean(ratio):Q", title="delivered of wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
+    hits = alt.Y("mean(hit_rate):Q", title="found of asked", axis=alt.Axis(format="%"))
+    charts = {
+        "delivery": _curve(found["delivery"], share, "What is delivered of what subscribers want"),
+        "delivery_over_time": _over_time(found["over_time"]),
+        "recovery_latency": _latencies(found["latency"]),
+        "cache_hits": _curve(found["hits"], hits, "How often a cache has what it is asked for"),
+    }
+    for what, data in found["overhead"].groupby("what"):
+        cost = alt.Y("mean(per_event):Q", title="messages per event message")
+        charts[f"overhead_{str(what).split()[0]}"] = _curve(data, cost, f"Overhead: {what}")
+    return charts
+
+
+def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Writes the pictures as SVG files; gives their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / f"{name}.svg" for name in charts]
+    for path, chart in zip(written, charts.values(), strict=True):
+        chart.save(str(path))
+    return written
+
+
+# COMMAND ----------
+
+if __name__ == "__main__":
+    arguments = [] if "dbutils" in globals() else sys.argv[1:]
+    target = Path(arguments[0] if arguments else "epidemic_study")
+    with run(overrides=arguments[1:], spark=globals().get("spark")) as finished:
+        drawn = pictures(measures(finished))
+    for file in write(drawn, target):
+        print(file)
