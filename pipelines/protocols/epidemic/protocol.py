@@ -40,7 +40,7 @@ class EpidemicProtocol:
     states = STATES
     audits = AUDITS
     bound = BOUND
-    assumes: frozenset[Assumption] = frozenset({"no_loss"})
+    assumes: frozenset[Assumption] = frozenset({"no_loss", "order"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Names the patterns of the scenario and sets the gossip timers; nothing is known of anybody's yet."""
