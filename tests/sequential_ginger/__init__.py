@@ -1,0 +1,14 @@
+"""Protocol ginger, one message at a time over links that keep order: an oracle that shares no code with the engine.
+
+``network.RandomNetwork(setup, draw, n_crashes)`` lets any link's oldest message come next, and crashes brokers;
+``network.TimedNetwork`` goes by rounds as the engine does. ``checker.violations(network)`` gives what is wrong when
+nothing is left to do; ``generator.random_setup(draw)`` draws trees, clients and messages.
+
+What random schedules with crashes settled, beside the rules of the protocol's page:
+
+- A client that comes to another broker tells it, too, which brokers it has seen fail: the parent of its old one may
+  have failed before it could say so, and a total-order message waits for a broker that nobody knows to be dead.
+- Only an elected root takes in topics that it does not have. A root that was there from the start has a reason not to
+  have them: the topic's root is below it, and would be a second one.
+- A broker whose view holds nobody that takes it in is isolated (``Seeker.is_isolated``): beyond the bound.
+"""

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from sequential_ginger.messages import APPLICATION, Event, Message, Publication
+from sequential_ginger.ports import Links
+from sequential_ginger.seeking import Seeker
 from sequential_ginger.topic import Pending, Topic
 
 
-class Links(Protocol):
-    """What a node needs of the network."""
-
-    def send(self, src: int, dst: int, message: Message) -> None: ...
-
-    def timer(self, node: int, partner: int, attempt: int) -> None: ...
-
-
-class Broker:
+class Broker(Seeker):
     """Its place in the tree, its topics, and what it does with application messages."""
 
     def __init__(self, links: Links, node: int, parent: int | None, members: dict[str, frozenset[int]]) -> None:
-        self.links, self.node, self.parent = links, node, parent
+        super().__init__(links, node)
+        self.parent = parent
         self.is_root = parent is None
         self.members = members
         self.children: set[int] = set()

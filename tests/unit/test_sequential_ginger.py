@@ -59,3 +59,21 @@ def test_an_effect_before_its_cause_is_found() -> None:
         3: [("deliver", effect), ("deliver", cause)],
     }
     assert list(causal_violations(logs)) == ["(1, 1) after (2, 1) at 3, which follows it"]
+
+
+@pytest.mark.parametrize("n_crashes", [1, 2])
+def test_random_schedules_with_crashes_hold_within_the_views(n_crashes: int) -> None:
+    """The root may be among those that crash; schedules in which somebody finds no new parent are out of bounds."""
+    n_within = n_repaired = 0
+    for seed in range(600):
+        draw = random.Random(seed)
+        network = RandomNetwork(random_setup(draw, n_brokers=(3, 9)), draw, n_crashes)
+        network.run()
+        nodes = [*network.live_brokers(), *network.clients.values()]
+        if any(node.is_isolated for node in nodes):
+            continue
+        n_within += 1
+        n_repaired += any(node.attempt for node in nodes)
+        assert violations(network) == [], seed
+    assert n_within > 450
+    assert n_repaired > 200

@@ -1,0 +1,270 @@
+"""What a broker does when neighbours fail: new parents, elections, missing messages (sections 4.2.3 to 4.3.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sequential_ginger.broker import Broker
+from sequential_ginger.messages import Event, Id, Message
+from sequential_ginger.topic import Topic
+
+PARENT = -1
+"""What a broker awaits while it has no parent that it is level with."""
+
+
+class Request(NamedTuple):
+    """ParentRequest; ``subscribed`` are the topics of a client."""
+
+    topics: frozenset[str]
+    break_degree: bool
+    is_client: bool
+    subscribed: frozenset[str] = frozenset()
+
+
+class Known(NamedTuple):
+    """What a node has of a topic: ids that passed, and ids that were processed."""
+
+    passed: frozenset[Id]
+    processed: frozenset[Id]
+
+    def has(self, event: Event) -> bool:
+        return event.m.id in (self.passed if event.what == "passed" else self.processed)
+
+
+class Missing(NamedTuple):
+    """LostMessageRequest, and its answer: events in order by topic, what the sender knows, and who failed."""
+
+    events: dict[str, list[Event]]
+    known: dict[str, Known]
+    failed: frozenset[int]
+
+
+def known(topic: Topic) -> Known:
+    return Known(frozenset(topic.seen), frozenset(topic.processed))
+
+
+class RepairingBroker(Broker):
+    """A broker that mends the tree."""
+
+    upward: frozenset[str] = frozenset()
+    total_degree = 3
+    is_electing = False
+    is_elected = False
+
+    def setup(self, total_degree: int) -> None:
+        self.total_degree = total_degree
+        self.votes: dict[int, int] = {}
+        self.deferred: list[tuple[int, Message]] = []
+        self.clients_topics: dict[int, frozenset[str]] = {}
+
+    @property
+    def residual_degree(self) -> int:
+        return self.total_degree - len(self.children) - len(self.clients) - (self.parent is not None)
+
+    def neighbours(self) -> set[int]:
+        return self.children | ({self.parent} if self.parent is not None else set())
+
+    def on_neighbor_down(self, src: int, _: Message) -> None:
+        if src in self.children:
+            self.child_down(src)
+        elif src == self.parent:
+            self.upward = frozenset(name for name, topic in self.topics.items() if src in topic.brokers)
+            for topic in self.topics.values():
+                topic.brokers.discard(src)
+                for pending in topic.pending.values():
+                    pending.sent = None
+            self.parent = None
+            self.awaits.add(PARENT)
+            self.lost(src)
+            self.seek_or_elect()
+        elif src == self.asked:
+            self.on_timer(src, self.attempt)
+
+    def child_down(self, child: int) -> None:
+        self.children.discard(child)
+        for topic in self.topics.values():
+            topic.brokers.discard(child)
+            for pending in topic.pending.values():
+                pending.acked.discard(child)
+        self.awaits.discard(child)
+        self.lost(child)
+        self.view_changed()
+        self.settle()
+
+    def lost(self, broker: int) -> None:
+        super().lost(broker)
+        message = Message("failed", body=broker)
+        if self.is_waiting:
+            self.hold.append((self.node, message))
+        else:
+            self.handle(self.node, message)
+
+    def on_failed(self, src: int, message: Message) -> None:
+        if message.body in self.failed:
+            return
+        self.failed.add(message.body)
+        self.dead.add(message.body)
+        for broker in sorted(self.neighbours() - {src}):
+            self.links.send(self.node, broker, message)
+        self.try_topics()
+
+    def settle(self) -> None:
+        """Goes on with what waited, as far as nothing is awaited any more."""
+        while self.hold and not self.awaits:
+            self.handle(*self.hold.pop(0))
+        self.try_topics()
+
+    def try_topics(self) -> None:
+        for topic in self.topics.values():
+            self.try_all(topic)
+
+    def seek_or_elect(self) -> None:
+        if any(up == 0 for up, _ in self.view.values()):
+            self.seek()
+        else:
+            self.is_electing = True
+            for sibling in self.siblings():
+                self.links.send(self.node, sibling, Message("root_election", body=self.residual_degree))
+                self.links.timer(self.node, sibling, 0)
+            self.decide()
+
+    def siblings(self) -> list[int]:
+        return [b for b in self.candidates() if self.view[b] == (1, 1)]
+
+    def on_root_election(self, src: int, message: Message) -> None:
+        self.votes[src] = message.body
+        if self.is_electing:
+            self.decide()
+
+    def decide(self) -> None:
+        siblings = self.siblings()
+        if any(sibling not in self.votes for sibling in siblings):
+            return
+        self.is_electing = False
+        own = (self.residual_degree, -self.node)
+        _, least = max([own, *((self.votes[sibling], -sibling) for sibling in siblings)])
+        deferred, self.deferred = self.deferred, []
+        if -least == self.node:
+            self.is_root = self.is_elected = True
+            self.awaits.discard(PARENT)
+            self.view = {}
+            self.view_changed()
+        else:
+            self.is_seeking = True
+            self.ask(-least)
+        for src, message in deferred:
+            self.on_parent_request(src, message)
+        self.settle()
+
+    def on_timer(self, partner: int, attempt: int) -> None:
+        if self.is_electing and partner in self.siblings():
+            self.lost(partner)
+            self.decide()
+        elif partner in self.awaits and partner in self.children:
+            self.child_down(partner)
+        elif partner in self.awaits:
+            self.client_down(partner)
+        else:
+            super().on_timer(partner, attempt)
+
+    def client_down(self, client: int) -> None:
+        self.clients.discard(client)
+        self.awaits.discard(client)
+        self.settle()
+
+    def request(self) -> Request:
+        return Request(self.upward, self.break_degree, is_client=False)
+
+    def on_parent_request(self, src: int, message: Message) -> None:
+        if self.is_electing and src in self.siblings():
+            self.deferred.append((src, message))
+            return
+        accepts = self.accepts(src, message.body)
+        self.links.send(self.node, src, Message("parent_response", body=accepts))
+        if accepts:
+            self.take_in(src, message.body)
+
+    def accepts(self, src: int, request: Request) -> bool:
+        is_above = src == self.parent or self.view.get(src, (1, 1)) != (1, 1)
+        if PARENT in self.awaits or is_above or src in self.children:
+            return False
+        if not self.is_elected and not request.topics <= self.topics.keys():
+            return False
+        return request.is_client or request.break_degree or self.residual_degree > 0
+
+    def take_in(self, src: int, request: Request) -> None:
+        if request.is_client:
+            self.clients.add(src)
+            self.clients_topics[src] = request.subscribed
+        else:
+            self.children.add(src)
+        for name in request.topics:
+            topic = self.topics.setdefault(name, Topic())
+            if not request.is_client:
+                topic.brokers.add(src)
+        self.awaits.add(src)
+        body = {name: known(self.topics[name]) for name in request.topics}
+        self.links.send(self.node, src, Message("parent_buffer", body=body))
+        self.links.timer(self.node, src, 0)
+        self.view_changed()
+
+    def attached(self, parent: int) -> None:
+        for name in self.upward:
+            self.topics[name].brokers.add(parent)
+
+    def on_parent_buffer(self, src: int, message: Message) -> None:
+        if src != self.parent:
+            return
+        events = {
+            name: [e for e in self.topics[name].history if not theirs.has(e)] for name, theirs in message.body.items()
+        }
+        mine = {name: known(self.topics[name]) for name in message.body}
+        body = Missing(events, mine, frozenset(self.failed))
+        self.links.send(self.node, src, Message("lost_message_request", body=body))
+
+    def on_lost_message_request(self, src: int, message: Message) -> None:
+        if src not in self.awaits:
+            return
+        self.apply(src, message.body)
+        events = {
+            name: [e for e in self.topics[name].history if not theirs.has(e)]
+            for name, theirs in message.body.known.items()
+        }
+        answer = Missing(events, {}, frozenset(self.failed))
+        self.links.send(self.node, src, Message("lost_messages", body=answer))
+        for name, topic in self.topics.items():
+            for pending in topic.pending.values():
+                pending.acked.discard(src)
+                if name in self.clients_topics.get(src, ()):
+                    pending.covered.add(src)
+            if name in self.clients_topics.get(src, ()):
+                topic.clients.add(src)
+        self.awaits.discard(src)
+        self.settle()
+
+    def on_lost_messages(self, src: int, message: Message) -> None:
+        if src != self.parent:
+            return
+        self.apply(src, message.body)
+        self.awaits.discard(PARENT)
+        self.settle()
+
+    def apply(self, src: int, missing: Missing) -> None:
+        for name, events in missing.events.items():
+            topic = self.topics[name]
+            for what, m in events:
+                if what == "processed":
+                    if m.id not in topic.processed:
+                        self.process(topic, src, m)
+                else:
+                    (self.take_total if m.is_total else self.take)(topic, src, m, frozenset())
+        for broker in sorted(missing.failed):
+            self.on_failed(src, Message("failed", body=broker))
+
+    def view_changed(self) -> None:
+        for child in sorted(self.children | self.clients):
+            view = {b: place for b, place in self.view.items() if b != child}
+            if self.parent is not None:
+                view[self.parent] = (0, 1)
+            view |= {other: (1, 0) for other in self.children if other != child}
+            self.links.send(self.node, child, Message("tree_view_update", body=view))
