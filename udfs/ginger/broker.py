@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from udfs.ginger.items import Item
-from udfs.ginger.node import Node
+from udfs.ginger.missing import Event
 from udfs.ginger.queue import Message, next_admitted
+from udfs.ginger.seeking import Seeker
 
 Id = tuple[int, int]
 
@@ -57,6 +58,10 @@ class Topic:
     clients: set[int] = field(default_factory=set)
     queue: list[Waiting] = field(default_factory=list)
     pending: dict[Id, Pending] = field(default_factory=dict)
+    history: list[Event] = field(default_factory=list)
+    seen: set[Id] = field(default_factory=set)
+    processed: set[Id] = field(default_factory=set)
+    members: set[int] = field(default_factory=set)
 
     @property
     def locked(self) -> set[str]:
@@ -64,23 +69,15 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.message.keys}
 
 
-class Broker(Node):
+class Broker(Seeker):
     """A broker in a round."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
-        """Reads its state: ``neighbour``, ``subscriber``, ``pending`` and ``entry_queue``, each in order of place."""
-        super().__init__(node, round_)
-        self.parent: int | None = None
-        self.children: set[int] = set()
+        """Reads its state: as in `Node`, and ``subscriber``, ``member``, ``pending``, ``entry_queue``, ``history``."""
         self.topics: dict[str, Topic] = {}
-        for row in state:
-            getattr(self, f"_read_{row.relation}")(row)
-
-    def _read_neighbour(self, row: Item) -> None:
-        if row.kind == "parent":
-            self.parent = row.other
-        elif row.kind == "child" and row.other is not None:
-            self.children.add(row.other)
+        self.failed: set[int] = set()
+        super().__init__(node, round_, state)
+        self.is_root = bool(self.recall("is_root", self.parent is None))
 
     def _read_subscriber(self, row: Item) -> None:
         topic = self.topic(row.topic)
@@ -97,48 +94,80 @@ class Broker(Node):
         waiting = Waiting(row.message, row.place, row.other or 0, row.hops or 0)
         self.topic(row.topic).queue.append(waiting)
 
+    def _read_member(self, row: Item) -> None:
+        self.topic(row.topic).members = set(row.covered)
+
+    def _read_history(self, row: Item) -> None:
+        topic, message = self.topic(row.topic), row.message
+        topic.history.append(Event(row.kind or "", message, row.hops or 0))
+        topic.seen.add(message.id)
+        if row.kind == "processed":
+            topic.processed.add(message.id)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the broker is being reconfigured, so that application messages are held."""
+        return False
+
     def topic(self, name: str | None) -> Topic:
         """Gives what it knows of a topic."""
         return self.topics.setdefault(name or "", Topic())
 
     def handle(self, item: Item) -> None:
-        """Handles one message."""
+        """Handles one application message."""
         topic, message, sender, hops = self.topic(item.topic), item.message, item.other or 0, item.hops or 0
         if item.kind == "TotalAck":
             self.on_total_ack(topic, sender, message, item.covered or ())
         elif item.kind == "TotalProcessed":
             self.on_total_processed(topic, sender, message, hops)
-        elif sender == self.parent or sender in self.children:
-            self.on_metadata(topic, sender, message, hops, item.covered or ())
+        elif sender in self.clients:
+            self.on_publish(topic, sender, message, hops)
         else:
-            topic.queue.append(Waiting(message, self.next_place(), sender, hops))
+            self.on_metadata(topic, sender, message, hops, item.covered or ())
+
+    def on_publish(self, topic: Topic, client: int, message: Message, hops: int) -> None:
+        """A client brings a message; one that it sends again may be known."""
+        if message.id not in topic.seen and all(waiting.message.id != message.id for waiting in topic.queue):
+            topic.queue.append(Waiting(message, self.next_place(), client, hops))
             self.run_pass(topic)
 
     def run_pass(self, topic: Topic) -> None:
         """Lets in the messages of the entry queue that may enter; those whose keys a processed one unlocks too."""
         while (place := next_admitted([waiting.message for waiting in topic.queue], topic.locked)) is not None:
             entered = topic.queue.pop(place)
+            if entered.message.id in topic.seen:
+                continue
             self.on_metadata(topic, entered.client, entered.message, entered.hops, ())
 
-    def on_metadata(
-        self, topic: Topic, sender: int, message: Message, hops: int, covered: Sequence[int]
-    ) -> None:  # fmt: skip
+    def on_metadata(self, topic: Topic, sender: int, message: Message, hops: int, covered: Sequence[int]) -> None:
         """Passes a message on; one in total order locks its keys first."""
-        if message.is_total:
+        if not message.is_total:
+            self._pass_on(topic, sender, message, hops)
+        elif message.id not in topic.processed:
             self._lock(topic, sender, message, hops)
             self._acknowledge(topic, sender, message, covered)
-        else:
-            self._pass_on(topic, sender, message, hops)
+
+    def _note(self, topic: Topic, what: str, message: Message, hops: int) -> None:
+        topic.seen.add(message.id)
+        if what == "processed":
+            topic.processed.add(message.id)
+        topic.history.append(Event(what, message, hops))
+        self.keep("history", message, kind=what, hops=hops)
 
     def _pass_on(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
-        self.keep("history", message, kind="passed")
+        if message.id in topic.seen:
+            return
+        self._note(topic, "passed", message, hops)
         for neighbour in sorted((topic.brokers | topic.clients) - ({sender} & topic.brokers)):
             self.send(neighbour, "Metadata", message, hops + 1)
 
     def _lock(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         if message.id in topic.pending:
+            if sender == self.parent:
+                topic.pending[message.id].sent = None
+                topic.pending[message.id].is_from_below = False
             return
-        self.keep("history", message, kind="passed")
+        self._note(topic, "passed", message, hops)
         covered = {self.node, *topic.clients}
         pending = Pending(message, self.next_place(), sender != self.parent, hops, covered)
         topic.pending[message.id] = pending
@@ -159,8 +188,14 @@ class Broker(Node):
 
     def try_all(self, topic: Topic) -> None:
         """Tells the parent of what is ready, or processes it, in the order of arrival."""
+        if self.is_waiting:
+            return
         while any(self._try(topic, pending) for pending in list(topic.pending.values())):
             pass
+
+    def is_topic_root(self, topic: Topic) -> bool:
+        """Tells whether the sub-tree of a topic goes on upward."""
+        return self.is_root or (self.parent is not None and self.parent not in topic.brokers)
 
     def _try(self, topic: Topic, pending: Pending) -> bool:
         if not pending.acked >= topic.brokers & self.children:
@@ -170,12 +205,12 @@ class Broker(Node):
             for other in topic.pending.values()
             if other.arrival < pending.arrival and other.message.shares(pending.message)
         ]
-        if self.parent is None or self.parent not in topic.brokers:
-            if earlier:
+        if self.is_topic_root(topic):
+            if earlier or not topic.members <= pending.covered | self.failed:
                 return False
             self.process(topic, None, pending.message, pending.hops)
             return True
-        if pending.sent == pending.covered or any(other.sent is None for other in earlier):
+        if self.parent is None or pending.sent == pending.covered or any(other.sent is None for other in earlier):
             return False
         kind = "Metadata" if pending.sent is None and pending.is_from_below else "TotalAck"
         pending.sent = set(pending.covered)
@@ -184,13 +219,14 @@ class Broker(Node):
 
     def on_total_processed(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         """The topic's root has seen all acknowledgements."""
-        self.process(topic, sender, message, hops)
-        self.try_all(topic)
+        if message.id not in topic.processed:
+            self.process(topic, sender, message, hops)
+            self.try_all(topic)
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
         """Unlocks the keys, delivers the message, passes the news on, and lets in what waited."""
         topic.pending.pop(message.id, None)
-        self.keep("history", message, kind="processed")
+        self._note(topic, "processed", message, hops)
         for client in sorted(topic.clients):
             self.send(client, "Metadata", message, hops + 1)
         for neighbour in sorted(topic.brokers - {sender}):

@@ -25,6 +25,8 @@ FIELDS: tuple[tuple[str, pa.DataType], ...] = (
     ("covered", LONGS),
     ("acked", LONGS),
     ("sent", LONGS),
+    ("wait", pa.int64()),
+    ("details", pa.string()),
 )
 """Columns of an item; what a column means depends on the relation, see `broker` and `client`."""
 NAMES = tuple(name for name, _ in FIELDS)
@@ -48,6 +50,8 @@ class Item(NamedTuple):
     covered: Any = None
     acked: Any = None
     sent: Any = None
+    wait: int | None = None
+    details: str | None = None
 
     @property
     def message(self) -> Message:
@@ -56,8 +60,10 @@ class Item(NamedTuple):
         return Message(self.topic, self.source, self.source_seq, self.guarantee, keys, self.issued_round)  # type: ignore[arg-type]
 
 
-def with_message(relation: str, place: int, message: Message, **others: Any) -> Item:  # noqa: ANN401 - any column
-    """Makes an item that is about a message."""
+def with_message(relation: str, place: int, message: Message | None, **others: Any) -> Item:  # noqa: ANN401
+    """Makes an item, about a message if there is one."""
+    if message is None:
+        return Item(relation, place, **others)
     return Item(
         relation, place, topic=message.topic, source=message.source, source_seq=message.source_seq,
         guarantee=message.guarantee, keys=list(message.keys), issued_round=message.issued_round, **others,

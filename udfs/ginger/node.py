@@ -1,29 +1,66 @@
-"""What all nodes have: a place for what they send and keep in a round."""
+"""What all nodes have: neighbours, a view of the tree, and a place for what they send and keep in a round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from udfs.ginger.items import Item, with_message
 from udfs.ginger.queue import Message
 
 _PLACES = 1 << 20
+_NONE: dict[str, Any] = {}
 
 
 class Node:
     """A node in a round; `rows` is what it leaves behind."""
 
-    def __init__(self, node: int, round_: int) -> None:
-        """Starts with nothing done.
+    def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
+        """Reads its state.
 
         Args:
             node: Its id.
             round_: The round.
+            state: Items of all relations but ``inbox``, those of each in order of place. ``mode`` is there where nodes
+                may crash, and ``repair`` where the node has anything to do with it.
         """
         self.node = node
         self.rows: list[Item] = []
         self._place = round_ * _PLACES
+        self.parent: int | None = None
+        self.children: set[int] = set()
+        self.clients: set[int] = set()
+        self.latency: dict[int, int] = {}
+        self.view: dict[int, tuple[int, int]] = {}
+        self.settings: dict[str, int] = _NONE
+        self.memory: dict[str, Any] = {}
+        for row in state:
+            getattr(self, f"_read_{row.relation}")(row)
+
+    def _read_neighbour(self, row: Item) -> None:
+        other = row.other or 0
+        self.latency[other] = row.wait or 1
+        if row.kind in ("parent", "edge"):
+            self.parent = other
+        else:
+            (self.children if row.kind == "child" else self.clients).add(other)
+
+    def _read_tree_view(self, row: Item) -> None:
+        other = row.other or 0
+        self.view[other] = (row.hops or 0, row.issued_round or 0)
+        self.latency.setdefault(other, row.wait or 1)
+
+    def _read_mode(self, row: Item) -> None:
+        self.settings = json.loads(row.details or "{}")
+
+    def _read_repair(self, row: Item) -> None:
+        self.memory = json.loads(row.details or "{}")
+
+    @property
+    def may_crash(self) -> bool:
+        """Whether nodes of any run may crash, so that state for repairs is kept."""
+        return bool(self.settings)
 
     def next_place(self) -> int:
         """Gives ascending numbers, those of later rounds above those of earlier ones."""
@@ -31,12 +68,37 @@ class Node:
         return self._place
 
     def send(
-        self, dst: int, kind: str, message: Message, hops: int, covered: Iterable[int] | None = None
+        self, dst: int, kind: str, message: Message | None = None, hops: int | None = None,
+        covered: Iterable[int] | None = None, details: str | None = None,
     ) -> None:  # fmt: skip
         """Puts a message on a link; a node's messages leave in the order in which it sends them."""
         body = None if covered is None else sorted(covered)
-        self.keep("out", message, kind=kind, other=dst, hops=hops, covered=body)
+        wait = self.latency.get(dst)
+        self.keep("out", message, kind=kind, other=dst, hops=hops, covered=body, wait=wait, details=details)
 
-    def keep(self, relation: str, message: Message, place: int | None = None, **others: Any) -> None:  # noqa: ANN401
-        """Leaves a row about a message behind, at a place of its own unless one is given."""
+    def timer(self, partner: int, attempt: int, rounds: int) -> None:
+        """Wakes the node after so many rounds, to see whether a partner has answered."""
+        self.keep("out", None, kind="Timer", other=self.node, wait=rounds, details=json.dumps([partner, attempt]))
+
+    def keep(
+        self, relation: str, message: Message | None, place: int | None = None, **others: Any  # noqa: ANN401
+    ) -> None:  # fmt: skip
+        """Leaves a row behind, at a place of its own unless one is given."""
         self.rows.append(with_message(relation, self.next_place() if place is None else place, message, **others))
+
+    def hear(self, item: Item) -> None:
+        """Remembers how far away the sender of a message is."""
+        if item.other is not None and item.wait and item.other != self.node:
+            self.latency.setdefault(item.other, item.wait)
+
+    def leave_around(self, parent: str) -> None:
+        """Leaves neighbours and view behind; ``parent`` is what the parent is called."""
+        around = {**dict.fromkeys(self.children, "child"), **dict.fromkeys(self.clients, "client")}
+        if self.parent is not None:
+            around[self.parent] = parent
+        for other, relationship in sorted(around.items()):
+            self.keep("neighbour", None, kind=relationship, other=other, wait=self.latency.get(other, 1))
+        for other, (up, down) in sorted(self.view.items()):
+            kind = "sibling" if (up, down) == (1, 1) else "ancestor"
+            wait = self.latency.get(other, 1)
+            self.keep("tree_view", None, kind=kind, other=other, hops=up, issued_round=down, wait=wait)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from udfs.ginger.broker import Broker
 from udfs.ginger.client import Client
 from udfs.ginger.items import Item, node_rows, out_batch
+from udfs.ginger.repair import RepairingBroker
 
 
 def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -31,8 +32,10 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
     """Gives what a node leaves behind in a round."""
     state = [item for item in items if item.relation != "inbox"]
-    is_client = any(item.relation == "neighbour" and item.kind == "edge" for item in state)
-    here = Client(node, round_, state) if is_client else Broker(node, round_, state)
+    is_client = any(item.kind == "edge" or item.relation == "client_topic" for item in state)
+    may_crash = any(item.relation == "mode" for item in state)
+    kind = Client if is_client else RepairingBroker if may_crash else Broker
+    here: Client | Broker = kind(node, round_, state)
     for item in items:
         if item.relation == "inbox":
             here.handle(item)

@@ -7,43 +7,88 @@ from typing import Any
 
 import pyarrow as pa
 
-NEIGHBOURS = (("run_id", "bigint"), ("node_id", "bigint"), ("neighbour", "bigint"), ("relationship", "string"))
+NEIGHBOURS = (
+    ("run_id", "bigint"), ("node_id", "bigint"), ("other", "bigint"), ("relationship", "string"), ("up", "bigint"),
+    ("down", "bigint"), ("latency_rounds", "bigint"),
+)  # fmt: skip
 """Columns of what `rooted` gives, with their SQL types."""
 _OUT = pa.schema([(name, pa.string() if kind == "string" else pa.int64()) for name, kind in NEIGHBOURS])
 
 
 def rooted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tells every broker its parent and its children.
+    """Tells every node its neighbours, and what else it sees of the tree: its ancestors and siblings (section 4.2.2).
 
     Args:
-        batches: One row a run: ``run_id``, the ``root``, and ``links``, structs ``src, dst``, both directions of each.
+        batches: One row a run: ``run_id``, the ``root``, ``max_hops``, and ``links``, structs ``src, dst,
+            latency_rounds, src_role, dst_role``, both directions of each.
 
     Yields:
-        One row a broker and neighbour, columns `NEIGHBOURS`.
+        One row a node and neighbour (``parent``, ``child``, ``client`` or ``edge``) or broker of its view
+        (``ancestor`` or ``sibling``), columns `NEIGHBOURS`; from the other one comes to the node by ``up`` steps
+        upwards and ``down`` steps downwards.
     """
     for batch in batches:
-        rows: list[tuple[int, int, int, str]] = []
+        rows: list[tuple[Any, ...]] = []
         for run in batch.to_pylist():
-            rows += [(run["run_id"], *row) for row in _neighbours(run["root"], run["links"])]
+            tree = _Tree(run["root"], run["links"])
+            rows += [(run["run_id"], *row) for row in (*tree.neighbours(), *tree.views(run["max_hops"]))]
         columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_OUT)
         yield pa.RecordBatch.from_arrays(
             [pa.array(list(column), field.type) for column, field in zip(columns, _OUT, strict=True)], schema=_OUT
         )
 
 
-def _neighbours(root: int, links: list[dict[str, int]]) -> Iterator[tuple[int, int, str]]:
-    around: dict[int, list[int]] = {}
-    for link in links:
-        around.setdefault(link["src"], []).append(link["dst"])
-    parent = {root: root}
-    order = [root]
-    for node in order:
-        for other in around.get(node, ()):
-            if other not in parent:
-                parent[other] = node
-                order.append(other)
-                yield node, other, "child"
-                yield other, node, "parent"
+class _Tree:
+    """A tree of brokers with clients, seen from its root."""
+
+    def __init__(self, root: int, links: list[dict[str, Any]]) -> None:
+        self.root = root
+        around: dict[int, list[int]] = {}
+        self.latency: dict[tuple[int, int], int] = {}
+        self.clients: set[int] = set()
+        for link in links:
+            around.setdefault(link["src"], []).append(link["dst"])
+            self.latency[link["src"], link["dst"]] = link["latency_rounds"]
+            if link["src_role"] != "broker":
+                self.clients.add(link["src"])
+        self.parent: dict[int, int] = {}
+        self.children: dict[int, list[int]] = {root: []}
+        self.order = [root]
+        for node in self.order:
+            for other in around.get(node, ()):
+                if other not in self.children:
+                    self.parent[other] = node
+                    self.children[node].append(other)
+                    self.children[other] = []
+                    self.order.append(other)
+
+    def neighbours(self) -> Iterator[tuple[Any, ...]]:
+        """Yields every link, in both directions."""
+        for node, above in self.parent.items():
+            is_client = node in self.clients
+            yield node, above, "edge" if is_client else "parent", 0, 1, self.latency[above, node]
+            yield above, node, "client" if is_client else "child", 1, 0, self.latency[node, above]
+
+    def views(self, max_hops: int) -> Iterator[tuple[Any, ...]]:
+        """Yields what nodes see beyond their neighbours."""
+        view: dict[int, dict[int, tuple[int, int, int]]] = {self.root: {}}
+        for node in self.order[1:]:
+            above = self.parent[node]
+            seen = dict(view[above])
+            if above in self.parent:
+                seen[self.parent[above]] = (0, 1, self.latency[self.parent[above], above])
+            for other in self.children[above]:
+                if other != node and other not in self.clients:
+                    seen[other] = (1, 0, self.latency[other, above])
+            step = self.latency[above, node]
+            stepped = {other: (up, down + 1, latency + step) for other, (up, down, latency) in seen.items()}
+            view[node] = {
+                other: place
+                for other, place in stepped.items()
+                if sum(place[:2]) <= max_hops and (place[0] == 0 or place[:2] == (1, 1) or place[0] == 1 < place[1])
+            }
+            for other, (up, down, latency) in view[node].items():
+                yield node, other, "sibling" if (up, down) == (1, 1) else "ancestor", up, down, latency
 
 
 BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))

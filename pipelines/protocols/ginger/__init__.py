@@ -19,6 +19,15 @@ class GingerSettings(Strict):
     start_balance: Annotated[int, Field(ge=0, le=10**15, strict=True)] = Field(
         100_000, description="workload bank: cents on every account at the start"
     )
+    total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        8, description="connections of a broker beyond which it takes in no more, unless it has to (totalDegree)"
+    )
+    detection_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        5, description="rounds after the last message of a failed neighbour could come until its failure is noticed"
+    )
+    timer_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        200, description="how long a node waits for the answers of an election, and a third of it for others"
+    )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         3, description="hops over which a broker's entry in a path is passed on (maxHops)"
     )

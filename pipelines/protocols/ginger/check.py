@@ -94,12 +94,23 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     yield from found
     if not found:
         yield from _topic_problems(overlay, workload)
-    yield from _unsupported(workload, faults)
+    yield from _unsupported(overlay, workload, faults)
+    most = 2 * settings.max_hops * max(overlay.latency_rounds.tolist(), default=0)
+    if len(faults.crash) and settings.timer_rounds < most:
+        message = (
+            f"in {settings.timer_rounds} rounds no answer may come over {settings.max_hops} of the slowest links;"
+            f" allowed: {most} or more"
+        )
+        yield Problem(("protocol", "timer_rounds"), message)
 
 
-def _unsupported(workload: Workload, faults: Faults) -> Iterator[Problem]:
-    if len(faults.crash):
-        yield Problem(("faults",), "protocol ginger runs without crashes; remove them, or take protocol delta")
+def _unsupported(overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:
+    for node, until in zip(faults.crash["node_id"].to_pylist(), faults.crash["until"].to_pylist(), strict=True):
+        name = overlay.names[node]
+        if node >= overlay.n_brokers:
+            yield Problem(("faults",), f"{name!r} is a client; with protocol ginger only brokers crash")
+        if until is not None:
+            yield Problem(("faults",), f"{name!r} recovers; brokers of protocol ginger stay down: leave until: out")
     if len(workload.join):
         yield Problem(("workload", "joins"), "brokers of protocol ginger are there from the start; remove the joins")
 

@@ -3,6 +3,8 @@
 1. **Subscribe** (section 3.4): subscriptions flood the tree, answers come back; `subscribe`.
 2. **Publish, Metadata, TotalAck, TotalProcessed** (section 3.5): every node that has any handles them in the order of
    their links, calls last; `handling`, and `udfs.ginger` for what a node does.
+3. **Failures** (chapter 4), only where nodes may crash: neighbours of a crashed node hear of it after a delay; whatever
+   mends the tree is messages, which the nodes handle among the others.
 
 Whether a total-order message is pending where a Subscribe comes is no question: `check` has publications wait until the
 subscriptions of their topic are confirmed.
@@ -18,17 +20,24 @@ from pipelines.audits.assumptions import Assumption
 from pipelines.contract import OUTBOX, Round, RoundResult, Start
 from pipelines.protocols.ginger import handling, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
-from pipelines.protocols.ginger.tables import BODY, KINDS, PAYLOAD, STATES, SUBSCRIBE
-from pipelines.protocols.ginger.tree import neighbours
+from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, PAYLOAD, STATES, SUBSCRIBE
+from pipelines.protocols.ginger.tree import client_topics, neighbours, seen, tree_views
 
 _EVENT = "run_id", "source", "source_seq", "round", "event"
 BOUND = """
-select run_id, min(round) as round, 'a node crashed' as reason
-from fault_event
-where kind = 'crash'
+select run_id, min(round) as round, min(reason) as reason from (
+  select run_id, round, 'a node found nobody in its view to take it in' as reason
+  from node_status
+  where status = 'ISOLATED'
+  union all
+  select f.run_id, f.round, 'a node crashed before all subscriptions were confirmed' as reason
+  from fault_event f
+  join subscription s on s.run_id = f.run_id
+  where f.kind = 'crash' and coalesce(s.confirmed_round > f.round, true)
+) beyond
 group by run_id
 """
-"""Runs in which any node crashed."""
+"""Failures within the views are borne; before the sub-trees stand there is nothing to mend."""
 
 
 class GingerProtocol:
@@ -44,7 +53,9 @@ class GingerProtocol:
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """The tree stands, and nobody has subscribed."""
-        return {"neighbour": neighbours(start.fixed["node"], start.fixed["link"], start.fixed["setting"])}
+        tree = seen(start.fixed["node"], start.fixed["link"], start.fixed["setting"])
+        topic = client_topics(start.calls)
+        return {"neighbour": neighbours(tree), "tree_view": tree_views(tree), "client_topic": topic}
 
     def round(self, due: Round) -> RoundResult:
         """Makes one round, the steps of which the module text numbers."""
@@ -58,8 +69,11 @@ class GingerProtocol:
         if not due.kinds.isdisjoint(("subscribe", "Subscribe", "Subscribed")):
             outbox += _subscribe(due, result)
             events += [subscribe.confirmed(due.inbox)] if "Subscribed" in due.kinds else []
-        if not due.kinds.isdisjoint(handling.APPLICATION):
+        if not due.kinds.isdisjoint(HANDLED):
             outbox.append(_handle(due, result))
+        if due.crashes.crashed is not None:
+            neighbour, setting = due.state["neighbour"], due.fixed["setting"]
+            outbox.append(handling.detections(due.crashes.crashed, neighbour, setting))
         if outbox:
             result.outbox = reduce(DataFrame.unionByName, [_completed(part) for part in outbox])
         if events:
@@ -73,7 +87,8 @@ def _completed(outbox: DataFrame) -> DataFrame:
     body = [
         f"cast({given.get(field.name, 'null')} as {field.dataType.simpleString()}) as {field.name}" for field in PAYLOAD
     ]
-    return outbox.selectExpr(*OUTBOX, *body)
+    wait = f"cast({given.get('latency_rounds', 'null')} as bigint) as latency_rounds"
+    return outbox.selectExpr(*OUTBOX, wait, *body)
 
 
 def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
@@ -91,7 +106,8 @@ def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
         out.append(subscribe.confirmations(known))
         result.state["subscribe"] = known.select(SUBSCRIBE.columns)
     if "Subscribe" in due.kinds:
-        result.state["subscriber"] = subscribe.subscribers(known)
+        subscriber = due.keep("subscriber", subscribe.subscribers(known))
+        result.state |= {"subscriber": subscriber, "member": subscribe.members(subscriber)}
     return out
 
 
@@ -103,8 +119,14 @@ def _handle(due: Round, result: RoundResult) -> DataFrame:
     got = due.keep("items", reduce(DataFrame.unionByName, items))
     touched = due.keep("touched", got.select("run_id", "node_id").distinct())
     known = {**due.state, **result.state}
-    rows = due.keep("rows", handling.handled([got, *handling.state_items(known, touched, due.facts)]))
+    items = [got, *handling.state_items(known, touched, due.facts)]
+    if due.may_crash:
+        items += handling.repair_items(known, touched, due.fixed["setting"])
+    rows = due.keep("rows", handling.handled(items))
     result.state |= handling.queues(rows, due.state, touched, due.facts) | handling.increments(rows)
+    if due.may_crash:
+        result.state |= handling.repaired(rows, known, touched)
+        result.node_status = handling.statuses(rows)
     result.delivery = handling.deliveries(rows)
     return handling.sent(rows)
 

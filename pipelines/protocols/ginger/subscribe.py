@@ -92,6 +92,18 @@ def subscribers(subscribe: DataFrame) -> DataFrame:
     return counted.where("n_neighbours > 1 or relationship = 'client'").select(SUBSCRIBER.columns)
 
 
+def members(subscriber: DataFrame) -> DataFrame:
+    """Who has to lock a topic's key items: the brokers of its sub-tree and its clients; each of the brokers knows."""
+    broker = subscriber.select(*_NODE, "topic").distinct()
+    client = subscriber.where("relationship = 'client'").selectExpr("run_id", "neighbour as node_id", "topic")
+    everybody = (
+        broker.unionByName(client)
+        .groupBy("run_id", "topic")
+        .agg(F.expr("array_sort(collect_list(node_id)) as members"))
+    )
+    return broker.join(everybody, ["run_id", "topic"]).select(*_NODE, "topic", "members")
+
+
 def confirmed(inbox: DataFrame) -> DataFrame:
     """The client hears that its subscription stands: call events."""
     return inbox.where("kind = 'Subscribed' and dst = source").selectExpr(

@@ -19,7 +19,14 @@ PATH = T.ArrayType(
 )
 """The brokers that passed a message on, the last first: hops since then, and whether it went up or down."""
 
-KINDS = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
+APPLICATION = ("Metadata", "TotalAck", "TotalProcessed", "Failed")
+REPAIR = (
+    "NeighborDown", "Timer", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
+    "TreeViewUpdate", "RootElection",
+)  # fmt: skip
+KINDS = ("Subscribe", "Subscribed", *APPLICATION, *REPAIR)
+HANDLED = frozenset({*APPLICATION, *REPAIR, "publish"})
+"""Kinds of messages and calls that nodes handle one by one."""
 PAYLOAD = T.StructType(
     [
         T.StructField("subscription_id", BIGINT),
@@ -31,11 +38,13 @@ PAYLOAD = T.StructType(
         T.StructField("covered", LONGS),
         T.StructField("hops", BIGINT),
         T.StructField("issued_round", BIGINT),
+        T.StructField("details", STRING),
     ]
 )
 BODY = """case when kind = 'Subscribe' then
     to_json(named_struct('topic', topic, 'subscription_id', subscription_id, 'edge', edge,
       'path', path))
+  when details is not null then details
   when kind = 'Subscribed' then to_json(named_struct('subscription_id', subscription_id))
   else to_json(named_struct('topic', topic, 'keyItems', keys, 'deliveryGuarantee', guarantee, 'covered', covered,
     'hops', hops)) end"""
@@ -56,6 +65,7 @@ NEIGHBOUR = table(
     ("node_id", BIGINT, "the node"),
     ("neighbour", BIGINT, "the neighbour"),
     ("relationship", STRING, "what it is to the node: parent, child or client; edge: the broker of a client"),
+    ("latency_rounds", BIGINT, "rounds from one to the other"),
 )  # fmt: skip
 SUBSCRIBE = table(
     "subscribe", "a Subscribe message that a broker has had", "node_id,subscription_id",
@@ -100,8 +110,55 @@ METADATA_BUFFER = table(
     "metadata_buffer", "an event in the life of a message at a broker", "node_id,place",
     _BROKER,
     ("place", BIGINT, "ascending in the order of events"),
-    ("event", STRING, "passed: sent on, or locked; processed: unlocked and delivered in total order"),
-    *_MESSAGE,
+    ("event", STRING, "passed: sent on, or locked; processed: unlocked and delivered in total order; clients:"
+     " published, delivered"),
+    *_MESSAGE, *_ORDER,
+    ("hops", BIGINT, "links it travelled over"),
+)  # fmt: skip
+TREE_VIEW = table(
+    "tree_view", "a broker that a node sees beyond its neighbours", "node_id,other",
+    ("node_id", BIGINT, "the node"),
+    ("other", BIGINT, "the broker"),
+    ("relationship", STRING, "ancestor or sibling"),
+    ("up", BIGINT, "steps upwards from it, before"),
+    ("down", BIGINT, "steps downwards to the node"),
+    ("latency_rounds", BIGINT, "rounds from one to the other"),
+)  # fmt: skip
+CLIENT_TOPIC = table(
+    "client_topic", "a topic that a client works on", "node_id,topic",
+    ("node_id", BIGINT, "the client"),
+    ("topic", STRING, "the topic"),
+    ("usage", STRING, "subscribed, or only published"),
+)  # fmt: skip
+MEMBER = table(
+    "member", "a topic, and who has to lock the key items of its total-order messages", "node_id,topic",
+    _BROKER,
+    ("topic", STRING, "the topic"),
+    ("members", LONGS, "brokers of the sub-tree and clients that subscribe"),
+)  # fmt: skip
+HOLD = table(
+    "hold", "an application message that is held while the broker is reconfigured", "node_id,place",
+    _BROKER,
+    ("place", BIGINT, "ascending in the order of release"),
+    ("kind", STRING, "kind of message"),
+    ("sender", BIGINT, "node that sent it"),
+    *_MESSAGE, *_ORDER,
+    ("hops", BIGINT, "links it travelled over"),
+    ("covered", LONGS, "nodes known to have locked its keys"),
+    ("details", STRING, "Failed: the broker that failed"),
+)  # fmt: skip
+AWAIT = table(
+    "await", "a new child or client whose missing messages a broker awaits", "node_id,partner",
+    _BROKER, ("partner", BIGINT, "the node"),
+)  # fmt: skip
+FAILED = table(
+    "failed", "a broker that is known to have failed", "node_id,failed",
+    _BROKER, ("failed", BIGINT, "the other broker"),
+)  # fmt: skip
+REPAIR_MEMORY = table(
+    "repair", "what a node remembers of repairs", "node_id",
+    ("node_id", BIGINT, "the node"),
+    ("memory", STRING, "JSON: whom it asked, who declined, whether it is level with its parent, votes, ..."),
 )  # fmt: skip
 DELIVERED = table(
     "delivered", "a delivery at a client, in order", "node_id,place",
@@ -117,6 +174,8 @@ def _grown(rows: DataFrame) -> DataFrame:
 
 STATES = (
     State(NEIGHBOUR), State(SUBSCRIBE), State(SUBSCRIBER),
+    State(TREE_VIEW), State(CLIENT_TOPIC), State(MEMBER),
+    State(HOLD), State(AWAIT), State(FAILED), State(REPAIR_MEMORY),
     State(PENDING, {"n_pending": "count(1)"}), State(LOCKED), State(ENTRY_QUEUE, {"n_queued": "count(1)"}),
     State(METADATA_BUFFER, compact=_grown), State(DELIVERED, compact=_grown),
 )  # fmt: skip

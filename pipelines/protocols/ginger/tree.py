@@ -1,42 +1,54 @@
-"""The tree of brokers with its root (section 3.1), as every node knows its part of it."""
+"""The tree of brokers with its root (section 3.1), and what every node sees of it (section 4.2.2)."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.ginger.tables import NEIGHBOUR
+from pipelines.protocols.ginger.tables import CLIENT_TOPIC, NEIGHBOUR, TREE_VIEW
 from udfs.ginger.tree import NEIGHBOURS, rooted
 
 
-def neighbours(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives every node's neighbours and what they are to it: table ``neighbour``.
+def seen(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:
+    """Gives what every node sees of the tree: columns of `udfs.ginger.tree.NEIGHBOURS`.
 
     Args:
         node: Table ``node``.
         link: Table ``link``; brokers make a tree, each client hangs on one of them.
-        setting: ``run_id, root``; the name of the root, null for the first broker.
+        setting: ``run_id, root, max_hops``; ``root`` is a name, null for the first broker.
     """
     role = node.select("run_id", "node_id", "name", "role")
     root = (
         role.where("role = 'broker'")
-        .join(setting.select("run_id", "root"), "run_id")
+        .join(setting.select("run_id", "root", "max_hops"), "run_id")
         .where("root is null or root = name")
-        .groupBy("run_id")
+        .groupBy("run_id", "max_hops")
         .agg(F.expr("min(node_id) as root"))
     )
     ends = link.join(role.selectExpr("run_id", "node_id as src", "role as src_role"), ["run_id", "src"]).join(
         role.selectExpr("run_id", "node_id as dst", "role as dst_role"), ["run_id", "dst"]
     )
-    brokers = ends.where("src_role = 'broker' and dst_role = 'broker'")
-    tree = (
-        brokers.groupBy("run_id")
-        .agg(F.expr("array_sort(collect_list(struct(src, dst))) as links"))
+    return (
+        ends.groupBy("run_id")
+        .agg(F.expr("array_sort(collect_list(struct(src, dst, latency_rounds, src_role, dst_role))) as links"))
         .join(root, "run_id")
-        .select("run_id", "root", "links")
+        .selectExpr("run_id", "root", "cast(max_hops as bigint) as max_hops", "links")
         .mapInArrow(rooted, ", ".join(f"{name} {kind}" for name, kind in NEIGHBOURS))
     )
-    at_edge = ends.where("src_role <> dst_role").selectExpr(
-        "run_id", "src as node_id", "dst as neighbour",
-        "case when src_role = 'broker' then 'client' else 'edge' end as relationship",
-    )  # fmt: skip
-    return tree.unionByName(at_edge).select(NEIGHBOUR.columns)
+
+
+def neighbours(rows: DataFrame) -> DataFrame:
+    """Gives table ``neighbour`` of what `seen` gives."""
+    near = rows.where("relationship not in ('ancestor', 'sibling')")
+    return near.withColumnRenamed("other", "neighbour").select(NEIGHBOUR.columns)
+
+
+def tree_views(rows: DataFrame) -> DataFrame:
+    """Gives table ``tree_view`` of what `seen` gives."""
+    return rows.where("relationship in ('ancestor', 'sibling')").select(TREE_VIEW.columns)
+
+
+def client_topics(calls: DataFrame) -> DataFrame:
+    """Gives the topics that clients work on, from all their calls."""
+    use = "case when max(kind = 'subscribe') then 'subscribed' else 'published' end as usage"
+    called = calls.where("kind in ('subscribe', 'publish')").groupBy("run_id", "node_id", "topic")
+    return called.agg(F.expr(use)).select(CLIENT_TOPIC.columns)

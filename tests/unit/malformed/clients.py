@@ -83,5 +83,11 @@ CLIENTS_NEED_BUILD = (
         "outside the sub-tree of 't'",
         "clients at A",
     ),
-    _build("ginger: a crash", _GINGER + "faults: §[{kind: crash, node: B, round: 5}]\n", "without crashes"),
+    _build("ginger: a recovery", _GINGER + "faults: §[{kind: crash, node: B, round: 5, until: 9}]\n", "stay down"),
+    _build("ginger: a crash of a client", _GINGER + "faults: §[{kind: crash, node: X, round: 5}]\n", "only brokers"),
+    _build(
+        "ginger: a timer shorter than answers take",
+        _GINGER.replace("ginger}", "ginger, timer_rounds: §5}") + "faults: [{kind: crash, node: B, round: 5}]\n",
+        "allowed: 6 or more",
+    ),
 )

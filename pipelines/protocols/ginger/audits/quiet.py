@@ -19,6 +19,13 @@ with waiting as (
   select run_id, node_id, source, source_seq, concat('still waits to enter topic ', topic) as detail
   from state_entry_queue
   union all
+  select run_id, node_id, source, source_seq, concat('still holds ', kind) as detail
+  from state_hold
+  union all
+  select a.run_id, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+    concat('still awaits what ', n.name, ' has to say') as detail
+  from state_await a join node n on n.run_id = a.run_id and n.node_id = a.partner
+  union all
   select run_id, node_id, source, source_seq, concat('still locks key item ', key_item, ' of topic ', topic) as detail
   from state_locked
 )

@@ -1,0 +1,104 @@
+"""Annexes IV, VI and VIII of the Ginger thesis: who asks whom for a new parent on its overlay, and who takes them in.
+
+B0 - B1 - B4 C0      topic1: C0, C3, C4; topic2: C1, C2
+ |    |
+ |    B5 C1          totalDegree 3
+ |- B2 - B6 C2 C3
+ |- B3 - B7 C4
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.audits.run import audit_store
+from pipelines.execute import protocol_module
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+
+PARENT = {1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 3}
+EDGE = {0: 4, 1: 5, 2: 6, 3: 6, 4: 7}
+TOPICS = {"topic1": (0, 3, 4), "topic2": (1, 2)}
+CRASHED = ("B3", "B0", "B1")
+
+
+def failing(broker: str) -> dict[str, Any]:
+    """Total-order messages of all clients are under way when a broker fails."""
+    calls = [(client, topic) for topic, clients in TOPICS.items() for client in clients]
+    return scenario(
+        protocol={"name": "ginger", "total_degree": 3, "timer_rounds": 20},
+        overlay={
+            "links": [[f"B{above}", f"B{b}"] for b, above in PARENT.items()],
+            "clients": [{"name": f"C{c}", "at": f"B{edge}"} for c, edge in EDGE.items()],
+        },
+        workload={
+            "subscriptions": [{"at": f"C{client}", "topic": topic} for client, topic in calls],
+            "publications": [
+                {"at": f"C{client}", "round": round_, "topic": topic, "guarantee": "total", "keys": ["account"]}
+                for client, topic in calls
+                for round_ in (46, 49, 60)
+            ],
+        },
+        faults=[{"kind": "crash", "node": broker, "round": 50}],
+    )
+
+
+@pytest.fixture(scope="module")
+def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return run_all(run_configs([failing(broker) for broker in CRASHED]), sail, tmp_path_factory.mktemp("annexes"))
+
+
+@pytest.fixture(scope="module")
+def names(store: Store) -> dict[tuple[int, int], str]:
+    return {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
+
+
+def asked(store: Store, names: dict[tuple[int, int], str], run: int) -> dict[str, list[tuple[str, bool]]]:
+    """For each node that looked for a parent, whom it asked in turn, and the answer."""
+    found = defaultdict(list)
+    answers = store.read("message").where(f"kind = 'ParentResponse' and run_id = {run}").orderBy("message_id").collect()
+    for answer in answers:
+        found[names[run, answer.dst]].append((names[run, answer.src], json.loads(answer.body)))
+    return found
+
+
+def parents(store: Store, names: dict[tuple[int, int], str], run: int) -> dict[str, str]:
+    up = store.read("state_neighbour").where(f"run_id = {run} and relationship in ('parent', 'edge')").collect()
+    return {names[run, row.node_id]: names[run, row.neighbour] for row in up}
+
+
+def test_annex_4_and_5_broker_7_comes_to_broker_0(store: Store, names: dict[tuple[int, int], str]) -> None:
+    assert asked(store, names, 0) == {"B7": [("B0", True)]}
+    assert parents(store, names, 0)["B7"] == "B0"
+
+
+def test_annex_6_the_children_of_the_root_elect_broker_2(store: Store, names: dict[tuple[int, int], str]) -> None:
+    votes = {
+        (names[1, src], int(body))
+        for run, kind, src, body in rows(store, "message", "run_id", "kind", "src", "body")
+        if (run, kind) == (1, "RootElection")
+    }
+    assert votes == {("B1", 1), ("B2", 2), ("B3", 2)}
+    assert asked(store, names, 1) == {"B1": [("B2", True)], "B3": [("B2", True)]}
+    found = parents(store, names, 1)
+    assert (found["B1"], found["B3"]) == ("B2", "B2")
+    assert "B2" not in found
+
+
+def test_annex_8_broker_5_is_declined_twice(store: Store, names: dict[tuple[int, int], str]) -> None:
+    """Broker 0 has no connection left after broker 4 came; broker 4 does not have topic2; broker 2 takes it in."""
+    assert asked(store, names, 2) == {"B4": [("B0", True)], "B5": [("B0", False), ("B4", False), ("B2", True)]}
+
+
+def test_all_operations_are_finished_in_one_order(store: Store) -> None:
+    report = audit_store(StoreReader(store.session, store.root), store.session, protocol_module("ginger"))
+    assert {f.name: f.error or f.shown for f in report.findings if f.error or f.n_violations} == {}
+    assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * 3
+    report.release()
+    assert len(rows(store, "delivery")) == 3 * (3 * 9 + 2 * 6)

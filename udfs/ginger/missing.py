@@ -1,0 +1,78 @@
+"""What two nodes tell each other when they connect: ids that they have, and messages that the other lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from udfs.ginger.queue import Message
+
+Id = tuple[int, int]
+
+
+class Event(NamedTuple):
+    """An entry of a buffer: a message ``passed`` at a broker, or was ``processed`` there; ``hops`` to get there."""
+
+    what: str
+    message: Message
+    hops: int
+
+
+@dataclass
+class Missing:
+    """ParentBuffer (ids only), LostMessageRequest and its answer.
+
+    Attributes:
+        events: Messages that the receiver lacks, in the order of the sender's buffers.
+        passed: By topic the ids that passed at the sender.
+        processed: By topic the ids that were processed there.
+        failed: Brokers that the sender knows to have failed.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    passed: dict[str, set[Id]] = field(default_factory=dict)
+    processed: dict[str, set[Id]] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+
+    def name(self, topic: str) -> None:
+        """Says that it is about a topic, known messages or none."""
+        self.passed.setdefault(topic, set())
+        self.processed.setdefault(topic, set())
+
+    def note(self, event: Event) -> None:
+        """Adds the id of an event that the sender has had."""
+        self.name(event.message.topic)
+        (self.passed if event.what == "passed" else self.processed)[event.message.topic].add(event.message.id)
+
+    def has(self, event: Event) -> bool:
+        """Tells whether the sender has had an event."""
+        known = self.passed if event.what == "passed" else self.processed
+        return event.message.id in known.get(event.message.topic, ())
+
+    def text(self) -> str:
+        """Gives it as JSON."""
+        return json.dumps({
+            "events": [[what, *message[:4], list(message.keys), message.issued_round, hops]
+                       for what, message, hops in self.events],
+            "passed": _listed(self.passed), "processed": _listed(self.processed), "failed": sorted(self.failed),
+        })  # fmt: skip
+
+
+def _listed(ids: dict[str, set[Id]]) -> dict[str, list[Id]]:
+    return {topic: sorted(of_topic) for topic, of_topic in sorted(ids.items())}
+
+
+def _sets(ids: dict[str, list[Iterable[int]]]) -> dict[str, set[Id]]:
+    return {topic: {(source, seq) for source, seq in of_topic} for topic, of_topic in ids.items()}
+
+
+def read_missing(text: str | None) -> Missing:
+    """Reads what `Missing.text` gives."""
+    given = json.loads(text or "{}")
+    events = [
+        Event(what, Message(topic, source, seq, guarantee, tuple(keys), issued), hops)
+        for what, topic, source, seq, guarantee, keys, issued, hops in given["events"]
+    ]
+    return Missing(events, _sets(given["passed"]), _sets(given["processed"]), set(given["failed"]))

@@ -1,0 +1,136 @@
+"""Looking for a new parent: brokers and clients alike (sections 4.2.3 and 4.2.4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from udfs.ginger.items import Item
+from udfs.ginger.node import Node
+
+MAX_PASSES = 4
+"""Times that a node asks all brokers of its view before it gives up."""
+
+
+class Seeker(Node):
+    """A node whose parent may fail.
+
+    Its ``memory`` holds ``asked`` and ``attempt`` (the broker that was asked, and how often any was), ``declined``,
+    ``break_degree``, ``passes``, ``is_seeking``, ``is_level`` (false from the failure of the parent until the missing
+    messages are there), ``dead`` (brokers that it knows to have failed).
+    """
+
+    def recall(self, name: str, default: Any) -> Any:  # noqa: ANN401 - values of JSON
+        """Gives what it remembers."""
+        return self.memory.get(name, default)
+
+    def remember(self, **values: Any) -> None:  # noqa: ANN401 - values of JSON
+        """Remembers values until they are changed."""
+        self.memory.update(values)
+
+    @property
+    def dead(self) -> set[int]:
+        """Brokers that it knows to have failed."""
+        return set(self.recall("dead", []))
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it has a parent, or is the root, and has all that it missed."""
+        return bool(self.recall("is_level", True))
+
+    def candidates(self) -> list[int]:
+        """Brokers to ask, by hops, ancestors before siblings, then by id."""
+        dead = self.dead
+        found = [broker for broker in self.view if broker not in dead]
+        return sorted(found, key=lambda b: (sum(self.view[b]), self.view[b] == (1, 1), b))
+
+    def seek(self) -> None:
+        """Asks the next broker; one after the other, then with breakDegree, then after a pause all over again."""
+        self.remember(is_seeking=True)
+        live, declined = self.candidates(), self.recall("declined", [])
+        open_ = [broker for broker in live if broker not in declined]
+        if open_:
+            self.ask(open_[0])
+        elif not live or self.recall("passes", 0) >= MAX_PASSES:
+            self.remember(is_isolated=True)
+            self.keep("status", None, kind="ISOLATED")
+        elif not self.recall("break_degree", False):
+            self.remember(break_degree=True, declined=[])
+            self.seek()
+        else:
+            attempt = self.recall("attempt", 0) + 1
+            self.remember(
+                passes=self.recall("passes", 0) + 1, break_degree=False, declined=[], asked=None, attempt=attempt
+            )
+            self.timer(self.node, attempt, self.settings["timer"])
+
+    def ask(self, broker: int) -> None:
+        """Sends a ParentRequest; a broker that does not answer in time has failed."""
+        attempt = self.recall("attempt", 0) + 1
+        self.remember(asked=broker, attempt=attempt)
+        self.send(broker, "ParentRequest", details=json.dumps(self.request()))
+        self.timer(broker, attempt, self.patience(broker))
+
+    def patience(self, partner: int) -> int:
+        """Gives the rounds in which a partner that is up has answered, with an election of its own in between."""
+        return 2 * self.latency.get(partner, 1) + 3 * self.settings["timer"]
+
+    def request(self) -> dict[str, Any]:
+        """Gives the body of its ParentRequest."""
+        raise NotImplementedError
+
+    def on_parent_response(self, item: Item) -> None:
+        """A broker accepts, or the next one is asked."""
+        if item.other != self.recall("asked", None):
+            return
+        self.remember(asked=None)
+        if json.loads(item.details or "false"):
+            self.parent = item.other
+            self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
+            self.attached()
+        else:
+            self.remember(declined=[*self.recall("declined", []), item.other])
+            self.seek()
+
+    def attached(self) -> None:
+        """A new parent took it in; what else there is to do waits for its ParentBuffer."""
+
+    def on_timer(self, item: Item) -> None:
+        """A broker that was asked does not answer: it failed; or it is time to ask all once more."""
+        partner, attempt = json.loads(item.details or "[]")
+        if attempt != self.recall("attempt", 0) or self.is_level:
+            return
+        if partner == self.parent:
+            self.on_neighbor_down(partner)
+        elif partner == self.node and self.parent is None:
+            self.seek()
+        elif partner == self.recall("asked", None):
+            self.remember(asked=None)
+            self.lost(partner)
+            self.seek()
+
+    def on_neighbor_down(self, neighbour: int) -> None:
+        """A neighbour failed."""
+        raise NotImplementedError
+
+    def lost(self, broker: int) -> None:
+        """Notes that a broker failed."""
+        self.remember(dead=sorted(self.dead | {broker}))
+
+    def on_tree_view_update(self, item: Item) -> None:
+        """The parent tells what it sees; a step down, and what is near enough, is the node's own view."""
+        if item.other != self.parent:
+            return
+        self.view = {}
+        for other, up, down, latency in json.loads(item.details or "[]"):
+            if other != self.node and self.belongs(up, down + 1):
+                self.view[other] = (up, down + 1)
+                self.latency.setdefault(other, latency + (item.wait or 1))
+        self.view_changed()
+
+    def belongs(self, up: int, down: int) -> bool:
+        """Tells whether a broker from which one comes here by steps up, then down, is an ancestor or a sibling."""
+        return up + down <= self.settings["max_hops"] and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
+
+    def view_changed(self) -> None:
+        """Brokers tell their children."""
