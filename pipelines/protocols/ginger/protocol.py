@@ -20,7 +20,7 @@ from pipelines.audits.assumptions import Assumption
 from pipelines.contract import OUTBOX, Round, RoundResult, Start
 from pipelines.protocols.ginger import handling, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
-from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, PAYLOAD, STATES, SUBSCRIBE
+from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, PAYLOAD, REPAIR, STATES, SUBSCRIBE
 from pipelines.protocols.ginger.tree import client_topics, neighbours, seen, tree_views
 
 _EVENT = "run_id", "source", "source_seq", "round", "event"
@@ -124,7 +124,7 @@ def _handle(due: Round, result: RoundResult) -> DataFrame:
         items += handling.repair_items(known, touched, due.fixed["setting"])
     rows = due.keep("rows", handling.handled(items))
     result.state |= handling.queues(rows, due.state, touched, due.facts) | handling.increments(rows)
-    if due.may_crash:
+    if due.may_crash and (due.facts.get("n_repairs") or not due.kinds.isdisjoint(REPAIR)):
         result.state |= handling.repaired(rows, known, touched)
         result.node_status = handling.statuses(rows)
     result.delivery = handling.deliveries(rows)

@@ -175,7 +175,7 @@ def _grown(rows: DataFrame) -> DataFrame:
 STATES = (
     State(NEIGHBOUR), State(SUBSCRIBE), State(SUBSCRIBER),
     State(TREE_VIEW), State(CLIENT_TOPIC), State(MEMBER),
-    State(HOLD), State(AWAIT), State(FAILED), State(REPAIR_MEMORY),
+    State(HOLD), State(AWAIT), State(FAILED), State(REPAIR_MEMORY, {"n_repairs": "count(1)"}),
     State(PENDING, {"n_pending": "count(1)"}), State(LOCKED), State(ENTRY_QUEUE, {"n_queued": "count(1)"}),
     State(METADATA_BUFFER, compact=_grown), State(DELIVERED, compact=_grown),
 )  # fmt: skip
