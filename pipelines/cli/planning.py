@@ -76,5 +76,7 @@ def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -
 def _engine(engine: str) -> list[str]:
     if engine == "sail":
         return [f"pysail {version('pysail')} in this process", "no JVM", f"{os.cpu_count()} threads"]
+    if engine == "connect":
+        return [f"Spark Connect at {os.environ.get('SPARK_REMOTE', 'the address that --remote names')}"]
     settings = {key: value for key, value in local_settings(Path("-")).items() if value != str(Path("-", "warehouse"))}
     return [f"pyspark {version('pyspark')}", *(f"{key}={value}" for key, value in sorted(settings.items()))]
