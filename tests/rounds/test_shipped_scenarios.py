@@ -143,7 +143,7 @@ def why(stories: Result, story: str, run: int, subscriber: str, seq: int) -> Sto
 
 def test_stories_are_all_told(stories: Result) -> None:
     shipped = {path.stem for path in SCENARIOS.glob("*.yaml")}
-    assert shipped == {*STORIES, "quickstart", "figure1", "figure5", "epidemic_loss", "epidemic_abilene"}
+    assert shipped == {*STORIES, "quickstart", "figure1", "figure5", "epidemic_loss", "epidemic_abilene", "delta_study"}
     assert stories.verdict == "valid"
 
 
