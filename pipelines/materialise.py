@@ -1,9 +1,10 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
 - Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back.
-- The classic engine keeps relations in memory; the JVM frees them when nobody refers to them any more. ``cache()``
-  alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through joins until
-  planning takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint serves.
+- Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any more.
+  ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through
+  joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint
+  serves.
 """
 
 from __future__ import annotations
@@ -140,14 +141,17 @@ class FileMaterialiser(Materialiser):
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Writes each relation, then asks for all facts in one query."""
         relations = {name: self.keep(name, frame) for name, frame in frames.items()}
-        asked = [
-            relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items()))
-            for name, of in facts.items()
-            if of and name in relations
-        ]
-        if not asked:
-            return relations, {}
-        return relations, reduce(DataFrame.crossJoin, asked).collect()[0].asDict()
+        return relations, _asked(relations, facts)
+
+
+def _asked(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:
+    """Asks for the facts of relations in one query."""
+    asked = [
+        relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items()))
+        for name, of in facts.items()
+        if of and name in relations
+    ]
+    return reduce(DataFrame.crossJoin, asked).collect()[0].asDict() if asked else {}
 
 
 def _nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out
@@ -216,10 +220,30 @@ class MemoryMaterialiser(Materialiser):
         return relations, found
 
 
+class RemoteMaterialiser(MemoryMaterialiser):
+    """Keeps relations in the memory of a Spark behind Spark Connect, which does not tell what a checkpoint observes."""
+
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Runs one job a relation, then one for all facts."""
+        relations, _ = super().settle(frames, {})
+        return relations, _asked(relations, facts)
+
+
 def _aggregate(fact: str, sql: str) -> Column:
     return F.expr(f"cast({sql} as bigint)").alias(fact)
 
 
 def materialiser_for(session: Session) -> Materialiser:
-    """Chooses how the session's engine keeps relations."""
-    return MemoryMaterialiser(session) if session.is_classic else FileMaterialiser(session)
+    """Chooses how the session's engine keeps relations.
+
+    The scratch folder is for engines in this process: nobody knows which folders a remote server sees.
+    """
+    match session.engine:
+        case "spark":
+            return MemoryMaterialiser(session)
+        case "connect":
+            return RemoteMaterialiser(session)
+        case "sail":
+            return FileMaterialiser(session)

@@ -87,6 +87,7 @@ class Combination:
         n_publications: Publications.
         n_joins: Nodes that join while the run goes on.
         n_crashes: Crashes of nodes up to the horizon.
+        n_faults: Faults of links and pauses of nodes that begin up to the horizon, one for each direction of a link.
     """
 
     parameters: Mapping[str, Any]
@@ -99,6 +100,7 @@ class Combination:
     n_publications: int
     n_joins: int
     n_crashes: int
+    n_faults: int
 
     @property
     def n_calls(self) -> int:
@@ -250,6 +252,7 @@ def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
         n_publications=len(workload.publication),
         n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
         n_crashes=len(faults.crash),
+        n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
     )
 
 

@@ -44,7 +44,7 @@ from pipelines.views import relations_read, view_names, view_question, view_sql
 
 _PROTOCOL = "protocol"
 _PARAMETER = "parameter"
-_MADE = {
+MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     _PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
@@ -73,7 +73,7 @@ class StoreReader:
 
     def tables(self) -> list[str]:
         """Gives the names that a statement may use: history tables, state tables, views."""
-        return [*self._store.tables(), *sorted([*view_names(), *_MADE])]
+        return [*self._store.tables(), *sorted([*view_names(), *MADE])]
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Gives a history table, a state table or a view.
@@ -199,7 +199,7 @@ class StoreReader:
 
 
 def _kind(name: str) -> str:
-    if name in _MADE or name in view_names():
+    if name in MADE or name in view_names():
         return "view"
     return "state" if name.startswith("state_") else "history"
 
@@ -208,4 +208,4 @@ def _description(name: str, tables: dict[str, Table]) -> str | None:
     if name in view_names():
         return view_question(name)
     table = tables.get(name)
-    return _MADE.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)
+    return MADE.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)

@@ -20,7 +20,10 @@ from pipelines.folder import locked, to_go_on
 from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
+from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.why import Story, story
+
+_RESULTS = ("result", "result_summary")
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,22 @@ class Result:
         report.release()
         self.runs = _runs(self.reader)
         return report
+
+    def publish(self, schema: str) -> list[str]:
+        """Writes the history and the results as Delta tables of a schema, in place of what is there under their names.
+
+        Args:
+            schema: ``catalog.schema``, or a schema of the session's catalog; it has to exist.
+
+        Returns:
+            The names of the tables.
+        """
+        names = [table.name for table in HISTORY if table.name != ROUND_COMMIT.name]
+        written = [f"{schema}.{name}" for name in (*names, *_RESULTS)]
+        for name in written:
+            rows = self.table(name.rpartition(".")[2])
+            rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(name)
+        return written
 
     def close(self) -> None:
         """Stops the engine, unless it is the caller's."""

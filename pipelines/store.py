@@ -92,7 +92,7 @@ class Store:
             )
 
     def _one_file(self, rows: DataFrame) -> DataFrame:
-        return rows.coalesce(1) if self.session.is_classic else rows
+        return rows if self.session.engine == "sail" else rows.coalesce(1)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """Reads a table.

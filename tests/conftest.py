@@ -1,8 +1,9 @@
-"""One session of each engine for all tests of a worker process."""
+"""One session of each engine for all tests of a worker process; those of `spark` and `connect` share a JVM."""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +25,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Sets PySpark's functions to the engine of the test; one that uses both has to choose itself."""
-    for name in ("spark", "sail"):
+    for name in ("spark", "sail", "connect"):
         if name in getattr(item, "fixturenames", ()) and name in _OPEN:
             _OPEN[name].activate()
 
@@ -49,3 +50,25 @@ def spark() -> Iterator[Session]:
         _OPEN["spark"] = session
         yield session
     del _OPEN["spark"]
+
+
+@pytest.fixture(scope="session")
+def connect(spark: Session) -> Iterator[Session]:
+    """A session over Spark Connect; the server is in the JVM of the classic Spark."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    jvm = spark.spark._jvm  # the tests' own way to a server; the program only connects to one
+    assert jvm is not None
+    jvm.org.apache.spark.SparkEnv.get().conf().set("spark.connect.grpc.binding.port", str(port))
+    service = jvm.org.apache.spark.sql.connect.service.SparkConnectService
+    service.start(spark.spark.sparkContext._jsc.sc())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{port}")
+        session = open_session("connect")
+    with session:
+        _OPEN["connect"] = session
+        yield session
+    del _OPEN["connect"]
+    nothing = jvm.scala.Option.empty()
+    service.stop(nothing, nothing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from pipelines.progress import Form, reporter
 if TYPE_CHECKING:
     from pipelines.result import Result
 
-ENGINES = ("spark", "sail")
+ENGINES = ("spark", "connect", "sail")
 FORMATS = ("table", "json", "csv")
 
 app = typer.Typer(
@@ -39,12 +40,28 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
     return check
 
 
+def _remote(url: str | None) -> str | None:
+    """Keeps the server's address where the engine and PySpark look for it."""
+    if url is not None:
+        if not url.startswith("sc://"):
+            raise typer.BadParameter(f"{url!r} is no address of a Spark Connect server; write sc://host:port")
+        os.environ["SPARK_REMOTE"] = url
+    return url
+
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file.", show_default=False)]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The store that a run left.", show_default=False)]
 Engine = Annotated[
     str | None,
     typer.Option(metavar="|".join(ENGINES), callback=_one_of(ENGINES), help="What runs it.", show_default=False),
 ]
+Remote = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", envvar="SPARK_REMOTE", callback=_remote, show_default=False,
+        help="The server of --engine connect, e.g. sc://localhost:15002.",
+    ),
+]  # fmt: skip
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Changes a value of the scenario; may be repeated."),
@@ -122,6 +139,7 @@ def run(
         ),
     ] = None,
     engine: Engine = None,
+    remote: Remote = None,
     overrides: Overrides = None,
     commit_every: Annotated[int, typer.Option(metavar="K", min=1, help="Rounds between commits of the history.")] = 20,
     batch_runs: Annotated[
@@ -162,7 +180,7 @@ def run(
 
 
 @app.command(epilog="Example: roundtable resume runs/quickstart/20260131T120000Z")
-def resume(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
+def resume(folder: Folder, remote: Remote = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Go on with a run that was interrupted; ends as if it had not been."""
     from pipelines.cli import verdict
     from pipelines.record import Record
@@ -199,7 +217,7 @@ def _audit_and_exit(result: Result, *, quiet: bool, as_json: bool) -> NoReturn:
 
 
 @app.command(epilog="Example: roundtable audit runs/quickstart/latest")
-def audit(folder: Folder, engine: Engine = None) -> None:
+def audit(folder: Folder, engine: Engine = None, remote: Remote = None) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
     from pipelines.folder import to_go_on
@@ -231,6 +249,7 @@ def why(
     seq: Annotated[int, typer.Option(metavar="Q", help="Its number at the publisher: source_seq.", show_default=False)],
     as_json: Json = False,
     engine: Engine = None,
+    remote: Remote = None,
 ) -> None:
     """Tell the story of one publication for one subscriber: each hop, crash and resend, and what ended it."""
     from pipelines.why.render import json_line, print_story
@@ -257,6 +276,7 @@ def sql(
         int | None, typer.Option(metavar="R", help="What was so at the end of round R.", show_default=False)
     ] = None,
     engine: Engine = None,
+    remote: Remote = None,
 ) -> None:
     """Answer a SQL query over the tables and views of a store."""
     from pipelines.cli.rows import MAX_SHOWN, write_rows

@@ -14,7 +14,9 @@ from pipelines.plan import Combination, Prepared, combinations, counted, store_t
 from pipelines.protocols import PROTOCOLS
 
 _MAX_SHOWN = 20
-_NAMES = ("nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "messages of a kind")
+_NAMES = (
+    "nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "fault", "messages of a kind",
+)  # fmt: skip
 
 
 def print_plan(prepared: Prepared, engine: str) -> None:
@@ -60,14 +62,14 @@ def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
 
 def _cells(row: Combination) -> list[object]:
     diameter = f"{'' if row.is_diameter_exact else '>= '}{row.diameter}"
-    calls = (row.n_subscriptions, row.n_unsubscriptions, row.n_publications, row.n_joins, row.n_crashes)
+    calls = (row.n_subscriptions, row.n_unsubscriptions, row.n_publications, row.n_joins, row.n_crashes, row.n_faults)
     return [*row.parameters.values(), row.n_nodes, row.n_links, diameter, *calls, row.n_crossings]
 
 
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
-    """On a tree without crashes no call crosses a link twice; otherwise that is a yardstick only."""
+    """On a tree without faults no call crosses a link twice; otherwise that is a yardstick only."""
     total = n_seeds * sum(row.n_crossings for row in rows)
-    is_bound = PROTOCOLS[prepared.protocol].needs_tree and not any(row.n_crashes for row in rows)
+    is_bound = PROTOCOLS[prepared.protocol].needs_tree and not any(row.n_crashes + row.n_faults for row in rows)
     limit = "at most" if is_bound else "about"
     print(f"messages: {limit} {total:,} of each kind in all runs, if every call crosses every link once")
     print(f"kinds: {', '.join(message_kinds(prepared.protocol))}")
@@ -76,5 +78,7 @@ def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -
 def _engine(engine: str) -> list[str]:
     if engine == "sail":
         return [f"pysail {version('pysail')} in this process", "no JVM", f"{os.cpu_count()} threads"]
+    if engine == "connect":
+        return [f"Spark Connect at {os.environ.get('SPARK_REMOTE', 'the address that --remote names')}"]
     settings = {key: value for key, value in local_settings(Path("-")).items() if value != str(Path("-", "warehouse"))}
     return [f"pyspark {version('pyspark')}", *(f"{key}={value}" for key, value in sorted(settings.items()))]

@@ -273,7 +273,7 @@ class _Parser:
         return kind
 
     def _fields(self) -> list[DataType.StructField]:
-        fields = []
+        fields: list[DataType.StructField] = []
         while not fields or self._took(","):
             name = self._name()
             self._expect(":")

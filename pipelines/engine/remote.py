@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
+from pipelines.engine.settings import shipped_settings
 from pipelines.errors import EngineError
 
 
@@ -44,20 +45,25 @@ def connect(
 
 
 def connect_given(closing: ExitStack) -> SparkSession:
-    """Opens a session on the server that the variable SPARK_REMOTE names.
+    """Opens a session on the server that the variable SPARK_REMOTE names, with the settings that rounds need.
 
     Raises:
         EngineError: The variable is not set, or the server does not answer.
     """
     url = os.environ.get("SPARK_REMOTE")
     if not url:
-        raise EngineError("the engine 'connect' needs a server: set SPARK_REMOTE, e.g. to sc://localhost:15002")
+        raise EngineError(
+            "the engine 'connect' needs a server: name it with --remote or in SPARK_REMOTE, e.g. sc://localhost:15002"
+        )
     try:
         session = connect(url, closing)
         session.range(1).collect()
     except Exception as error:
         cause = (str(error).strip().splitlines() or [""])[0]
-        raise EngineError(f"no Spark Connect server answers at {url}: {cause}; check SPARK_REMOTE") from error
+        raise EngineError(f"no Spark Connect server answers at {url}: {cause}; check the address") from error
+    for key, value in shipped_settings().items():
+        if key.startswith("spark.sql.") and session.conf.isModifiable(key):
+            session.conf.set(key, value)
     return session
 
 

@@ -17,7 +17,7 @@ from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.runs_spec import RunsSpec
 from pipelines.scenario.workload_spec import WorkloadSpec
 
-EngineName = Literal["spark", "sail"]
+EngineName = Literal["spark", "connect", "sail"]
 
 if TYPE_CHECKING:
     ProtocolSettings = Any

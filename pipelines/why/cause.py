@@ -2,20 +2,22 @@
 
 A publication that did not come ended at the last node of the path that took it. What ended it there, in this order:
 
-1. a copy to a node further on was lost: the crash of its receiver;
+1. a copy to a node further on was lost: the crash of its receiver, or the fault of a link; or it was taken for a
+   duplicate, because others had overtaken it;
 2. that node passed it on to nobody, because it had lost what it knew in a crash of its own and the protocol does not
    say that it was restored; or because it never knew the subscription: that was on its way, or lost to a crash;
 3. ... or because the next nodes were down; or because it crashed while it held the publication;
-4. ... or none of that shows: the newest crash on the path before that is named, else the first one after it.
+4. ... or none of that shows: the newest message that a link on the path had lost is named, else the newest crash on the
+   path before that, else the first one after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.why.facts import Down, Message, RunFacts, Subscription
+from pipelines.why.facts import Down, LinkFault, Message, RunFacts, Subscription
 from pipelines.why.trail import LOST, Trail, make_trail
 
 CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, UNEXPLAINED = (
@@ -28,13 +30,14 @@ class Cause:
     """What ended a publication, or kept it.
 
     Attributes:
-        kind: ``crash``; ``link``: a link lost a copy; ``subscription_under_way``: the node did not know the
-            subscription yet; ``in_flight``; ``taken_for_duplicate``; ``unexplained``; or why nobody asked for it, see
-            `asked.not_asked`.
+        kind: ``crash``; ``link``: a link lost a copy, or delayed it; ``subscription_under_way``: the node did not know
+            the subscription yet; ``in_flight``; ``taken_for_duplicate``; ``unexplained``; or why nobody asked for it,
+            see `asked.not_asked`.
         node: The node that crashed, or where it happened.
         round: Round of the crash, or in which it happened.
         text: The cause in words.
         until: Crashes: round in which the node came back; None for good.
+        fault: The fault of a link that it was, or that brought it about; None: none.
     """
 
     kind: str
@@ -42,11 +45,19 @@ class Cause:
     round: int
     text: str
     until: int | None = None
+    fault: LinkFault | None = None
 
     def as_dict(self, names: Mapping[int, str]) -> dict[str, Any]:
-        """Gives it for JSON; ``until`` with crashes only."""
-        row = {"kind": self.kind, "node": names[self.node], "round": self.round}
-        return row | ({"until": self.until} if self.kind == CRASH else {}) | {"text": self.text}
+        """Gives it for JSON; ``until`` with crashes only, ``fault`` with faults of links only."""
+        row: dict[str, Any] = {"kind": self.kind, "node": names[self.node], "round": self.round}
+        row |= {"until": self.until} if self.kind == CRASH else {}
+        if self.fault is not None:
+            ends = {
+                name: None if end is None else names[end]
+                for name, end in (("from", self.fault.src), ("to", self.fault.dst))
+            }
+            row["fault"] = {"kind": self.fault.kind, **ends, "round": self.fault.round, "until": self.fault.until}
+        return row | {"text": self.text}
 
 
 @dataclass(frozen=True)
@@ -103,11 +114,11 @@ def ending(case: Case) -> Ending:
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
-    for look in (_lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_crash):
+    for look in (_lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_loss, _any_crash):
         cause = look(case, node, round_)
         if cause is not None:
             return Ending(node, round_, cause, _others(case, node, round_, cause))
-    text = f"{case.name(node)} passed it on to nobody, and no crash on the way explains that"
+    text = f"{case.name(node)} passed it on to nobody, and no crash or loss on the way explains that"
     return Ending(node, round_, Cause(UNEXPLAINED, node, round_, text))
 
 
@@ -144,7 +155,9 @@ def lost_copy(facts: RunFacts, copy: Message) -> Cause:
     what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
     down = facts.down(copy.dst, copy.due)
     if copy.fate == "lost_link" or down is None:
-        return Cause(LINK, copy.dst, copy.due, f"{what} was lost on the link from {facts.names[copy.src]}")
+        fault = facts.loss(copy)
+        text = f"{what} was lost on the link from {facts.names[copy.src]}" + ("" if fault is None else f" ({fault})")
+        return Cause(LINK, copy.dst, copy.due, text, fault=fault)
     if down.covers(copy.due):
         return from_crash(down, f"{what} met {crashed(facts, down)}")
     text = (
@@ -157,8 +170,8 @@ def delay(trail: Trail, round_: int) -> Cause | None:
     """Finds what kept a publication that came late, up to the round in which it came.
 
     Returns:
-        The first copy on the way that was lost; else the crash because of which a copy waited or went another way; None
-        where nothing of that shows.
+        The first copy on the way that was lost; else the crash because of which a copy waited or went another way; else
+        the first copy that a fault of its link delayed; None where nothing of that shows.
     """
     facts = trail.facts
     for copy in trail.chain():
@@ -177,7 +190,21 @@ def delay(trail: Trail, round_: int) -> Cause | None:
             text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
             return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
     lost = [copy for copy in trail.copies if copy.fate in LOST and copy.due <= round_]
-    return lost_copy(facts, lost[0]) if lost else None
+    return lost_copy(facts, lost[0]) if lost else _slow_copy(trail)
+
+
+def _slow_copy(trail: Trail) -> Cause | None:
+    """The first copy on the way that took longer than its link does, by a fault of it."""
+    facts = trail.facts
+    for copy in trail.chain():
+        longer = copy.due - copy.sent - facts.latency([copy.src, copy.dst])
+        slow = [fault for fault in facts.link_faults if fault.kind in ("delay", "reorder") and fault.concerns(copy)]
+        if longer > 0 and slow:
+            text = (
+                f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {longer} rounds longer on the link from"
+            )
+            return Cause(LINK, copy.dst, copy.due, f"{text} {facts.names[copy.src]} ({slow[0]})", fault=slow[0])
+    return None
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
@@ -186,11 +213,13 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
-        return Cause(cause.kind, cause.node, cause.round, f"{cause.text}; nobody sent it again", cause.until)
+        return replace(cause, text=f"{cause.text}; nobody sent it again")
     for copy in beyond:
         if copy.fate == "duplicate":
             text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
-            return Cause(DUPLICATE, copy.dst, copy.due, text)
+            fault = case.facts.overtaking(copy)
+            text += "" if fault is None else f", where others had overtaken it ({fault})"
+            return Cause(DUPLICATE, copy.dst, copy.due, text, fault=fault)
     return None
 
 
@@ -230,7 +259,7 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     lost = [copy for copy in way.beyond(way.reached(before)) if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
-        return Cause(cause.kind, cause.node, cause.round, f"{unaware}, of which {cause.text}", cause.until)
+        return replace(cause, text=f"{unaware}, of which {cause.text}")
     later = way.arrivals.get(node)
     if later is None:
         return None
@@ -255,6 +284,22 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
             text = f"{case.name(node)} had it since round {round_} and crashed before it passed it on"
             return from_crash(down, f"{text}: {crashed(case.facts, down)}")
     return None
+
+
+def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
+    """The newest message between nodes on the path, up to then, that a link lost."""
+    facts, path = case.facts, set(case.trail.path)
+    served = [*facts.others, *(message for spread in case.spread() for message in spread.copies)]
+    lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= round_]
+    if not lost:
+        return None
+    last = max(lost, key=lambda message: message.at)
+    fault = facts.loss(last)
+    text = (
+        f"{case.name(node)} had it in round {round_} and sent it no further; the last message lost on the way before"
+        f" that was {last.kind} of round {last.sent} from {case.name(last.src)} to {case.name(last.dst)}"
+    )
+    return Cause(LINK, last.dst, last.due, text + ("" if fault is None else f" ({fault})"), fault=fault)
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:

@@ -16,6 +16,8 @@ from pipelines.query import StoreReader
 
 NEVER = 1 << 62
 """A round after all others."""
+_LOSING = ("break", "partition", "burst", "loss")
+_END = "_end"
 
 _RUN = """
 select r.run_id, t.confirms
@@ -35,6 +37,7 @@ where run_id in ({runs}) and (
 _TABLES = {
     "run": _RUN,
     "message": _MESSAGE,
+    "link_fault": "select * from fault_event where run_id in ({runs}) and node_id is null",
     "node": "select run_id, node_id, name from node where run_id in ({runs})",
     "link": "select run_id, src, dst, latency_rounds from link where run_id in ({runs})",
     "publication": "select * from publication where run_id in ({runs}) and source in ({sources})",
@@ -122,6 +125,38 @@ class Down:
         return until <= round_ < restored
 
 
+@dataclass(frozen=True)
+class LinkFault:
+    """A time for which something goes wrong on links, for the messages that are sent then.
+
+    Attributes:
+        kind: As in table ``fault_event``.
+        src: Whose messages it concerns; None: anybody's.
+        dst: To whom; None: to anybody.
+        round: The first round of it.
+        until: The round in which it is over; None: never, as far as the history goes.
+    """
+
+    kind: str
+    src: int | None
+    dst: int | None
+    round: int
+    until: int | None
+
+    def is_at(self, round_: int) -> bool:
+        """Tells whether a round belongs to it."""
+        return self.round <= round_ < (NEVER if self.until is None else self.until)
+
+    def concerns(self, message: Message) -> bool:
+        """Tells whether a message may have met it."""
+        is_there = self.src in (None, message.src) and self.dst in (None, message.dst)
+        return is_there and self.is_at(message.sent)
+
+    def __str__(self) -> str:
+        """Gives it in words."""
+        return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
+
+
 @dataclass
 class RunFacts:
     """What is known of a run; keys are ids.
@@ -142,6 +177,7 @@ class RunFacts:
         receivers: By subscriber, source and number: what excuses that a publication which was asked for does not come
             (view ``receiver``); None: nothing.
         links: Links with their latencies.
+        link_faults: What went wrong on links.
     """
 
     run_id: int
@@ -158,6 +194,7 @@ class RunFacts:
     matching: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     receivers: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     links: list[tuple[int, int, int]] = field(default_factory=list)
+    link_faults: list[LinkFault] = field(default_factory=list)
 
     @cached_property
     def overlay(self) -> nx.DiGraph[int]:
@@ -181,6 +218,22 @@ class RunFacts:
     def down(self, node: int, round_: int) -> Down | None:
         """Gives the newest crash of a node up to a round."""
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
+
+    def loss(self, message: Message) -> LinkFault | None:
+        """Gives what lost a message on its way: what loses everything, if it was that, rather than what loses some.
+
+        A partition concerns messages between any two of its groups, and is noted at the links between them only.
+        """
+        met = [fault for fault in self.link_faults if fault.concerns(message)]
+        split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]
+        found = [fault for kind in _LOSING for fault in met if fault.kind == kind] + split
+        return found[0] if found else None
+
+    def overtaking(self, message: Message) -> LinkFault | None:
+        """Gives what let messages overtake others on a message's way before it was handled, the last such time."""
+        faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
+        there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
+        return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[Message]:
         """Gives the reports of a node's failure detector about another one, lost ones among them."""
@@ -215,6 +268,7 @@ def read_facts(
         for subscriptions in run.subscriptions.values():
             subscriptions.sort(key=lambda subscription: subscription.subscription_id)
         run.spread = _spread(run.messages)
+        run.link_faults = _link_faults([row for row in rows["link_fault"] if row["run_id"] == run.run_id])
         run.downs = _downs(
             [row for row in rows["node_recovery"] if row["run_id"] == run.run_id],
             [row for row in rows["node_status"] if row["run_id"] == run.run_id],
@@ -288,6 +342,20 @@ def _spread(messages: Mapping[tuple[int, int], list[Message]]) -> dict[tuple[int
         if named:
             found.setdefault((source, named[0].body["subscription_id"]), named)
     return found
+
+
+def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
+    """Finds the beginning of each fault of links, and the first end of its kind there after that."""
+    ends = defaultdict(list)
+    for row in sorted(events, key=lambda row: row["round"]):
+        ends[row["kind"], row["src"], row["dst"]].append(row["round"])
+    found = [
+        LinkFault(kind, src, dst, round_, next((end for end in ends[f"{kind}{_END}", src, dst] if end > round_), None))
+        for (kind, src, dst), rounds in list(ends.items())
+        if not kind.endswith(_END)
+        for round_ in rounds
+    ]
+    return sorted(found, key=lambda fault: (fault.round, fault.kind, fault.src or 0, fault.dst or 0))
 
 
 def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> dict[int, list[Down]]:

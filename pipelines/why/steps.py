@@ -131,7 +131,8 @@ class _Teller:
             return f"under way to the end, due in round {copy.due}"
         down = self._facts.down(copy.dst, copy.due)
         if copy.fate == "lost_link" or down is None:
-            return f"lost on the link, due in round {copy.due}"
+            fault = self._facts.loss(copy) if copy.fate == "lost_link" else None
+            return f"lost on the link{'' if fault is None else f' ({fault})'}, due in round {copy.due}"
         if down.covers(copy.due):
             return f"lost in round {copy.due}, {dst} is down"
         return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"

@@ -181,6 +181,25 @@ def test_a_node_that_pauses_handles_in_order_what_came_meanwhile(lossy: Result) 
     assert found(lossy, query, run=RUNS["pause"]) == [(20, "pause", 2), (40, "pause_end", 2)]
 
 
+def test_a_node_that_pauses_starts_nothing_by_itself(sail: Session, tmp_path: Path) -> None:
+    """Dispatchers gossip at intervals; the one that pauses sends nothing until it goes on."""
+    parts = {
+        **PARTS,
+        "protocol": {"name": "epidemic", "recovery": "push", "gossip_rounds": 3},
+        "faults": [{"kind": "pause", "node": "C", "round": 20, "until": 40}],
+        "workload": {
+            "subscriptions": [{"at": "D", "topic": "t"}, {"at": "A", "topic": "t"}],
+            "publications": [{"at": "A", "round": 10, "topic": "t"}, {"at": "D", "round": 11, "topic": "t"}],
+        },
+        "time": {"rounds": 55},
+    }
+    store = run_all(run_configs([parts]), sail, tmp_path)
+    sent = {round_ for src, round_ in rows(store, "message", "src", "sent_round") if src == 2}
+    assert not sent & set(range(20, 40))
+    gossip = [row for row in rows(store, "message", "kind", "src", "sent_round") if row[:2] == ("GOSSIP", 2)]
+    assert {row[2] < 20 for row in gossip} == {True, False}
+
+
 def test_calls_of_a_node_that_pauses_come_after_it(lossy: Result) -> None:
     query = "select source_seq, round from publication where run_id = {run}"
     issued = [(seq, 40 if 20 <= seq + 9 < 40 else seq + 9) for seq in range(1, 61)]

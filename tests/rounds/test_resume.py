@@ -48,7 +48,21 @@ DELTA: dict[str, Any] = {
 }
 
 
-PARTS = {"forwarding": (FORWARDING, 2), "delta": (DELTA, 2), "batches": (FORWARDING, 1)}
+LOSSY: dict[str, Any] = {
+    **FORWARDING,
+    "workload": {
+        "subscriptions": [{"at": "C", "round": 0, "topic": "a"}],
+        "publications": [{"at": "A", "round": place, "topic": "a"} for place in range(5, 12)],
+    },
+    "faults": [
+        {"kind": "loss", "rate": 0.5, "kinds": ["PUB"], "burst": {"good": 5.0, "bad": 2.0}},
+        {"kind": "duplicate", "rate": 0.5, "after": [0, 2]},
+        {"kind": "delay", "rounds": [0, 3], "rate": 0.5},
+        {"kind": "delay", "rounds": [1, 2], "rate": 0.3, "reorder": True},
+        {"kind": "pause", "node": "B", "round": 7, "until": 10},
+    ],
+}
+PARTS = {"forwarding": (FORWARDING, 2), "delta": (DELTA, 2), "batches": (FORWARDING, 1), "lossy": (LOSSY, 2)}
 """By name: a scenario, and how many of its two runs go through the rounds together."""
 
 
@@ -147,6 +161,8 @@ def ledger_rows(written: list[str]) -> list[int]:
         ("delta", 2, -2),
         ("forwarding", -1, -3),  # and of the last one
         ("delta", -1, 0),
+        ("lossy", 1, 0),  # what links do follows from the scenario
+        ("lossy", 2, -2),
         ("batches", BATCH_END, -2),  # within the first batch
         ("batches", BATCH_END, 0),
         ("batches", BATCH_END, 1),  # between two batches

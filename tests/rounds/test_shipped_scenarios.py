@@ -29,6 +29,7 @@ STORIES = (
     "oscillation",
     "joins_during_crashes",
     "churn_zoo",
+    "lossy_links",
 )
 
 
@@ -142,7 +143,7 @@ def why(stories: Result, story: str, run: int, subscriber: str, seq: int) -> Sto
 
 def test_stories_are_all_told(stories: Result) -> None:
     shipped = {path.stem for path in SCENARIOS.glob("*.yaml")}
-    assert shipped == {*STORIES, "quickstart", "figure1", "figure5", "epidemic_loss", "epidemic_abilene"}
+    assert shipped == {*STORIES, "quickstart", "figure1", "figure5", "epidemic_loss", "epidemic_abilene", "delta_study"}
     assert stories.verdict == "valid"
 
 
@@ -209,3 +210,17 @@ def test_churn_zoo(stories: Result) -> None:
     assert found(stories, "churn_zoo", "select distinct excuse from excused_delivery where {runs}") == [
         ("subscriber_down",)
     ]
+
+
+def test_lossy_links(stories: Result) -> None:
+    """One publication is lost on the broken link, late ones keep their order, second copies are dropped."""
+    assert summary(stories, "lossy_links") == [("valid", False, 28, 1, 27)]
+    story = why(stories, "lossy_links", 0, "S1", 3)
+    assert (story.ended, story.node, story.cause and story.cause.kind) == ("lost", "B", "link")
+    assert "(break since round 31, up to 35); nobody sent it again" in story.verdict
+    query = "select guarantee, source_seq, excused, count(1) from violation where {runs} group by 1, 2, 3 order by 1"
+    wanted = [("exactly_once", 3, True, 1), ("nothing_pending", 3, True, 3)]
+    assert found(stories, "lossy_links", query) == wanted
+    assert fates(stories, "lossy_links", "PUB")["duplicate"] == 2 * 5
+    query = "select source_seq, max(latency_rounds) as n from delivery where {runs} group by source_seq order by 1"
+    assert [n for _, n in found(stories, "lossy_links", query)] == [4, 4, 3, 4, 13, 12, 11, 10, 4, 4, 4, 4, 11, 4]

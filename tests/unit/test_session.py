@@ -74,7 +74,7 @@ def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
 
 def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    with pytest.raises(EngineError, match="set SPARK_REMOTE"):
+    with pytest.raises(EngineError, match="name it with --remote or in SPARK_REMOTE"):
         open_session("connect")
 
 

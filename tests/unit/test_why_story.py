@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.why.facts import Down, Message, Publication, RunFacts, Subscription
+from pipelines.why.facts import Down, LinkFault, Message, Publication, RunFacts, Subscription
 from pipelines.why.render import print_story
 from pipelines.why.story import Story, issued_story
 
@@ -71,6 +71,12 @@ def restored(node: int, round_: int, until: int, operational: int) -> Down:
 
 
 FIRST = copy(100, P, A, 10)
+LOST = copy(101, A, B, 11, "lost_link")
+EVERYWHERE = LinkFault("loss", None, None, 5, None)
+BURST = LinkFault("burst", A, B, 11, 13)
+BROKEN = LinkFault("break", A, B, 9, 12)
+SPLIT = LinkFault("partition", B, S, 10, 20)
+OVERTAKING = LinkFault("reorder", A, B, 2, 15)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,9 @@ FIRST = copy(100, P, A, 10)
             "for a duplicate",
             id="duplicate",
         ),
-        pytest.param([FIRST], {}, ("A", "unexplained", "A", 11), "no crash on the way explains that", id="unexplained"),
+        pytest.param(
+            [FIRST], {}, ("A", "unexplained", "A", 11), "no crash or loss on the way explains", id="unexplained"
+        ),
         pytest.param(
             [FIRST],
             {"downs": {A: [for_good(A, 13)]}},
@@ -238,3 +246,62 @@ def test_json_says_what_the_text_says() -> None:
     assert (around["bypassed"], around["is_resent"], around["is_guided"]) == (["B"], True, False)
     assert (guided["bypassed"], guided["is_resent"], guided["is_guided"]) == ([], True, True)
     assert guided["steps"][0]["fate"] == "duplicate"
+
+
+@pytest.mark.parametrize(
+    ("faults", "wanted", "words"),
+    [
+        ([], None, "lost on the link from A; nobody"),
+        ([EVERYWHERE], EVERYWHERE, "(loss since round 5)"),
+        ([EVERYWHERE, BURST], BURST, "(burst since round 11, up to 12)"),
+        ([EVERYWHERE, BURST, BROKEN], BROKEN, "(break since round 9, up to 11)"),
+        ([EVERYWHERE, replace(BROKEN, until=11), replace(BROKEN, src=B, dst=A)], EVERYWHERE, "(loss since"),
+        ([SPLIT], SPLIT, "(partition since round 10, up to 19)"),
+        ([replace(SPLIT, until=11)], None, "lost on the link from A; nobody"),
+    ],
+    ids=["none", "everywhere", "burst", "break", "elsewhere", "split", "healed"],
+)
+def test_the_fault_of_the_link_is_named(faults: list[LinkFault], wanted: LinkFault | None, words: str) -> None:
+    story = told(history(FIRST, LOST, link_faults=faults))
+    assert ended(story) == ("lost", "A", "link", "B", 12)
+    assert story.cause is not None
+    assert story.cause.fault == wanted
+    assert words in story.verdict
+    given = story.as_dict()["cause"]
+    assert ("fault" in given) == (wanted is not None)
+    if wanted is BROKEN:
+        assert given["fault"] == {"kind": "break", "from": "A", "to": "B", "round": 9, "until": 12}
+
+
+def test_what_was_overtaken_is_told_where_it_is_taken_for_a_duplicate() -> None:
+    story = told(history(FIRST, copy(101, A, B, 11, "duplicate"), link_faults=[OVERTAKING]))
+    assert ended(story) == ("lost", "A", "taken_for_duplicate", "B", 12)
+    assert "where others had overtaken it (reorder since round 2, up to 14)" in story.verdict
+
+
+def test_a_lost_subscription_names_the_fault_of_its_link() -> None:
+    lost = [spread(1, S, B, 0), spread(2, B, A, 1, "lost_link")]
+    fault = LinkFault("break", B, A, 0, 4)
+    story = told(history(FIRST, spread={(S, 7): lost}, link_faults=[fault]))
+    assert ended(story) == ("lost", "A", "link", "A", 2)
+    assert story.cause is not None
+    assert story.cause.fault == fault
+
+
+def test_another_message_that_was_lost_on_the_way_is_named_before_crashes_that_explain_nothing() -> None:
+    other = Message(50, "STATUS", B, A, 6, 7, "lost_link", {})
+    later = Message(120, "STATUS", B, A, 16, 17, "lost_link", {})
+    downs = {S: [restored(S, 2, 4, 6)]}
+    story = told(history(FIRST, others=[other, later], downs=downs, link_faults=[EVERYWHERE]))
+    assert ended(story) == ("lost", "A", "link", "A", 7)
+    assert "STATUS of round 6 from B to A (loss since round 5)" in story.verdict
+
+
+def test_a_delayed_copy_is_why_it_came_late() -> None:
+    slow = replace(copy(101, A, B, 11), due=17)
+    facts = history(
+        FIRST, slow, copy(102, B, S, 17), delivered=18, link_faults=[LinkFault("delay", None, None, 0, None)]
+    )
+    story = told(facts)
+    assert (story.ended, story.late_rounds) == ("delivered", 5)
+    assert "the copy of round 11 to B took 5 rounds longer on the link from A (delay since round 0)" in story.verdict

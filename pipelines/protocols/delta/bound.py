@@ -1,4 +1,7 @@
-"""What protocol ``delta`` promises to bear: at no time more than δ nodes that are not OPERATIONAL (settled rule 11)."""
+"""What protocol ``delta`` promises to bear: at no time more than δ nodes that are not OPERATIONAL (settled rule 11).
+
+And crashes only where messages take the time that their links take.
+"""
 
 from __future__ import annotations
 
@@ -21,5 +24,16 @@ select a.run_id, a.round, concat(
 ) as reason
 from absent a
 join run r on r.run_id = a.run_id
+union all
+select c.run_id, greatest(min(c.round), min(l.round)) as round,
+  'nodes crash, and messages take longer than links do or wait for nodes that pause' as reason
+from fault_event c
+join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pause')
+where c.kind = 'crash'
+group by c.run_id
 """
-"""Runs in which more than δ nodes were not OPERATIONAL at once, with the first round of it."""
+"""Runs in which more than δ nodes were not OPERATIONAL at once, with the first round of it.
+
+Without crashes it does not matter how long messages take. With them it does: a failure detector reports a crash after
+a fixed time, and by then the node's last words have to be there (settled rule 21).
+"""

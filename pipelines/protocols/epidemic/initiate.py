@@ -6,6 +6,8 @@ nothing to gossip about is not woken.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines import draws
@@ -74,9 +76,11 @@ def _timed(work: Work) -> DataFrame:
         asked = work.inbox.where("kind = 'REQUEST'").selectExpr("run_id", "dst as node_id", "true as asked").distinct()
         frame = frame.join(asked.hint("shuffle_hash"), NODE, "left")
         now["asked"] = "coalesce(asked, false)"
-    if (down := work.due.crashes.down) is not None:
-        frame = frame.join(down.selectExpr(*NODE, "true as is_down").hint("shuffle_hash"), NODE, "left")
-        now["on_time"] = f"{_ON_TIME} and is_down is null"
+    idle = [nodes.select(NODE) for nodes in (work.due.crashes.down, work.due.paused) if nodes is not None]
+    if idle:
+        silent = reduce(DataFrame.unionByName, idle).distinct().selectExpr(*NODE, "true as is_silent")
+        frame = frame.join(silent.hint("shuffle_hash"), NODE, "left")
+        now["on_time"] = f"{_ON_TIME} and is_silent is null"
     return frame.selectExpr(
         *NODE, *_SETTINGS, "interval_rounds", "next_round", f"{now['push_until']} as push_until",
         "expires_round as lost_until", f"{now['n_cached']} as n_cached",

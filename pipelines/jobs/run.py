@@ -1,0 +1,31 @@
+"""``roundtable run`` as a Spark job: the same arguments, on the session of the submitter.
+
+    python -m zipfile -c udfs.zip udfs
+    spark-submit --properties-file conf/spark/cluster.conf --py-files udfs.zip pipelines/jobs/run.py FILE --store DIR
+
+The program has to be installed where the driver runs; executors need what `udfs` imports (numpy, pandas, pyarrow). The
+store's folder has to be one that driver and executors share.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from pipelines.cli import main
+
+
+def run() -> None:
+    """Runs the scenario that the arguments name, whatever engine it names, and exits with the program's code."""
+    sys.argv[1:] = ["run", "--engine", "spark", *sys.argv[1:]]
+    try:
+        main()
+    finally:
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,48 @@
+"""Spark Connect: a scenario gives the rows that it gives on other engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import rows
+
+from pipelines.api import run_prepared
+from pipelines.materialise import RemoteMaterialiser, materialiser_for
+from pipelines.plan import prepare
+from pipelines.session import Session
+from pipelines.store import Store
+
+SCENARIO = """name: small
+protocol: {{name: {protocol}}}
+overlay: {{links: [[A, B]]}}
+workload:
+  subscriptions: [{{at: B, round: 0, where: "topic = a and x > 1"}}]
+  publications: [{{at: A, round: 3, topic: a, content: {{x: 2}}}}]
+time: {{rounds: 20}}
+runs: {{seeds: [0, 1]}}
+"""
+
+
+@pytest.mark.parametrize("protocol", ["forwarding", "delta"])
+def test_the_rows_are_those_of_sail(connect: Session, sail: Session, tmp_path: Path, protocol: str) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO.format(protocol=protocol))
+    for session in (connect, sail):
+        session.activate()
+        run_prepared(prepare(tmp_path / "s.yaml"), spark=session.spark, store=tmp_path / session.engine)
+    found, wanted = (Store(tmp_path / name, sail) for name in ("connect", "sail"))
+    assert rows(found, "run", "engine") == [("connect",)] * 2
+    assert rows(wanted, "delivery")
+    for name in wanted.tables():
+        if name not in ("run", "round_commit"):
+            assert rows(found, name) == rows(wanted, name), name
+
+
+def test_relations_stay_on_the_server(connect: Session) -> None:
+    materialiser = materialiser_for(connect)
+    assert isinstance(materialiser, RemoteMaterialiser)
+    frame = connect.spark.range(10).selectExpr("id as run_id", "id % 3 as part")
+    settled, facts = materialiser.settle({"rows": frame}, {"rows": {"n_rows": "count(1)", "most": "max(part)"}})
+    assert facts == {"n_rows": 10, "most": 2}
+    plan = str(settled["rows"].frame._explain_string())
+    assert "Range" not in plan

@@ -1,0 +1,115 @@
+"""A protocol's steps only describe a round: nothing runs on the engine but what goes through ``Round.keep``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.connect.client import SparkConnectClient
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.contract import Round, RoundResult
+from pipelines.execute import protocol_module
+from pipelines.materialise import FileMaterialiser
+from pipelines.protocols import PROTOCOLS
+from pipelines.session import Session
+
+SMALL = {
+    "overlay": {"links": [["A", "B"], ["B", "C"]]},
+    "workload": {
+        "subscriptions": [{"at": "C", "round": 0, "topic": "t"}],
+        "publications": [{"at": "A", "round": 8, "topic": "t"}],
+    },
+    "time": {"rounds": 60},
+}
+WITH_CLIENTS = {
+    "overlay": {"links": [["A", "B"], ["B", "C"]], "clients": [{"name": "a", "at": "A"}, {"name": "c", "at": "C"}]},
+    "workload": {
+        "subscriptions": [{"at": "a", "topic": "t"}, {"at": "c", "topic": "t"}],
+        "publications": [{"at": "a", "round": 8, "topic": "t", "guarantee": "causal"}],
+    },
+    "time": {"rounds": 60},
+}
+"""For protocol ginger, whose brokers publish nothing themselves."""
+_EXECUTIONS = ("_execute", "_execute_and_fetch_as_iterator")
+
+
+class Watch:
+    """Counts what the engine executes while a protocol describes a round, and the rounds."""
+
+    def __init__(self) -> None:
+        self.is_describing = False
+        self.n_rounds = 0
+        self.actions: list[str] = []
+
+    @contextmanager
+    def describing(self, value: bool) -> Iterator[None]:
+        before, self.is_describing = self.is_describing, value
+        try:
+            yield
+        finally:
+            self.is_describing = before
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Watches the client of Spark Connect, through which everything goes."""
+    seen = Watch()
+    for name in _EXECUTIONS:
+        monkeypatch.setattr(SparkConnectClient, name, watched(seen, getattr(SparkConnectClient, name)))
+    keep = FileMaterialiser.keep
+
+    def allowed(self: FileMaterialiser, *arguments: Any) -> Any:
+        with seen.describing(False):
+            return keep(self, *arguments)
+
+    monkeypatch.setattr(FileMaterialiser, "keep", allowed)
+    return seen
+
+
+def watched(seen: Watch, execute: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(self: SparkConnectClient, request: Any, *arguments: Any, **named: Any) -> Any:
+        if seen.is_describing:
+            seen.actions.append(str(request)[:500])
+        return execute(self, request, *arguments, **named)
+
+    return counted
+
+
+def watch_rounds(
+    seen: Watch, patch: pytest.MonkeyPatch, name: str, then: Callable[[Round], None] = lambda _: None
+) -> None:
+    """Lets the watch know when a protocol describes a round, and does one more thing in it."""
+    protocol = protocol_module(name)
+    describe = protocol.round
+
+    def round_(given: Round) -> RoundResult:
+        seen.n_rounds += 1
+        with seen.describing(True):
+            then(given)
+            return describe(given)
+
+    patch.setattr(type(protocol), "round", lambda _, given: round_(given))
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_round_is_only_described(
+    sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch, name: str
+) -> None:
+    watch_rounds(watch, monkeypatch, name)
+    parts = WITH_CLIENTS if name == "ginger" else SMALL
+    store = run_all(run_configs([scenario(**{**parts, "protocol": {"name": name}})]), sail, tmp_path)
+    assert watch.n_rounds >= 3
+    assert watch.actions == []
+    assert rows(store, "message")
+
+
+def test_an_action_in_a_step_is_found(
+    sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch
+) -> None:
+    watch_rounds(watch, monkeypatch, "forwarding", lambda given: given.inbox.count() and None)
+    run_all(run_configs([scenario(**{**SMALL, "protocol": {"name": "forwarding"}})]), sail, tmp_path)
+    assert len(watch.actions) == watch.n_rounds > 3

@@ -1,0 +1,102 @@
+"""The notebooks run from start to end, in the order of the bundle's jobs, and their tables can be published."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipelines.session import Session
+
+PROJECT = Path(__file__).parents[2]
+NOTEBOOKS = PROJECT / "pipelines" / "notebooks"
+
+
+class Widgets:
+    """Parameters as Databricks gives them to a notebook."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self.given = given
+        self.known: set[str] = set()
+
+    def text(self, name: str, default: str) -> None:
+        self.given.setdefault(name, default)
+        self.known.add(name)
+
+    def get(self, name: str) -> str:
+        return self.given[name]
+
+
+class Utilities:
+    """What a notebook finds as ``dbutils``."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self.widgets = Widgets(given)
+
+
+def run(name: str, session: Session, **given: str) -> dict[str, Any]:
+    """Runs a notebook; gives its variables."""
+    text = (NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8")
+    assert text.startswith("# Databricks notebook source\n")
+    utilities = Utilities(given)
+    variables: dict[str, Any] = {"spark": session.spark, "dbutils": utilities}
+    session.activate()
+    exec(compile(text, name, "exec"), variables)  # noqa: S102 - as Databricks does
+    assert given.keys() == utilities.widgets.known
+    return variables
+
+
+@pytest.fixture
+def schema(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A schema whose tables are in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    sail.activate()
+    sail.spark.sql(f"create schema lab location '{tmp_path / 'lab'}'")
+    return "lab"
+
+
+def test_first_run_and_its_history(
+    sail: Session, tmp_path: Path, schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run("first_run", sail, store=str(tmp_path / "store"), schema=schema)
+    assert first["result"].verdict == "valid"
+    shown = capsys.readouterr().out
+    assert "delivered: to S1 in round" in shown
+    assert sail.spark.table(f"{schema}.message").count() == first["result"].table("message").count() > 0
+    assert [row.verdict for row in sail.spark.table(f"{schema}.result").collect()] == ["valid"]
+    assert sail.spark.table(f"{schema}.result_summary").where("measure = 'delivery_ratio'").collect()[0].mean == 1
+    run("history_sql", sail, store=str(tmp_path / "store"))
+    assert "lost_crash" not in shown
+    assert "PUB" in capsys.readouterr().out
+    sail.spark.sql(f"drop schema {schema} cascade")
+
+
+def test_delta_study(sail: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = run("delta_study", sail, store=str(tmp_path / "study"), schema="", seeds="1", batch_runs="")["result"]
+    assert study.verdict == "valid"
+    rows = study.sql(
+        "select protocol_delta, faults_0_generate_count as n, delivery_ratio, n_crashes from result"
+    ).collect()
+    assert {(row.protocol_delta, row.n) for row in rows} == {(delta, n) for delta in range(3) for n in range(3)}
+    assert all(row.n_crashes == row.n for row in rows)
+    assert all(row.delivery_ratio == 1 for row in rows if row.n <= row.protocol_delta)
+    assert "messages_per_delivery" in capsys.readouterr().out
+
+
+def test_the_bundle_names_notebooks_and_their_parameters() -> None:
+    bundle = yaml.safe_load((PROJECT / "databricks.yml").read_text(encoding="utf-8"))
+    known = set(bundle["variables"])
+    assert bundle["resources"]["jobs"].keys() == {"first_run", "delta_study"}
+    for job in bundle["resources"]["jobs"].values():
+        environments = {environment["environment_key"] for environment in job["environments"]}
+        for task in job["tasks"]:
+            notebook = PROJECT / task["notebook_task"]["notebook_path"]
+            text = notebook.read_text(encoding="utf-8")
+            declared = re.search(r"^parameters = (\{.*\})$", text, re.MULTILINE)
+            assert declared is not None
+            assert task["notebook_task"]["base_parameters"].keys() <= yaml.safe_load(declared[1]).keys()
+            assert set(re.findall(r"\$\{var\.(\w+)\}", str(task))) <= known
+            assert task["environment_key"] in environments
