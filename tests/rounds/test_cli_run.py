@@ -241,4 +241,4 @@ def test_queries_take_the_fastest_engine_that_is_installed(monkeypatch: pytest.M
     assert api.fastest_engine() == "sail"
     monkeypatch.setattr(api, "find_spec", lambda _: None)
     assert api.fastest_engine() == "spark"
-    assert commands.ENGINES == ("spark", "sail")
+    assert commands.ENGINES == ("spark", "connect", "sail")

@@ -31,6 +31,14 @@ STORIES = (
     "churn_zoo",
     "lossy_links",
 )
+OTHERS = ("quickstart", "figure1", "figure5", "delta_study")
+ELSEWHERE = ("epidemic_loss", "epidemic_abilene")  # test_epidemic_study
+GENERATE = "workload.publications.generate"
+OF_GINGER = {
+    "total_order": (),
+    "root_fails": (f"{GENERATE}.operations=2",),
+    "bank": (f"{GENERATE}.operations=4", f"runs.grid={{{GENERATE}.accounts: [2, 100]}}"),
+}
 
 
 def run(session: Session, path: Path, store: Path, *overrides: str) -> Any:
@@ -99,16 +107,28 @@ def test_figure_5(sail: Session, tmp_path: Path) -> None:
     assert count(result, "delivery") == 4 * 2
 
 
-@pytest.fixture(scope="module")
-def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """All stories of crashes as runs of one job, which has one horizon; names of scenarios tell them apart."""
-    files = [SCENARIOS / f"{name}.yaml" for name in STORIES]
-    found = [run for file in files for run in expand(load_scenario(file, ["time.rounds=200"]))]
+def together(session: Session, root: Path, overrides: dict[str, tuple[str, ...]]) -> Result:
+    """Runs scenarios of one protocol in one job, which has one horizon; names of scenarios tell them apart."""
+    scenarios = [load_scenario(SCENARIOS / f"{name}.yaml", texts) for name, texts in overrides.items()]
+    found = [run for scenario in scenarios for run in expand(scenario)]
     runs = [replace(run, run_id=place) for place, run in enumerate(found)]
-    store = run_all(runs, sail, tmp_path_factory.mktemp("stories"))
+    store = run_all(runs, session, root)
     result = Result(store.root, store.session)
     result.audit()
     return result
+
+
+@pytest.fixture(scope="module")
+def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return together(sail, tmp_path_factory.mktemp("stories"), dict.fromkeys(STORIES, ("time.rounds=200",)))
+
+
+@pytest.fixture(scope="module")
+def ginger(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    horizon = "time.rounds=1000"
+    return together(
+        sail, tmp_path_factory.mktemp("ginger"), {name: (horizon, *texts) for name, texts in OF_GINGER.items()}
+    )
 
 
 def run_ids(stories: Result, story: str) -> list[int]:
@@ -143,7 +163,7 @@ def why(stories: Result, story: str, run: int, subscriber: str, seq: int) -> Sto
 
 def test_stories_are_all_told(stories: Result) -> None:
     shipped = {path.stem for path in SCENARIOS.glob("*.yaml")}
-    assert shipped == {*STORIES, "quickstart", "figure1", "figure5", "epidemic_loss", "epidemic_abilene", "delta_study"}
+    assert shipped == {*STORIES, *OTHERS, *ELSEWHERE, *OF_GINGER}
     assert stories.verdict == "valid"
 
 
@@ -224,3 +244,29 @@ def test_lossy_links(stories: Result) -> None:
     assert fates(stories, "lossy_links", "PUB")["duplicate"] == 2 * 5
     query = "select source_seq, max(latency_rounds) as n from delivery where {runs} group by source_seq order by 1"
     assert [n for _, n in found(stories, "lossy_links", query)] == [4, 4, 3, 4, 13, 12, 11, 10, 4, 4, 4, 4, 11, 4]
+
+
+def test_total_order(ginger: Result) -> None:
+    """C4's message on account1 waits until that of round 100 is through."""
+    assert summary(ginger, "total_order") == [("valid", True, 16, 0, 16)]
+    query = """select source_name, source_seq from delivery_detail
+      where {runs} and subscriber_name = 'C0' and topic = 'topic1' order by delivery_round"""
+    order = found(ginger, "total_order", query)
+    assert order.index(("C0", 2)) < order.index(("C4", 3))
+
+
+def test_root_fails(ginger: Result) -> None:
+    """Broker 2 is elected, takes in the other children of the root, and all operations come through."""
+    assert summary(ginger, "root_fails") == [("valid", True, 50, 0, 50)]
+    query = "select distinct name, body from message m join node n on n.run_id = m.run_id and n.node_id = m.src"
+    votes = found(ginger, "root_fails", query + " where m.{runs} and kind = 'RootElection' order by 1")
+    assert votes == [("B1", "1"), ("B2", "2"), ("B3", "2")]
+    assert fates(ginger, "root_fails", "ParentRequest") == {"delivered": 2}
+
+
+def test_bank(ginger: Result) -> None:
+    """With fewer accounts an operation waits longer for those before it."""
+    assert summary(ginger, "bank") == [("valid", True, 100, 0, 100)] * 2
+    query = "select avg(latency_rounds) as n from delivery_detail where {runs} group by run_id order by run_id"
+    [(few,), (many,)] = found(ginger, "bank", query)
+    assert few > many

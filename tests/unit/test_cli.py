@@ -161,9 +161,9 @@ def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     assert lines[0] == "scenario  example: 6 runs = 2 of the grid x 3 seeds"
     assert "engine    sail" in result.stdout
     rows = [line.split() for line in lines]
-    # nodes, links, diameter, subscribe, unsubscribe, publish, join, crash; four calls over four links
-    assert ["0", "5", "4", "3", "2", "1", "1", "0", "0", "16"] in rows
-    assert ["2", "5", "4", "3", "2", "1", "1", "0", "0", "16"] in rows
+    # nodes, links, diameter, subscribe, unsubscribe, publish, join, crash, fault; four calls over four links
+    assert ["0", "5", "4", "3", "2", "1", "1", "0", "0", "0", "16"] in rows
+    assert ["2", "5", "4", "3", "2", "1", "1", "0", "0", "0", "16"] in rows
     assert "at most 96 of each kind in all runs" in result.stdout
     assert "PUB" in result.stdout
     assert {row[0] for row in rows if row} >= {"delivery", "round_commit", "state_subscription"}
