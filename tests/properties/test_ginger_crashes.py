@@ -16,7 +16,7 @@ from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
 
-N_RUNS = 8
+N_RUNS = 16
 
 
 def crashing(seed: int) -> dict[str, Any]:
