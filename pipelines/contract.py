@@ -42,6 +42,19 @@ NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
 @dataclass(frozen=True)
+class Derived:
+    """What a relation is made of that no round reads.
+
+    Attributes:
+        of: Name of the state relation that it follows from.
+        make: Makes it of that; columns of its table.
+    """
+
+    of: str
+    make: Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
 class State:
     """A state relation of a protocol; in the store it is table ``state_<name>``.
 
@@ -55,6 +68,8 @@ class State:
             no timer in flight, and a run is over when there is nothing to do.
         is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
             node reads them back from there when it recovers. The rows of other relations go with their node.
+        derived: For a relation that follows from another one: rounds neither read nor write it, it is made for the
+            store at a commit.
     """
 
     table: Table
@@ -62,6 +77,7 @@ class State:
     compact: Callable[[DataFrame], DataFrame] | None = None
     wake: str | None = None
     is_durable: bool = False
+    derived: Derived | None = None
 
 
 @dataclass(frozen=True)

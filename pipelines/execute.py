@@ -149,7 +149,8 @@ def _run(
     if last is None:
         engine.begin(protocol.start(start))
     else:
-        state = {known.table.name: stored(f"state_{known.table.name}", last) for known in protocol.states}
+        names = [known.table.name for known in protocol.states if known.derived is None]
+        state = {name: stored(f"state_{name}", last) for name in names}
         engine.go_on(last.last_round, state, stored("state_message", last))
     engine.run(batch.horizon, experiment.commit_every, observe)
 

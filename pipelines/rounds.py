@@ -83,7 +83,8 @@ class RoundEngine:
         self._settings = settings
         # After a crash nodes may send again what had arrived.
         self._may_duplicate = link_faults.may_duplicate or crashes.schedule is not None
-        self._states = {state.table.name: state for state in protocol.states}
+        self._states = {state.table.name: state for state in protocol.states if state.derived is None}
+        self._derived = {state.table.name: state.derived for state in protocol.states if state.derived is not None}
         self._whole: dict[str, Relation] = {}
         self._increments: dict[str, list[DataFrame]] = {}
         self._facts: dict[str, int] = {}
@@ -113,7 +114,7 @@ class RoundEngine:
 
         Args:
             round_: The round.
-            state: Every relation of the protocol.
+            state: Every relation of the protocol that is not derived.
             in_flight: The messages in flight.
         """
         frames = {**state, "in_flight": in_flight}
@@ -156,6 +157,9 @@ class RoundEngine:
         for name in self._increments:
             self._compact(name)
         state = {f"state_{name}": self._whole[name].frame for name in sorted(self._changed)}
+        for name, derived in self._derived.items():
+            if derived.of in self._changed:
+                state[f"state_{name}"] = derived.make(self._whole[derived.of].frame)
         state["state_message"] = self._in_flight.frame
         self._history.commit(max(self.round, 0), state, self._in_flight.frame if is_final else None)
         self._changed.clear()
@@ -289,7 +293,7 @@ class RoundEngine:
             raise InternalError(f"a node sent {network.MAX_SENT} messages in one round; no more can be numbered")
         if "n_messages" in facts:
             self._traffic = network.traffic(facts)
-        for state in self._protocol.states:
+        for state in self._states.values():
             self._facts |= {fact: facts[fact] or 0 for fact in state.facts if fact in facts}
             if (wake := f"wake_{state.table.name}") in facts:
                 self._wakes[state.table.name] = facts[wake]

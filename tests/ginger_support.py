@@ -17,6 +17,10 @@ from pipelines.store import Store
 
 FIRST_ROUND = 200
 """Publications come after all subscriptions are confirmed."""
+SPREAD = 20
+"""Rounds from the first publication or crash to the last, about."""
+TIMER_ROUNDS = 12
+"""The least that is allowed with latencies up to two."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class Timed:
     calls: Sequence[tuple[int, Publication]]
 
     @property
-    def scenario(self) -> dict[str, Any]:
-        """The same as a scenario: broker 3 is called B3, client 8 C8."""
+    def overlay(self) -> dict[str, Any]:
+        """The tree and its clients: broker 3 is called B3, client 8 C8."""
         links = [
             [f"B{above}", f"B{b}", self.latency[frozenset((b, above))]]
             for b, above in self.setup.parent.items()
@@ -39,6 +43,11 @@ class Timed:
             {"name": f"C{c}", "at": f"B{edge}", "latency": self.latency[frozenset((c, edge))]}
             for c, edge in self.setup.edge.items()
         ]
+        return {"links": links, "clients": clients}
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The same as a scenario."""
         subscriptions = [
             {"at": f"C{c}", "topic": topic} for topic, of in self.setup.subscribers.items() for c in sorted(of)
         ]
@@ -48,7 +57,7 @@ class Timed:
         ]
         return scenario(
             protocol={"name": "ginger"},
-            overlay={"links": links, "clients": clients},
+            overlay=self.overlay,
             workload={"subscriptions": subscriptions, "publications": publications},
         )
 
@@ -57,11 +66,52 @@ def timed_setup(seed: int) -> Timed:
     """Draws a setup of two brokers or more, latencies, and rounds that are few or many."""
     draw = random.Random(seed)
     setup = random_setup(draw, n_brokers=(2, 9))
+    latency = _latencies(draw, setup, 3)
+    return _timed(draw, setup, latency, draw.choice([1, 5, 30]))
+
+
+def _latencies(draw: random.Random, setup: Setup, most: int) -> dict[frozenset[int], int]:
     ends = [(b, above) for b, above in setup.parent.items() if above is not None]
-    latency = {frozenset(pair): draw.randint(1, 3) for pair in [*ends, *setup.edge.items()]}
-    spread = draw.choice([1, 5, 30])
+    return {frozenset(pair): draw.randint(1, most) for pair in [*ends, *setup.edge.items()]}
+
+
+def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], int], spread: int) -> Timed:
     at = sorted(FIRST_ROUND + draw.randrange(spread) for _ in setup.publications)
     return Timed(setup, latency, list(zip(at, setup.publications, strict=True)))
+
+
+def with_crashes(parts: dict[str, Any], draw: random.Random, brokers: Sequence[int], n_crashes: int) -> dict[str, Any]:
+    """Gives a scenario in which brokers crash while its messages are under way."""
+    chosen = draw.sample(sorted(brokers), n_crashes)
+    faults = [{"kind": "crash", "node": f"B{b}", "round": FIRST_ROUND + draw.randrange(SPREAD)} for b in chosen]
+    protocol = {**parts["protocol"], "timer_rounds": TIMER_ROUNDS}
+    return {**parts, "protocol": protocol, "faults": faults}
+
+
+def messages_with_crashes(seed: int, n_crashes: int) -> dict[str, Any]:
+    """Draws messages with up to three key items on one or two topics."""
+    draw = random.Random(seed)
+    setup = random_setup(draw, n_brokers=(3, 9))
+    timed = _timed(draw, setup, _latencies(draw, setup, 2), SPREAD)
+    return with_crashes(timed.scenario, draw, sorted(setup.parent), n_crashes)
+
+
+def bank_with_crashes(seed: int, n_crashes: int) -> dict[str, Any]:
+    """Draws a bank of two or three accounts on which all clients operate at once; some cannot pay."""
+    draw = random.Random(seed)
+    setup = random_setup(draw, n_brokers=(3, 9))
+    timed = Timed(setup, _latencies(draw, setup, 2), [])
+    operations = {"kind": "bank", "round": FIRST_ROUND, "operations": draw.randint(3, 6), "interval": SPREAD // 5}
+    shares = {"accounts": draw.choice([2, 3]), "eventual": 0.1, "causal": 0.3, "most": 100}
+    parts = scenario(
+        protocol={"name": "ginger", "start_balance": 150},
+        overlay=timed.overlay,
+        workload={
+            "subscriptions": [{"at": f"C{c}", "topic": "bank"} for c in setup.edge],
+            "publications": {"generate": {**operations, **shares}},
+        },
+    )
+    return with_crashes(parts, draw, sorted(setup.parent), n_crashes)
 
 
 def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:

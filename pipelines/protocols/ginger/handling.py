@@ -7,119 +7,81 @@ come back are relations again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
-from pipelines.protocols.ginger.tables import (
-    APPLICATION,
-    AWAIT,
-    ENTRY_QUEUE,
-    FAILED,
-    HOLD,
-    NEIGHBOUR,
-    PENDING,
-    REPAIR,
-    REPAIR_MEMORY,
-    SUBSCRIBER,
-    TREE_VIEW,
-)
-from pipelines.tables import Table
+from pipelines.protocols.ginger.parts import parts, sql_type
+from pipelines.protocols.ginger.tables import APPLICATION, PART, REPAIR
 from udfs.ginger.items import FIELDS, OUT
 from udfs.ginger.nodes import handle_nodes
 
 _NODE = ["run_id", "node_id"]
-_TYPES = {"string": "string", "int64": "bigint"}
-_REPAIRED = (NEIGHBOUR, SUBSCRIBER, TREE_VIEW, HOLD, AWAIT, FAILED, REPAIR_MEMORY)
-"""Relations that change only where nodes may crash."""
-
-
-def _sql_type(kind: object) -> str:
-    text = str(kind)
-    return f"array<{_TYPES[text[text.index(': ') + 2 : -1]]}>" if text.startswith("list") else _TYPES[text]
-
-
 _MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_hops, 'timer', timer_rounds))"""
-_KINDS = {name: _sql_type(kind) for name, kind in FIELDS}
-_SCHEMA = ", ".join(f"{name} {_sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
+_SCHEMA = ", ".join(f"{name} {sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
+_ITEM = f"struct({', '.join(name for name, _ in FIELDS)}) as item"
 _MESSAGE = {name: name for name in ("topic", "source", "source_seq", "guarantee", "keys", "issued_round")}
-
-
-def _items(rows: DataFrame, relation: str, place: str, round_: str = "null", **columns: str) -> DataFrame:
-    """Gives rows as items: ``run_id, node_id, round`` and one struct."""
-    given = {"relation": f"'{relation}'", "place": place, **columns}
-    fields = ", ".join(f"cast({given.get(name, 'null')} as {kind}) as {name}" for name, kind in _KINDS.items())
-    return rows.selectExpr(*_NODE, f"cast({round_} as bigint) as round", f"struct({fields}) as item")
+_FIXED = ("client_topic", "member")
+_FIXED_WITHOUT_CRASHES = (*_FIXED, "neighbour", "subscriber", "tree_view")
+_GONE = ("out", "delivered", "history", "status")
+"""What comes back of a node and is no part of it."""
 
 
 def inbox_items(inbox: DataFrame) -> DataFrame:
-    """Due messages as items."""
+    """Due messages as parts, with their ``round``."""
     message = inbox.where(f"kind in {(*APPLICATION, *REPAIR)}").withColumnRenamed("dst", "node_id")
     own = {name: name for name in ("kind", "hops", "covered", "details")}
-    return _items(
-        message, "inbox", "message_id", "due_round", other="src", wait="due_round - sent_round", **own, **_MESSAGE
-    )
+    wait = "due_round - sent_round"
+    return parts(message, "inbox", "message_id", "due_round as round", other="src", wait=wait, **own, **_MESSAGE)
 
 
 def call_items(calls: DataFrame) -> DataFrame:
-    """Publications that clients issue as items."""
+    """Publications that clients issue, in the same form."""
     published = calls.where("kind = 'publish'")
     message = {**_MESSAGE, "source": "node_id", "keys": "array_sort(keys)", "issued_round": "round"}
-    return _items(published, "inbox", CALL_TRIGGER, "round", kind="kind", **message)
+    return parts(published, "inbox", CALL_TRIGGER, "round", kind="kind", **message)
 
 
-def _near(state: Mapping[str, DataFrame], touched: DataFrame) -> dict[str, DataFrame]:
-    return {name: rows.join(touched.hint("shuffle_hash"), _NODE, "left_semi") for name, rows in state.items()}
+def known(part: DataFrame, touched: DataFrame, *, may_crash: bool) -> DataFrame:
+    """The state of nodes that have something to handle; of their view of the tree only where they may need it."""
+    near = part.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
+    return near if may_crash else near.where("relation not in ('tree_view', 'client_topic', 'member')")
 
 
-def state_items(state: Mapping[str, DataFrame], touched: DataFrame, facts: Mapping[str, int]) -> list[DataFrame]:
-    """The state of nodes that have something to handle, as items."""
-    rows = _near(state, touched)
-    subscriber = {"kind": "relationship", "other": "neighbour", "topic": "topic"}
-    items = [
-        _items(
-            rows["neighbour"], "neighbour", "neighbour", kind="relationship", other="neighbour", wait="latency_rounds"
-        ),
-        _items(rows["subscriber"], "subscriber", "neighbour", **subscriber),
-    ]
-    if facts.get("n_pending"):
-        own = {name: name for name in ("hops", "covered", "acked", "sent")}
-        items.append(_items(rows["pending"], "pending", "arrival", kind="came_from", **own, **_MESSAGE))
-    if facts.get("n_queued"):
-        own = {"other": "client", "hops": "hops"}
-        items.append(_items(rows["entry_queue"], "entry_queue", "arrival", **own, **_MESSAGE))
-    return items
-
-
-def repair_items(state: Mapping[str, DataFrame], touched: DataFrame, setting: DataFrame) -> list[DataFrame]:
-    """What nodes know that is needed where nodes may crash, and the settings for it, as items."""
-    rows = _near(state, touched)
+def memory(buffer: DataFrame, touched: DataFrame, setting: DataFrame) -> list[DataFrame]:
+    """What nodes need beside their parts where they may crash: the settings, and what they have handled."""
     mode = touched.join(setting, "run_id").withColumn("mode", F.expr(_MODE))
-    hold = {name: name for name in ("kind", "hops", "covered", "details")}
-    view = {"kind": "relationship", "other": "other", "hops": "up", "issued_round": "down", "wait": "latency_rounds"}
+    near = buffer.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
     return [
-        _items(mode, "mode", "0", details="mode"),
-        _items(rows["tree_view"], "tree_view", "other", **view),
-        _items(rows["client_topic"], "client_topic", "0", kind="usage", topic="topic"),
-        _items(rows["member"], "member", "0", topic="topic", covered="members"),
-        _items(rows["hold"], "hold", "place", other="sender", **hold, **_MESSAGE),
-        _items(rows["await"], "await", "partner", other="partner"),
-        _items(rows["failed"], "failed", "failed", other="failed"),
-        _items(rows["repair"], "repair", "0", details="memory"),
-        _items(rows["metadata_buffer"], "history", "place", kind="event", hops="hops", **_MESSAGE),
+        parts(mode, "mode", "0", details="mode"),
+        parts(near, "history", "place", kind="event", hops="hops", **_MESSAGE),
     ]
 
 
-def handled(items: list[DataFrame]) -> DataFrame:
-    """Lets every node work through its items: rows of `udfs.ginger.items.OUT`."""
+def handled(due: DataFrame, state: list[DataFrame]) -> DataFrame:
+    """Lets every node work through its inbox: rows of `udfs.ginger.items.OUT`.
+
+    Args:
+        due: What `inbox_items` and `call_items` give.
+        state: Parts of these nodes.
+    """
+    items = [due.selectExpr(*_NODE, "round", _ITEM)]
+    items += [rows.selectExpr(*_NODE, "cast(null as bigint) as round", _ITEM) for rows in state]
     node = (
         reduce(DataFrame.unionByName, items)
         .groupBy(_NODE)
         .agg(F.expr("max(round) as round"), F.expr("array_sort(collect_list(item)) as items"))
     )
     return node.mapInArrow(handle_nodes, _SCHEMA)
+
+
+def parts_after(rows: DataFrame, part: DataFrame, touched: DataFrame, *, may_crash: bool) -> DataFrame:
+    """Parts of nodes that handled something are new, but for what never changes; the others stay."""
+    fixed = _FIXED if may_crash else _FIXED_WITHOUT_CRASHES
+    flagged = part.join(touched.selectExpr(*_NODE, "true as is_touched").hint("shuffle_hash"), _NODE, "left")
+    others = flagged.where(f"is_touched is null or relation in {fixed}").select(PART.columns)
+    return others.unionByName(rows.where(f"relation not in {_GONE}").select(PART.columns))
 
 
 def sent(rows: DataFrame) -> DataFrame:
@@ -137,39 +99,6 @@ def deliveries(rows: DataFrame) -> DataFrame:
         "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
         "hops",
     )  # fmt: skip
-
-
-_NAMES = {
-    "arrival": "place as arrival", "came_from": "kind as came_from", "client": "other as client",
-    "neighbour": "other as neighbour", "relationship": "kind as relationship", "up": "hops as up",
-    "down": "issued_round as down", "latency_rounds": "wait as latency_rounds", "sender": "other as sender",
-    "partner": "other as partner", "failed": "other as failed", "memory": "details as memory",
-    "event": "kind as event",
-}  # fmt: skip
-"""What columns of relations are called in items."""
-
-
-def _kept(rows: DataFrame, table: Table, before: DataFrame | None, touched: DataFrame) -> DataFrame:
-    """Gives a relation as it is now: rows of nodes that handled something are new, the others stay."""
-    now = rows.where(f"relation = '{table.name}'").selectExpr(*(_NAMES.get(name, name) for name in table.columns))
-    if before is None:
-        return now
-    return before.join(touched.hint("shuffle_hash"), _NODE, "left_anti").select(table.columns).unionByName(now)
-
-
-def queues(
-    rows: DataFrame, state: Mapping[str, DataFrame], touched: DataFrame, facts: Mapping[str, int]
-) -> dict[str, DataFrame]:
-    """The entry queues, the pending messages, and the keys that these lock."""
-    pending = _kept(rows, PENDING, state["pending"] if facts.get("n_pending") else None, touched)
-    locked = pending.selectExpr(*_NODE, "topic", "source", "source_seq", "explode(keys) as key_item")
-    queue = state["entry_queue"] if facts.get("n_queued") else None
-    return {"pending": pending, "entry_queue": _kept(rows, ENTRY_QUEUE, queue, touched), "locked": locked}
-
-
-def repaired(rows: DataFrame, state: Mapping[str, DataFrame], touched: DataFrame) -> dict[str, DataFrame]:
-    """What nodes know of the tree and of repairs."""
-    return {table.name: _kept(rows, table, state[table.name], touched) for table in _REPAIRED}
 
 
 def increments(rows: DataFrame) -> dict[str, DataFrame]:

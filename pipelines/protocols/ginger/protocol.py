@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame
 
 from pipelines.audits.assumptions import Assumption
 from pipelines.contract import OUTBOX, Round, RoundResult, Start
-from pipelines.protocols.ginger import handling, subscribe
+from pipelines.protocols.ginger import handling, parts, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
-from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, PAYLOAD, REPAIR, STATES, SUBSCRIBE
+from pipelines.protocols.ginger.parts import STATES
+from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, NEIGHBOUR, PART, PAYLOAD, REPAIR, SUBSCRIBE
 from pipelines.protocols.ginger.tree import client_topics, neighbours, seen, tree_views
 
 _EVENT = "run_id", "source", "source_seq", "round", "event"
@@ -54,8 +55,11 @@ class GingerProtocol:
     def start(self, start: Start) -> dict[str, DataFrame]:
         """The tree stands, and nobody has subscribed."""
         tree = seen(start.fixed["node"], start.fixed["link"], start.fixed["setting"])
-        topic = client_topics(start.calls)
-        return {"neighbour": neighbours(tree), "tree_view": tree_views(tree), "client_topic": topic}
+        of_nodes = [
+            parts.neighbour_parts(neighbours(tree)), parts.tree_view_parts(tree_views(tree)),
+            parts.client_topic_parts(client_topics(start.calls)),
+        ]  # fmt: skip
+        return {"part": reduce(DataFrame.unionByName, of_nodes)}
 
     def round(self, due: Round) -> RoundResult:
         """Makes one round, the steps of which the module text numbers."""
@@ -72,7 +76,7 @@ class GingerProtocol:
         if not due.kinds.isdisjoint(HANDLED):
             outbox.append(_handle(due, result))
         if due.crashes.crashed is not None:
-            neighbour, setting = due.state["neighbour"], due.fixed["setting"]
+            neighbour, setting = parts.shown(NEIGHBOUR, due.state["part"]), due.fixed["setting"]
             outbox.append(handling.detections(due.crashes.crashed, neighbour, setting))
         if outbox:
             result.outbox = reduce(DataFrame.unionByName, [_completed(part) for part in outbox])
@@ -93,7 +97,7 @@ def _completed(outbox: DataFrame) -> DataFrame:
 
 def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
     """Step 1: gives the outbox in parts."""
-    neighbour, out = due.state["neighbour"], []
+    neighbour, out = parts.shown(NEIGHBOUR, due.state["part"]), []
     if due.calls is not None and "subscribe" in due.kinds:
         out.append(subscribe.issued(due.calls, neighbour))
     known = due.state["subscribe"].selectExpr("*", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
@@ -106,9 +110,18 @@ def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
         out.append(subscribe.confirmations(known))
         result.state["subscribe"] = known.select(SUBSCRIBE.columns)
     if "Subscribe" in due.kinds:
-        subscriber = due.keep("subscriber", subscribe.subscribers(known))
-        result.state |= {"subscriber": subscriber, "member": subscribe.members(subscriber)}
+        result.state["part"] = due.keep("part_subscribed", _with_sub_trees(due, known))
     return out
+
+
+def _with_sub_trees(due: Round, known: DataFrame) -> DataFrame:
+    """The parts, with the sub-trees of the runs in which Subscribe messages came; elsewhere they may be mended."""
+    run = due.inbox.where("kind = 'Subscribe'").selectExpr("run_id", "true as has_changed").distinct()
+    subscriber = due.keep("subscriber", subscribe.subscribers(known.join(run.hint("shuffle_hash"), "run_id")))
+    flagged = due.state["part"].join(run.hint("shuffle_hash"), "run_id", "left")
+    others = flagged.where("has_changed is null or relation not in ('subscriber', 'member')").select(PART.columns)
+    changed = parts.subscriber_parts(subscriber), parts.member_parts(subscribe.members(subscriber))
+    return reduce(DataFrame.unionByName, changed, others)
 
 
 def _handle(due: Round, result: RoundResult) -> DataFrame:
@@ -116,17 +129,16 @@ def _handle(due: Round, result: RoundResult) -> DataFrame:
     items = [handling.inbox_items(due.inbox)]
     if due.calls is not None and "publish" in due.kinds:
         items.append(handling.call_items(due.calls))
-    got = due.keep("items", reduce(DataFrame.unionByName, items))
-    touched = due.keep("touched", got.select("run_id", "node_id").distinct())
-    known = {**due.state, **result.state}
-    items = [got, *handling.state_items(known, touched, due.facts)]
+    got = due.keep("got", reduce(DataFrame.unionByName, items))
+    touched = got.select("run_id", "node_id").distinct()
+    part = result.state.get("part", due.state["part"])
+    state = [handling.known(part, touched, may_crash=due.may_crash)]
     if due.may_crash:
-        items += handling.repair_items(known, touched, due.fixed["setting"])
-    rows = due.keep("rows", handling.handled(items))
-    result.state |= handling.queues(rows, due.state, touched, due.facts) | handling.increments(rows)
-    if due.may_crash and (due.facts.get("n_repairs") or not due.kinds.isdisjoint(REPAIR)):
-        result.state |= handling.repaired(rows, known, touched)
-        result.node_status = handling.statuses(rows)
+        state += handling.memory(due.state["metadata_buffer"], touched, due.fixed["setting"])
+    rows = due.keep("rows", handling.handled(got, state))
+    result.state["part"] = handling.parts_after(rows, part, touched, may_crash=due.may_crash)
+    result.state |= handling.increments(rows)
+    result.node_status = handling.statuses(rows) if not due.kinds.isdisjoint(REPAIR) else None
     result.delivery = handling.deliveries(rows)
     return handling.sent(rows)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import types as T
 
-from pipelines.contract import State
 from pipelines.tables import BIGINT, INT, LONGS, STRING, table
 
 STRINGS = T.ArrayType(STRING)
@@ -66,6 +65,22 @@ NEIGHBOUR = table(
     ("neighbour", BIGINT, "the neighbour"),
     ("relationship", STRING, "what it is to the node: parent, child or client; edge: the broker of a client"),
     ("latency_rounds", BIGINT, "rounds from one to the other"),
+)  # fmt: skip
+PART = table(
+    "part", "a part of what a node keeps, as it handles it; the tables of the parts show them by relation",
+    "node_id,relation,place,topic",
+    ("node_id", BIGINT, "the node"),
+    ("relation", STRING, "name of the table that shows it, without state_"),
+    ("place", BIGINT, "ascending in the order that counts within the relation"),
+    ("kind", STRING, "relationship, kind of message, or where it came from"),
+    ("other", BIGINT, "the other node that it is about"),
+    *_MESSAGE, *_ORDER,
+    ("hops", BIGINT, "links it travelled over; tree_view: steps upwards"),
+    ("covered", LONGS, "nodes known to have locked its keys; member: who has to"),
+    ("acked", LONGS, "children that acknowledged it"),
+    ("sent", LONGS, "what the parent was told of the covered"),
+    ("wait", BIGINT, "rounds to the other node"),
+    ("details", STRING, "JSON, as messages carry it"),
 )  # fmt: skip
 SUBSCRIBE = table(
     "subscribe", "a Subscribe message that a broker has had", "node_id,subscription_id",
@@ -166,17 +181,3 @@ DELIVERED = table(
     ("place", BIGINT, "ascending in the order of deliveries"),
     *_MESSAGE,
 )  # fmt: skip
-
-
-def _grown(rows: DataFrame) -> DataFrame:
-    return rows
-
-
-STATES = (
-    State(NEIGHBOUR), State(SUBSCRIBE), State(SUBSCRIBER),
-    State(TREE_VIEW), State(CLIENT_TOPIC), State(MEMBER),
-    State(HOLD), State(AWAIT), State(FAILED), State(REPAIR_MEMORY, {"n_repairs": "count(1)"}),
-    State(PENDING, {"n_pending": "count(1)"}), State(LOCKED), State(ENTRY_QUEUE, {"n_queued": "count(1)"}),
-    State(METADATA_BUFFER, compact=_grown), State(DELIVERED, compact=_grown),
-)  # fmt: skip
-"""All relations; the last two only grow."""

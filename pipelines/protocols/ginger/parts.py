@@ -1,0 +1,120 @@
+"""What nodes keep between rounds, as one relation: rounds cost by the relation, not by the row.
+
+Relation ``part`` has the form in which `udfs.ginger` reads and leaves the state of a node. For SQL over a store it is
+shown as the tables that it stands for, which nobody reads while the runs go on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract import Derived, State
+from pipelines.protocols.ginger.tables import (
+    AWAIT,
+    CLIENT_TOPIC,
+    DELIVERED,
+    ENTRY_QUEUE,
+    FAILED,
+    HOLD,
+    LOCKED,
+    MEMBER,
+    METADATA_BUFFER,
+    NEIGHBOUR,
+    PART,
+    PENDING,
+    REPAIR_MEMORY,
+    SUBSCRIBE,
+    SUBSCRIBER,
+    TREE_VIEW,
+)
+from pipelines.tables import Table
+from udfs.ginger.items import FIELDS
+
+_NODE = ["run_id", "node_id"]
+_TYPES = {"string": "string", "int64": "bigint"}
+_SHOWN = (
+    NEIGHBOUR, SUBSCRIBER, TREE_VIEW, CLIENT_TOPIC, MEMBER, HOLD, AWAIT, FAILED, REPAIR_MEMORY, PENDING, ENTRY_QUEUE,
+)  # fmt: skip
+_NAMES = {
+    "arrival": "place as arrival", "came_from": "kind as came_from", "client": "other as client",
+    "neighbour": "other as neighbour", "relationship": "kind as relationship", "up": "hops as up",
+    "down": "issued_round as down", "latency_rounds": "wait as latency_rounds", "sender": "other as sender",
+    "partner": "other as partner", "failed": "other as failed", "memory": "details as memory",
+    "event": "kind as event", "usage": "kind as usage", "members": "covered as members",
+}  # fmt: skip
+"""What columns of tables are called in parts."""
+
+
+def sql_type(kind: object) -> str:
+    """Gives the SQL type of an Arrow type of `FIELDS`."""
+    text = str(kind)
+    return f"array<{_TYPES[text[text.index(': ') + 2 : -1]]}>" if text.startswith("list") else _TYPES[text]
+
+
+def parts(rows: DataFrame, relation: str, place: str, *others: str, **columns: str) -> DataFrame:
+    """Gives rows as parts.
+
+    Args:
+        rows: ``run_id, node_id`` and what the expressions read.
+        relation: Name of the relation.
+        place: SQL.
+        others: SQL of more columns.
+        columns: SQL by column; the others are null.
+    """
+    given = {"relation": f"'{relation}'", "place": place, **columns}
+    fields = [f"cast({given.get(name, 'null')} as {sql_type(kind)}) as {name}" for name, kind in FIELDS]
+    return rows.selectExpr(*_NODE, *fields, *others)
+
+
+def shown(table: Table, part: DataFrame) -> DataFrame:
+    """Gives the parts of a relation as its table."""
+    return part.where(f"relation = '{table.name}'").selectExpr(*(_NAMES.get(name, name) for name in table.columns))
+
+
+def _locked(part: DataFrame) -> DataFrame:
+    return shown(PENDING, part).selectExpr(*_NODE, "topic", "source", "source_seq", "explode(keys) as key_item")
+
+
+def neighbour_parts(neighbour: DataFrame) -> DataFrame:
+    """Gives rows of table ``neighbour`` as parts."""
+    return parts(
+        neighbour, "neighbour", "neighbour", kind="relationship", other="neighbour", wait="latency_rounds"
+    )  # fmt: skip
+
+
+def tree_view_parts(tree_view: DataFrame) -> DataFrame:
+    """Gives rows of table ``tree_view`` as parts."""
+    columns = {"kind": "relationship", "other": "other", "hops": "up", "issued_round": "down", "wait": "latency_rounds"}
+    return parts(tree_view, "tree_view", "other", **columns)
+
+
+def client_topic_parts(client_topic: DataFrame) -> DataFrame:
+    """Gives rows of table ``client_topic`` as parts."""
+    return parts(client_topic, "client_topic", "0", kind="usage", topic="topic")
+
+
+def subscriber_parts(subscriber: DataFrame) -> DataFrame:
+    """Gives rows of table ``subscriber`` as parts."""
+    return parts(subscriber, "subscriber", "neighbour", kind="relationship", other="neighbour", topic="topic")
+
+
+def member_parts(member: DataFrame) -> DataFrame:
+    """Gives rows of table ``member`` as parts."""
+    return parts(member, "member", "0", topic="topic", covered="members")
+
+
+def _grown(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+STATES = (
+    State(PART),
+    State(SUBSCRIBE),
+    State(METADATA_BUFFER, compact=_grown),
+    State(DELIVERED, compact=_grown),
+    *(State(table, derived=Derived(PART.name, partial(shown, table))) for table in _SHOWN),
+    State(LOCKED, derived=Derived(PART.name, _locked)),
+)
+"""All relations; the buffers and the deliveries only grow."""

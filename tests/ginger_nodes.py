@@ -1,0 +1,175 @@
+"""The nodes of protocol ginger (`udfs.ginger`) without an engine: the rounds of one run in plain Python.
+
+Messages, their order, and crashes are as the engine makes them, so what holds here holds there; thousands of runs take
+seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from ginger_support import Timed
+from sequential_ginger.checker import causal_violations, order_violations
+from sequential_ginger.messages import Id, Publication
+
+from udfs.ginger.items import Item, with_message
+from udfs.ginger.nodes import handled
+from udfs.ginger.queue import Message
+from udfs.ginger.tree import rooted
+
+_CALLS = 1 << 62
+_FIXED = ("client_topic", "member")
+DETECTION_ROUNDS = 5
+
+
+class NodeNetwork:
+    """One run: ``logs`` has what clients published and delivered, in order; ``isolated`` who found no new parent."""
+
+    def __init__(
+        self, timed: Timed, crashes: Mapping[int, int], timer_rounds: int, total_degree: int = 8, max_hops: int = 3
+    ) -> None:
+        """Sets the nodes as they are when all subscriptions are confirmed.
+
+        Args:
+            timed: Tree, clients, latencies, and publications by round.
+            crashes: Brokers that crash, and when.
+            timer_rounds: As in the settings.
+            total_degree: As in the settings.
+            max_hops: As in the settings.
+        """
+        self.timed, self.crashes = timed, crashes
+        self.mode = json.dumps({"total_degree": total_degree, "max_hops": max_hops, "timer": timer_rounds})
+        self.logs: dict[int, list[tuple[str, Publication]]] = {c: [] for c in timed.setup.edge}
+        self.isolated: set[int] = set()
+        self.sent: list[tuple[int, int, Item]] = []
+        self.publication: dict[Id, Publication] = {m.id: m for _, m in timed.calls}
+        self._history: dict[int, list[Item]] = defaultdict(list)
+        self._due: dict[int, dict[int, list[Item]]] = defaultdict(lambda: defaultdict(list))
+        self.parts = {node: [] for node in (*timed.setup.parent, *timed.setup.edge)} | self._tree(max_hops)
+        self._lay()
+        for round_, m in timed.calls:
+            message = Message(m.topic, m.client, m.seq, m.guarantee, tuple(sorted(m.keys)), round_)
+            self._due[round_][m.client].append(with_message("inbox", _CALLS + m.seq, message, kind="publish"))
+
+    def _tree(self, max_hops: int) -> dict[int, list[Item]]:
+        role = dict.fromkeys(self.timed.setup.parent, "broker") | dict.fromkeys(self.timed.setup.edge, "client")
+        links = [
+            {"src": a, "dst": b, "latency_rounds": latency, "src_role": role[a], "dst_role": role[b]}
+            for pair, latency in self.timed.latency.items()
+            for a, b in (sorted(pair), sorted(pair, reverse=True))
+        ]
+        run = pa.RecordBatch.from_pylist([{"run_id": 0, "root": 0, "max_hops": max_hops, "links": links}])
+        found: dict[int, list[Item]] = defaultdict(list)
+        for row in next(rooted([run])).to_pylist():
+            kind, other, wait = row["relationship"], row["other"], row["latency_rounds"]
+            is_near = kind not in ("ancestor", "sibling")
+            item = Item("neighbour", other, kind, other, wait=wait)
+            seen = Item("tree_view", other, kind, other, hops=row["up"], issued_round=row["down"], wait=wait)
+            found[row["node_id"]].append(item if is_near else seen)
+        return found
+
+    def _lay(self) -> None:
+        """The sub-trees of the topics."""
+        setup = self.timed.setup
+        for topic, subscribers in setup.subscribers.items():
+            brokers = setup.members(topic)
+            for b in brokers:
+                self.parts[b].append(Item("member", 0, topic=topic, covered=sorted(brokers | subscribers)))
+                near = {n for n in (*setup.parent, setup.parent[b]) if n == setup.parent[b] or setup.parent.get(n) == b}
+                around = [("broker", n) for n in near & brokers]
+                around += [("client", c) for c in subscribers if setup.edge[c] == b]
+                self.parts[b] += [Item("subscriber", n, kind, n, topic=topic) for kind, n in around]
+        used = {(m.client, m.topic) for _, m in self.timed.calls}
+        for client, topic in used | {(c, topic) for topic, of in setup.subscribers.items() for c in of}:
+            usage = "subscribed" if client in setup.subscribers[topic] else "published"
+            self.parts[client].append(Item("client_topic", 0, usage, topic=topic))
+
+    def run(self, horizon: int = 5000) -> None:
+        """Makes all rounds."""
+        while rounds := [*self._due, *(at for b, at in self.crashes.items() if b in self.parts)]:
+            now = min(rounds)
+            if now > horizon:
+                return
+            self.round(now)
+
+    def round(self, now: int) -> None:
+        """Makes one round."""
+        out: dict[int, list[tuple[int, Item]]] = defaultdict(list)
+        for broker in sorted(b for b, at in self.crashes.items() if at == now):
+            del self.parts[broker]
+            for node, parts in self.parts.items():
+                near = [part for part in parts if part.relation == "neighbour" and part.other == broker]
+                for part in near:
+                    wait = (part.wait or 0) + DETECTION_ROUNDS
+                    news = Item("out", broker, "NeighborDown", node, wait=wait, details=str(broker))
+                    out[node].append((broker, news))
+        for node, inbox in sorted(self._due.pop(now, {}).items()):
+            if node in self.parts:
+                self._handle(now, node, inbox, out[node])
+        for src, messages in out.items():
+            for number, (_, item) in enumerate(sorted(messages, key=lambda message: message[0])):
+                self._put(now, src, number, item)
+
+    def _handle(self, now: int, node: int, inbox: list[Item], out: list[tuple[int, Item]]) -> None:
+        state = [Item("mode", 0, details=self.mode), *self.parts[node], *self._history[node]]
+        parts = [part for part in self.parts[node] if part.relation in _FIXED]
+        items = sorted([*state, *inbox], key=lambda item: (item.relation, item.place))
+        for row in handled(node, now, items):
+            match row.relation:
+                case "out":
+                    out.append((row.place, row))
+                case "delivered":
+                    self._log(node, "deliver", row)
+                case "history":
+                    self._history[node].append(row)
+                    if row.kind == "published":
+                        self._log(node, "publish", row)
+                case "status":
+                    self.isolated.add(node)
+                case _:
+                    parts.append(row)
+        self.parts[node] = parts
+
+    def _log(self, client: int, what: str, row: Item) -> None:
+        self.logs[client].append((what, self.publication[row.message.id]))
+
+    def _put(self, now: int, src: int, number: int, item: Item) -> None:
+        dst = item.other
+        assert dst is not None
+        wait = item.wait if item.wait is not None else self.timed.latency[frozenset((src, dst))]
+        self.sent.append((now, src, item))
+        if self.crashes.get(dst, 1 << 60) > now + wait:
+            place = (now << 40) + (src << 20) + number
+            self._due[now + wait][dst].append(item._replace(relation="inbox", place=place, other=src, wait=wait))
+
+    def violations(self) -> list[str]:
+        """Tells what is wrong at the end."""
+        subscribers = {topic: set(of) for topic, of in self.timed.setup.subscribers.items()}
+        ordered = [*order_violations(self.logs, subscribers), *causal_violations(self.logs)]
+        return [*self._missing(), *self._left_over(), *self._roots(), *ordered]
+
+    def _missing(self) -> Iterator[str]:
+        delivered = {(c, m.id) for c, log in self.logs.items() for what, m in log if what == "deliver"}
+        for m in (m for log in self.logs.values() for what, m in log if what == "publish"):
+            for c in sorted(self.timed.setup.subscribers[m.topic]):
+                if (c, m.id) not in delivered:
+                    yield f"{m.id} {m.guarantee} never delivered at {c}"
+
+    def _left_over(self) -> Iterator[str]:
+        for node, parts in self.parts.items():
+            for part in parts:
+                if part.relation in ("pending", "entry_queue", "hold", "await"):
+                    yield f"{node} still has {part.relation} of {part.source} {part.source_seq} {part.other}"
+
+    def _roots(self) -> Iterator[str]:
+        parent: dict[int, Any] = {b: None for b in self.timed.setup.parent if b in self.parts}
+        for b in parent:
+            up = [p.other for p in self.parts[b] if p.relation == "neighbour" and p.kind == "parent"]
+            parent[b] = up[0] if up else None
+        roots = [b for b, above in parent.items() if above is None]
+        if len(roots) != 1:
+            yield f"roots {roots}"
