@@ -22,7 +22,6 @@ from udfs.ginger.queue import Message
 from udfs.ginger.tree import rooted
 
 _CALLS = 1 << 62
-_FIXED = ("client_topic", "member")
 DETECTION_ROUNDS = 5
 
 
@@ -104,9 +103,7 @@ class NodeNetwork:
             for node, parts in self.parts.items():
                 near = [part for part in parts if part.relation == "neighbour" and part.other == broker]
                 for part in near:
-                    wait = (part.wait or 0) + DETECTION_ROUNDS
-                    news = Item("out", broker, "NeighborDown", node, wait=wait, details=str(broker))
-                    out[node].append((broker, news))
+                    out[node].append((broker, self._news(node, part)))
         for node, inbox in sorted(self._due.pop(now, {}).items()):
             if node in self.parts:
                 self._handle(now, node, inbox, out[node])
@@ -114,9 +111,13 @@ class NodeNetwork:
             for number, (_, item) in enumerate(sorted(messages, key=lambda message: message[0])):
                 self._put(now, src, number, item)
 
+    def _news(self, node: int, neighbour: Item) -> Item:
+        wait = (neighbour.wait or 0) + DETECTION_ROUNDS
+        return Item("out", neighbour.place, "NeighborDown", node, wait=wait, details=str(neighbour.other))
+
     def _handle(self, now: int, node: int, inbox: list[Item], out: list[tuple[int, Item]]) -> None:
         state = [Item("mode", 0, details=self.mode), *self.parts[node], *self._history[node]]
-        parts = [part for part in self.parts[node] if part.relation in _FIXED]
+        parts = [part for part in self.parts[node] if part.relation == "client_topic"]
         items = sorted([*state, *inbox], key=lambda item: (item.relation, item.place))
         for row in handled(node, now, items):
             match row.relation:
@@ -128,6 +129,9 @@ class NodeNetwork:
                     self._history[node].append(row)
                     if row.kind == "published":
                         self._log(node, "publish", row)
+                case "connected":
+                    if row.other not in self.parts:
+                        out.append((row.place, self._news(node, row)))
                 case "status":
                     self.isolated.add(node)
                 case _:

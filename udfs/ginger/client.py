@@ -52,7 +52,7 @@ class Client(Seeker):
             case "TreeViewUpdate":
                 self.on_tree_view_update(item)
             case "Timer":
-                self.on_timer(item)
+                self.on_timer(*json.loads(item.details or "[]"))
 
     def publish(self, message: Message) -> None:
         """Hands a message to the edge broker, if there is one that it is level with."""
@@ -118,4 +118,4 @@ class Client(Seeker):
         """Leaves its state behind; without crashes it does not change."""
         if self.may_crash:
             self.leave_around("edge")
-            self.keep("repair", None, details=json.dumps(self.memory, sort_keys=True))
+            self.keep("repair", None, kind="client", details=json.dumps(self.memory, sort_keys=True))

@@ -76,9 +76,20 @@ class Node:
         wait = self.latency.get(dst)
         self.keep("out", message, kind=kind, other=dst, hops=hops, covered=body, wait=wait, details=details)
 
-    def timer(self, partner: int, attempt: int, rounds: int) -> None:
-        """Wakes the node after so many rounds, to see whether a partner has answered."""
-        self.keep("out", None, kind="Timer", other=self.node, wait=rounds, details=json.dumps([partner, attempt]))
+    def connect(self, other: int) -> None:
+        """Opens a connection to a new neighbour; if that is down, the failure detector says so."""
+        self.keep("connected", None, other=other, wait=self.latency.get(other, 1))
+
+    def timer(self, what: str, partner: int, number: int, rounds: int) -> None:
+        """Wakes the node after so many rounds, to see whether a partner has answered.
+
+        Args:
+            what: What it has to do: ``parent``, ``again``, ``vote`` or ``child``.
+            partner: The partner.
+            number: Tells timers of the same kind apart, so that one of an earlier talk is known for stale.
+            rounds: When.
+        """
+        self.keep("out", None, kind="Timer", other=self.node, wait=rounds, details=json.dumps([what, partner, number]))
 
     def keep(
         self, relation: str, message: Message | None, place: int | None = None, **others: Any  # noqa: ANN401

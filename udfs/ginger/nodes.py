@@ -11,6 +11,9 @@ from udfs.ginger.client import Client
 from udfs.ginger.items import Item, node_rows, out_batch
 from udfs.ginger.repair import RepairingBroker
 
+_CLIENT = {("neighbour", "edge"), ("repair", "client")}
+"""What only clients have: their edge broker, or, when that has failed, memory of it."""
+
 
 def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Lets each node handle its messages of a round.
@@ -20,7 +23,8 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             (relation, place). Those of relation ``inbox`` are its messages and calls, the others its state.
 
     Yields:
-        Rows of `items.OUT`: ``out`` (messages to send), ``delivered``, ``history``, and the state as it is now.
+        Rows of `items.OUT`: ``out`` (messages to send), ``delivered``, ``history``, ``connected`` (new neighbours),
+        ``status``, and the state as it is now.
     """
     for batch in batches:
         rows = []
@@ -32,7 +36,7 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
     """Gives what a node leaves behind in a round."""
     state = [item for item in items if item.relation != "inbox"]
-    is_client = any(item.kind == "edge" or item.relation == "client_topic" for item in state)
+    is_client = any((item.relation, item.kind) in _CLIENT for item in state)
     may_crash = any(item.relation == "mode" for item in state)
     kind = Client if is_client else RepairingBroker if may_crash else Broker
     here: Client | Broker = kind(node, round_, state)

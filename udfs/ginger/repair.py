@@ -17,9 +17,10 @@ APPLICATION = frozenset({"Metadata", "TotalAck", "TotalProcessed", "Failed"})
 class RepairingBroker(Broker):
     """A broker in a round of a run whose nodes may crash.
 
-    Its ``memory`` holds beside that of `Seeker`: ``is_root``, ``is_elected``, ``is_electing``, ``votes`` (residual
-    degree by sibling), ``deferred`` (ParentRequests that came during the election), ``upward`` (topics whose sub-tree
-    goes on at the parent) and ``clients`` (by client the topics that it subscribes to).
+    Its ``memory`` holds beside that of `Seeker`: ``is_root``, ``is_elected``, ``is_electing``, ``vote`` and ``votes``
+    (the residual degree that it told its siblings, and what they told), ``election`` and ``taken`` (numbers of
+    elections, and of new children by node), ``deferred`` (ParentRequests that came during the election), ``upward``
+    (topics whose sub-tree goes on at the parent) and ``clients`` (by client the topics that it subscribes to).
     """
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
@@ -82,7 +83,7 @@ class RepairingBroker(Broker):
             case "RootElection":
                 self.on_root_election(item)
             case "Timer":
-                self.on_timer(item)
+                self.on_timer(*json.loads(item.details or "[]"))
 
     def on_neighbor_down(self, neighbour: int) -> None:
         """Alg. 3 and 4: forgets the neighbour, and looks for a new parent if it was that."""
@@ -147,10 +148,11 @@ class RepairingBroker(Broker):
         if any(up == 0 for up, _ in self.view.values()):
             self.seek()
             return
-        self.remember(is_electing=True)
+        election, vote = self.recall("election", 0) + 1, self.residual_degree
+        self.remember(is_electing=True, election=election, vote=vote)
         for sibling in self._siblings():
-            self.send(sibling, "RootElection", details=str(self.residual_degree))
-            self.timer(sibling, 0, 2 * self.latency.get(sibling, 1) + self.settings["timer"])
+            self.send(sibling, "RootElection", details=str(vote))
+            self.timer("vote", sibling, election, 2 * self.latency.get(sibling, 1) + self.settings["timer"])
         self._decide()
 
     def _siblings(self) -> list[int]:
@@ -169,8 +171,8 @@ class RepairingBroker(Broker):
         if any(sibling not in votes for sibling in siblings):
             return
         deferred = self.recall("deferred", [])
-        self.remember(is_electing=False, deferred=[])
-        own = (self.residual_degree, -self.node)
+        self.remember(is_electing=False, deferred=[], votes={})
+        own = (self.recall("vote", 0), -self.node)
         _, least = max([own, *((votes[sibling], -sibling) for sibling in siblings)])
         if -least == self.node:
             self.is_root = True
@@ -184,21 +186,25 @@ class RepairingBroker(Broker):
             self.on_parent_request(sender, request)
         self.settle()
 
-    def on_timer(self, item: Item) -> None:
+    def on_timer(self, what: str, partner: int, number: int) -> None:
         """Alg. 8: who has not answered in time has failed."""
-        partner, _ = json.loads(item.details or "[]")
-        if self.recall("is_electing", False) and partner in self._siblings():
-            if str(partner) not in self.recall("votes", {}):
-                self.lost(partner)
-                self._decide()
-        elif partner in self.awaits:
-            self._child_down(partner)
-        else:
-            super().on_timer(item)
+        match what:
+            case "vote":
+                is_open = self.recall("is_electing", False) and number == self.recall("election", 0)
+                if is_open and partner in self._siblings() and str(partner) not in self.recall("votes", {}):
+                    self.lost(partner)
+                    self._decide()
+            case "child":
+                if partner in self.awaits and number == self.recall("taken", {}).get(str(partner)):
+                    self._child_down(partner)
+            case _:
+                super().on_timer(what, partner, number)
 
     def request(self) -> dict[str, Any]:
-        """Names the topics whose sub-tree it is in, but not at the root of."""
-        return {"subscribedTopics": self.recall("upward", []), "breakDegree": self.recall("break_degree", False)}
+        """Names the topics whose sub-tree it is in, but not at the root of, and who has to lock their key items."""
+        upward = self.recall("upward", [])
+        members = {name: sorted(self.topic(name).members) for name in upward}
+        return {"subscribedTopics": upward, "breakDegree": self.recall("break_degree", False), "members": members}
 
     def on_parent_request(self, sender: int, request: dict[str, Any]) -> None:
         """Alg. 5."""
@@ -230,10 +236,15 @@ class RepairingBroker(Broker):
             topic = self.topic(name)
             if not is_client:
                 topic.brokers.add(sender)
+                topic.members |= set(request["members"][name])
             self._note_known(known, name)
         self.awaits.add(sender)
+        self.connect(sender)
         self.send(sender, "ParentBuffer", details=known.text())
-        self.timer(sender, 0, self.patience(sender))
+        taken = self.recall("taken", {})
+        number = 1 + max(taken.values(), default=0)
+        self.remember(taken={**taken, str(sender): number})
+        self.timer("child", sender, number, self.patience(sender))
         self.view_changed()
 
     def _note_known(self, known: Missing, name: str) -> None:
@@ -313,10 +324,12 @@ class RepairingBroker(Broker):
             for kind, nodes in (("broker", topic.brokers), ("client", topic.clients)):
                 for node in sorted(nodes):
                     self.keep("subscriber", None, kind=kind, other=node, topic=name)
+            if topic.members:
+                self.keep("member", None, topic=name, covered=sorted(topic.members))
         for relation, partners in (("await", self.awaits), ("failed", self.failed)):
             for node in sorted(partners):
                 self.keep(relation, None, other=node)
         for item in self.hold:
             self.rows.append(item._replace(relation="hold", place=self.next_place()))
         self.remember(is_root=self.is_root)
-        self.keep("repair", None, details=json.dumps(self.memory, sort_keys=True))
+        self.keep("repair", None, kind="broker", details=json.dumps(self.memory, sort_keys=True))

@@ -62,14 +62,14 @@ class Seeker(Node):
             self.remember(
                 passes=self.recall("passes", 0) + 1, break_degree=False, declined=[], asked=None, attempt=attempt
             )
-            self.timer(self.node, attempt, self.settings["timer"])
+            self.timer("again", self.node, attempt, self.settings["timer"])
 
     def ask(self, broker: int) -> None:
         """Sends a ParentRequest; a broker that does not answer in time has failed."""
         attempt = self.recall("attempt", 0) + 1
         self.remember(asked=broker, attempt=attempt)
         self.send(broker, "ParentRequest", details=json.dumps(self.request()))
-        self.timer(broker, attempt, self.patience(broker))
+        self.timer("parent", broker, attempt, self.patience(broker))
 
     def patience(self, partner: int) -> int:
         """Gives the rounds in which a partner that is up has answered, with an election of its own in between."""
@@ -86,6 +86,7 @@ class Seeker(Node):
         self.remember(asked=None)
         if json.loads(item.details or "false"):
             self.parent = item.other
+            self.connect(item.other)
             self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
             self.attached()
         else:
@@ -95,16 +96,15 @@ class Seeker(Node):
     def attached(self) -> None:
         """A new parent took it in; what else there is to do waits for its ParentBuffer."""
 
-    def on_timer(self, item: Item) -> None:
+    def on_timer(self, what: str, partner: int, number: int) -> None:
         """A broker that was asked does not answer: it failed; or it is time to ask all once more."""
-        partner, attempt = json.loads(item.details or "[]")
-        if attempt != self.recall("attempt", 0) or self.is_level:
+        if number != self.recall("attempt", 0) or self.is_level:
             return
-        if partner == self.parent:
-            self.on_neighbor_down(partner)
-        elif partner == self.node and self.parent is None:
+        if what == "again" and self.parent is None:
             self.seek()
-        elif partner == self.recall("asked", None):
+        elif what == "parent" and partner == self.parent:
+            self.on_neighbor_down(partner)
+        elif what == "parent" and partner == self.recall("asked", None):
             self.remember(asked=None)
             self.lost(partner)
             self.seek()

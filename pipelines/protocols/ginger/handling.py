@@ -22,8 +22,8 @@ _MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_ho
 _SCHEMA = ", ".join(f"{name} {sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
 _ITEM = f"struct({', '.join(name for name, _ in FIELDS)}) as item"
 _MESSAGE = {name: name for name in ("topic", "source", "source_seq", "guarantee", "keys", "issued_round")}
-_FIXED = ("client_topic", "member")
-_FIXED_WITHOUT_CRASHES = (*_FIXED, "neighbour", "subscriber", "tree_view")
+_FIXED = "relation = 'client_topic'"
+_FIXED_WITHOUT_CRASHES = "relation in ('client_topic', 'member', 'neighbour', 'subscriber', 'tree_view')"
 _GONE = ("out", "delivered", "history", "status")
 """What comes back of a node and is no part of it."""
 
@@ -80,7 +80,7 @@ def parts_after(rows: DataFrame, part: DataFrame, touched: DataFrame, *, may_cra
     """Parts of nodes that handled something are new, but for what never changes; the others stay."""
     fixed = _FIXED if may_crash else _FIXED_WITHOUT_CRASHES
     flagged = part.join(touched.selectExpr(*_NODE, "true as is_touched").hint("shuffle_hash"), _NODE, "left")
-    others = flagged.where(f"is_touched is null or relation in {fixed}").select(PART.columns)
+    others = flagged.where(f"is_touched is null or {fixed}").select(PART.columns)
     return others.unionByName(rows.where(f"relation not in {_GONE}").select(PART.columns))
 
 

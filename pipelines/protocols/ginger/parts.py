@@ -42,7 +42,7 @@ _NAMES = {
     "neighbour": "other as neighbour", "relationship": "kind as relationship", "up": "hops as up",
     "down": "issued_round as down", "latency_rounds": "wait as latency_rounds", "sender": "other as sender",
     "partner": "other as partner", "failed": "other as failed", "memory": "details as memory",
-    "event": "kind as event", "usage": "kind as usage", "members": "covered as members",
+    "role": "kind as role", "usage": "kind as usage", "members": "covered as members",
 }  # fmt: skip
 """What columns of tables are called in parts."""
 

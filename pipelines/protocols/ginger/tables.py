@@ -173,6 +173,7 @@ FAILED = table(
 REPAIR_MEMORY = table(
     "repair", "what a node remembers of repairs", "node_id",
     ("node_id", BIGINT, "the node"),
+    ("role", STRING, "broker or client"),
     ("memory", STRING, "JSON: whom it asked, who declined, whether it is level with its parent, votes, ..."),
 )  # fmt: skip
 DELIVERED = table(
