@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from ginger_support import Timed
+from ginger_support import FIRST_ROUND, TIMER_ROUNDS, Timed
 from sequential_ginger.checker import causal_violations, order_violations
 from sequential_ginger.messages import Id, Publication
+from sequential_ginger.network import Setup
 
 from udfs.ginger.items import Item, with_message
 from udfs.ginger.nodes import handled
@@ -45,6 +46,7 @@ class NodeNetwork:
         self.logs: dict[int, list[tuple[str, Publication]]] = {c: [] for c in timed.setup.edge}
         self.isolated: set[int] = set()
         self.sent: list[tuple[int, int, Item]] = []
+        self.last_delivery = 0
         self.publication: dict[Id, Publication] = {m.id: m for _, m in timed.calls}
         self._history: dict[int, list[Item]] = defaultdict(list)
         self._due: dict[int, dict[int, list[Item]]] = defaultdict(lambda: defaultdict(list))
@@ -76,8 +78,9 @@ class NodeNetwork:
         setup = self.timed.setup
         for topic, subscribers in setup.subscribers.items():
             brokers = setup.members(topic)
-            for b in brokers:
+            for b in setup.parent:
                 self.parts[b].append(Item("member", 0, topic=topic, covered=sorted(brokers | subscribers)))
+            for b in brokers:
                 near = {n for n in (*setup.parent, setup.parent[b]) if n == setup.parent[b] or setup.parent.get(n) == b}
                 around = [("broker", n) for n in near & brokers]
                 around += [("client", c) for c in subscribers if setup.edge[c] == b]
@@ -87,13 +90,15 @@ class NodeNetwork:
             usage = "subscribed" if client in setup.subscribers[topic] else "published"
             self.parts[client].append(Item("client_topic", 0, usage, topic=topic))
 
-    def run(self, horizon: int = 5000) -> None:
+    @property
+    def kinds(self) -> set[str | None]:
+        """Kinds of all messages that were sent."""
+        return {item.kind for _, _, item in self.sent}
+
+    def run(self) -> None:
         """Makes all rounds."""
         while rounds := [*self._due, *(at for b, at in self.crashes.items() if b in self.parts)]:
-            now = min(rounds)
-            if now > horizon:
-                return
-            self.round(now)
+            self.round(min(rounds))
 
     def round(self, now: int) -> None:
         """Makes one round."""
@@ -113,11 +118,11 @@ class NodeNetwork:
 
     def _news(self, node: int, neighbour: Item) -> Item:
         wait = (neighbour.wait or 0) + DETECTION_ROUNDS
-        return Item("out", neighbour.place, "NeighborDown", node, wait=wait, details=str(neighbour.other))
+        return Item("out", 0, "NeighborDown", node, wait=wait, details=str(neighbour.other))
 
     def _handle(self, now: int, node: int, inbox: list[Item], out: list[tuple[int, Item]]) -> None:
         state = [Item("mode", 0, details=self.mode), *self.parts[node], *self._history[node]]
-        parts = [part for part in self.parts[node] if part.relation == "client_topic"]
+        parts = [part for part in self.parts[node] if part.relation in ("client_topic", "member")]
         items = sorted([*state, *inbox], key=lambda item: (item.relation, item.place))
         for row in handled(node, now, items):
             match row.relation:
@@ -125,13 +130,14 @@ class NodeNetwork:
                     out.append((row.place, row))
                 case "delivered":
                     self._log(node, "deliver", row)
+                    self.last_delivery = now
                 case "history":
                     self._history[node].append(row)
                     if row.kind == "published":
                         self._log(node, "publish", row)
                 case "connected":
                     if row.other not in self.parts:
-                        out.append((row.place, self._news(node, row)))
+                        out.append((row.other or 0, self._news(node, row)))
                 case "status":
                     self.isolated.add(node)
                 case _:
@@ -177,3 +183,24 @@ class NodeNetwork:
         roots = [b for b, above in parent.items() if above is None]
         if len(roots) != 1:
             yield f"roots {roots}"
+
+
+PARENT = {0: None, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 3}
+EDGE = {8: 4, 9: 5, 10: 6, 11: 6, 12: 7}
+"""The overlay of Figure 5.2."""
+OPERATION = [
+    (FIRST_ROUND, Publication(8, 1, "t", frozenset({"a"}), "causal")),
+    (FIRST_ROUND, Publication(10, 1, "t", frozenset({"a", "b"}), "total")),
+    (FIRST_ROUND + 2, Publication(12, 1, "t", frozenset({"b"}), "total")),
+]
+"""An operation on two key items, a message before it and one after it."""
+
+
+def operation_with_crash(broker: int, round_: int) -> NodeNetwork:
+    """Plays the operation on the overlay of Figure 5.2 with a broker that crashes in a round of it."""
+    setup = Setup(PARENT, EDGE, {"t": frozenset(EDGE)}, [m for _, m in OPERATION])
+    pairs = [*((b, above) for b, above in PARENT.items() if above is not None), *EDGE.items()]
+    timed = Timed(setup, {frozenset(pair): 1 for pair in pairs}, OPERATION)
+    network = NodeNetwork(timed, {broker: FIRST_ROUND + round_}, TIMER_ROUNDS)
+    network.run()
+    return network

@@ -80,20 +80,35 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
     return Timed(setup, latency, list(zip(at, setup.publications, strict=True)))
 
 
-def with_crashes(parts: dict[str, Any], draw: random.Random, brokers: Sequence[int], n_crashes: int) -> dict[str, Any]:
-    """Gives a scenario in which brokers crash while its messages are under way."""
-    chosen = draw.sample(sorted(brokers), n_crashes)
-    faults = [{"kind": "crash", "node": f"B{b}", "round": FIRST_ROUND + draw.randrange(SPREAD)} for b in chosen]
-    protocol = {**parts["protocol"], "timer_rounds": TIMER_ROUNDS}
-    return {**parts, "protocol": protocol, "faults": faults}
+@dataclass(frozen=True)
+class Crashing:
+    """Messages with up to three key items on one or two topics, and brokers that crash while they are under way."""
+
+    timed: Timed
+    crashes: Mapping[int, int]
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The same as a scenario."""
+        return with_crashes(self.timed.scenario, self.crashes)
 
 
-def messages_with_crashes(seed: int, n_crashes: int) -> dict[str, Any]:
-    """Draws messages with up to three key items on one or two topics."""
+def crashing(seed: int, n_crashes: int) -> Crashing:
+    """Draws messages, and one or more brokers that crash."""
     draw = random.Random(seed)
     setup = random_setup(draw, n_brokers=(3, 9))
     timed = _timed(draw, setup, _latencies(draw, setup, 2), SPREAD)
-    return with_crashes(timed.scenario, draw, sorted(setup.parent), n_crashes)
+    return Crashing(timed, _crashes(draw, setup, n_crashes))
+
+
+def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int]:
+    return {b: FIRST_ROUND + draw.randrange(SPREAD) for b in draw.sample(sorted(setup.parent), n_crashes)}
+
+
+def with_crashes(parts: dict[str, Any], crashes: Mapping[int, int]) -> dict[str, Any]:
+    """Gives a scenario in which brokers crash for good."""
+    faults = [{"kind": "crash", "node": f"B{b}", "round": at} for b, at in crashes.items()]
+    return {**parts, "protocol": {**parts["protocol"], "timer_rounds": TIMER_ROUNDS}, "faults": faults}
 
 
 def bank_with_crashes(seed: int, n_crashes: int) -> dict[str, Any]:
@@ -111,7 +126,7 @@ def bank_with_crashes(seed: int, n_crashes: int) -> dict[str, Any]:
             "publications": {"generate": {**operations, **shares}},
         },
     )
-    return with_crashes(parts, draw, sorted(setup.parent), n_crashes)
+    return with_crashes(parts, _crashes(draw, setup, n_crashes))
 
 
 def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ginger_support import bank_with_crashes, messages_with_crashes
+from ginger_support import bank_with_crashes, crashing
 from rich.console import Console
 from rich.table import Table
 from support import run_all, run_configs
@@ -47,8 +47,9 @@ select
 
 def measure(session: Session, first: int, n_runs: int, n_crashes: int, console: Console) -> list[str]:
     """Runs and audits one job; gives the cells of its row, and prints what is wrong."""
-    draws = (bank_with_crashes, messages_with_crashes)
-    configs = run_configs([draws[seed % 2](seed, n_crashes) for seed in range(first, first + n_runs)])
+    seeds = range(first, first + n_runs)
+    banks = [bank_with_crashes(seed, n_crashes) for seed in seeds[::2]]
+    configs = run_configs([*banks, *(crashing(seed, n_crashes).scenario for seed in seeds[1::2])])
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         store = run_all(configs, session, Path(folder))

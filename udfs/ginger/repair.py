@@ -201,10 +201,8 @@ class RepairingBroker(Broker):
                 super().on_timer(what, partner, number)
 
     def request(self) -> dict[str, Any]:
-        """Names the topics whose sub-tree it is in, but not at the root of, and who has to lock their key items."""
-        upward = self.recall("upward", [])
-        members = {name: sorted(self.topic(name).members) for name in upward}
-        return {"subscribedTopics": upward, "breakDegree": self.recall("break_degree", False), "members": members}
+        """Names the topics whose sub-tree it is in, but not at the root of."""
+        return {"subscribedTopics": self.recall("upward", []), "breakDegree": self.recall("break_degree", False)}
 
     def on_parent_request(self, sender: int, request: dict[str, Any]) -> None:
         """Alg. 5."""
@@ -221,10 +219,14 @@ class RepairingBroker(Broker):
         is_above = sender == self.parent or self.view.get(sender, (1, 1)) != (1, 1)
         if not self.is_level or is_above or sender in self.children:
             return False
-        has_topics = {name for name, topic in self.topics.items() if topic.brokers or topic.clients or topic.members}
-        if not self.recall("is_elected", False) and not has_topics.issuperset(request["subscribedTopics"]):
+        inside = {name for name, topic in self.topics.items() if self.is_inside(topic)}
+        if not self.recall("is_elected", False) and not inside.issuperset(request["subscribedTopics"]):
             return False
         return bool(request.get("isClient") or request["breakDegree"] or self.residual_degree > 0)
+
+    def is_inside(self, topic: Topic) -> bool:
+        """Tells whether it is in the sub-tree of a topic: from the start, or since it took somebody in."""
+        return bool(topic.brokers or topic.clients or self.node in topic.members)
 
     def _take_in(self, sender: int, request: dict[str, Any]) -> None:
         is_client = request.get("isClient", False)
@@ -236,7 +238,6 @@ class RepairingBroker(Broker):
             topic = self.topic(name)
             if not is_client:
                 topic.brokers.add(sender)
-                topic.members |= set(request["members"][name])
             self._note_known(known, name)
         self.awaits.add(sender)
         self.connect(sender)
@@ -324,8 +325,6 @@ class RepairingBroker(Broker):
             for kind, nodes in (("broker", topic.brokers), ("client", topic.clients)):
                 for node in sorted(nodes):
                     self.keep("subscriber", None, kind=kind, other=node, topic=name)
-            if topic.members:
-                self.keep("member", None, topic=name, covered=sorted(topic.members))
         for relation, partners in (("await", self.awaits), ("failed", self.failed)):
             for node in sorted(partners):
                 self.keep(relation, None, other=node)

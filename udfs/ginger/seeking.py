@@ -86,7 +86,7 @@ class Seeker(Node):
         self.remember(asked=None)
         if json.loads(item.details or "false"):
             self.parent = item.other
-            self.connect(item.other)
+            self.connect(item.other or 0)
             self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
             self.attached()
         else:

@@ -22,9 +22,9 @@ _MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_ho
 _SCHEMA = ", ".join(f"{name} {sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
 _ITEM = f"struct({', '.join(name for name, _ in FIELDS)}) as item"
 _MESSAGE = {name: name for name in ("topic", "source", "source_seq", "guarantee", "keys", "issued_round")}
-_FIXED = "relation = 'client_topic'"
+_FIXED = "relation in ('client_topic', 'member')"
 _FIXED_WITHOUT_CRASHES = "relation in ('client_topic', 'member', 'neighbour', 'subscriber', 'tree_view')"
-_GONE = ("out", "delivered", "history", "status")
+_GONE = ("out", "delivered", "history", "connected", "status")
 """What comes back of a node and is no part of it."""
 
 
@@ -119,8 +119,20 @@ def statuses(rows: DataFrame) -> DataFrame:
 def detections(crashed: DataFrame, neighbour: DataFrame, setting: DataFrame) -> DataFrame:
     """Neighbours of crashed nodes hear of it when all that these sent has come, and a delay after: the outbox."""
     down = crashed.selectExpr("run_id", "node_id as neighbour", "round").hint("shuffle_hash")
-    noticed = neighbour.join(down, ["run_id", "neighbour"]).join(setting.select("run_id", "detection_rounds"), "run_id")
-    return noticed.selectExpr(
+    return _news(neighbour.join(down, ["run_id", "neighbour"]), setting)
+
+
+def failed_connections(rows: DataFrame, down: DataFrame, setting: DataFrame) -> DataFrame:
+    """Who connects to a node that is down hears of it as its neighbours did: the outbox."""
+    connected = rows.where("relation = 'connected'").selectExpr(
+        *_NODE, "other as neighbour", "wait as latency_rounds", "round"
+    )
+    gone = down.selectExpr("run_id", "node_id as neighbour").hint("shuffle_hash")
+    return _news(connected.join(gone, ["run_id", "neighbour"]), setting)
+
+
+def _news(noticed: DataFrame, setting: DataFrame) -> DataFrame:
+    return noticed.join(setting.select("run_id", "detection_rounds"), "run_id").selectExpr(
         "run_id", "neighbour as trigger", "cast(0 as bigint) as rank", "'NeighborDown' as kind", "node_id as src",
         "node_id as dst", "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
         "cast(neighbour as string) as details", "latency_rounds + detection_rounds as latency_rounds",

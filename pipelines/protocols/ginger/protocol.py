@@ -74,7 +74,7 @@ class GingerProtocol:
             outbox += _subscribe(due, result)
             events += [subscribe.confirmed(due.inbox)] if "Subscribed" in due.kinds else []
         if not due.kinds.isdisjoint(HANDLED):
-            outbox.append(_handle(due, result))
+            outbox += _handle(due, result)
         if due.crashes.crashed is not None:
             neighbour, setting = parts.shown(NEIGHBOUR, due.state["part"]), due.fixed["setting"]
             outbox.append(handling.detections(due.crashes.crashed, neighbour, setting))
@@ -117,15 +117,16 @@ def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
 def _with_sub_trees(due: Round, known: DataFrame) -> DataFrame:
     """The parts, with the sub-trees of the runs in which Subscribe messages came; elsewhere they may be mended."""
     run = due.inbox.where("kind = 'Subscribe'").selectExpr("run_id", "true as has_changed").distinct()
-    subscriber = due.keep("subscriber", subscribe.subscribers(known.join(run.hint("shuffle_hash"), "run_id")))
+    of_runs = known.join(run.hint("shuffle_hash"), "run_id")
+    subscriber = due.keep("subscriber", subscribe.subscribers(of_runs))
     flagged = due.state["part"].join(run.hint("shuffle_hash"), "run_id", "left")
     others = flagged.where("has_changed is null or relation not in ('subscriber', 'member')").select(PART.columns)
-    changed = parts.subscriber_parts(subscriber), parts.member_parts(subscribe.members(subscriber))
+    changed = parts.subscriber_parts(subscriber), parts.member_parts(subscribe.members(of_runs, subscriber))
     return reduce(DataFrame.unionByName, changed, others)
 
 
-def _handle(due: Round, result: RoundResult) -> DataFrame:
-    """Step 2: gives the outbox."""
+def _handle(due: Round, result: RoundResult) -> list[DataFrame]:
+    """Step 2: gives the outbox in parts."""
     items = [handling.inbox_items(due.inbox)]
     if due.calls is not None and "publish" in due.kinds:
         items.append(handling.call_items(due.calls))
@@ -140,7 +141,9 @@ def _handle(due: Round, result: RoundResult) -> DataFrame:
     result.state |= handling.increments(rows)
     result.node_status = handling.statuses(rows) if not due.kinds.isdisjoint(REPAIR) else None
     result.delivery = handling.deliveries(rows)
-    return handling.sent(rows)
+    if due.crashes.down is None:
+        return [handling.sent(rows)]
+    return [handling.sent(rows), handling.failed_connections(rows, due.crashes.down, due.fixed["setting"])]
 
 
 PROTOCOL = GingerProtocol()

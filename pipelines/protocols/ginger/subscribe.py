@@ -92,8 +92,11 @@ def subscribers(subscribe: DataFrame) -> DataFrame:
     return counted.where("n_neighbours > 1 or relationship = 'client'").select(SUBSCRIBER.columns)
 
 
-def members(subscriber: DataFrame) -> DataFrame:
-    """Who has to lock a topic's key items: the brokers of its sub-tree and its clients; each of the brokers knows."""
+def members(subscribe: DataFrame, subscriber: DataFrame) -> DataFrame:
+    """Who has to lock a topic's key items: the brokers of its sub-tree and its clients.
+
+    Every broker has had the Subscribe messages and knows: it may have to mend a sub-tree that it is not in.
+    """
     broker = subscriber.select(*_NODE, "topic").distinct()
     client = subscriber.where("relationship = 'client'").selectExpr("run_id", "neighbour as node_id", "topic")
     everybody = (
@@ -101,7 +104,8 @@ def members(subscriber: DataFrame) -> DataFrame:
         .groupBy("run_id", "topic")
         .agg(F.expr("array_sort(collect_list(node_id)) as members"))
     )
-    return broker.join(everybody, ["run_id", "topic"]).select(*_NODE, "topic", "members")
+    known = subscribe.select(*_NODE, "topic").distinct()
+    return known.join(everybody, ["run_id", "topic"]).select(*_NODE, "topic", "members")
 
 
 def confirmed(inbox: DataFrame) -> DataFrame:

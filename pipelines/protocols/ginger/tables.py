@@ -43,6 +43,7 @@ PAYLOAD = T.StructType(
 BODY = """case when kind = 'Subscribe' then
     to_json(named_struct('topic', topic, 'subscription_id', subscription_id, 'edge', edge,
       'path', path))
+  when kind = 'NeighborDown' then to_json(named_struct('peer', cast(details as bigint)))
   when details is not null then details
   when kind = 'Subscribed' then to_json(named_struct('subscription_id', subscription_id))
   else to_json(named_struct('topic', topic, 'keyItems', keys, 'deliveryGuarantee', guarantee, 'covered', covered,
@@ -146,7 +147,7 @@ CLIENT_TOPIC = table(
     ("usage", STRING, "subscribed, or only published"),
 )  # fmt: skip
 MEMBER = table(
-    "member", "a topic, and who has to lock the key items of its total-order messages", "node_id,topic",
+    "member", "a topic that a broker has heard of, and who has to lock the key items of its messages", "node_id,topic",
     _BROKER,
     ("topic", STRING, "the topic"),
     ("members", LONGS, "brokers of the sub-tree and clients that subscribe"),
