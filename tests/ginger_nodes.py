@@ -46,7 +46,7 @@ class NodeNetwork:
         self.logs: dict[int, list[tuple[str, Publication]]] = {c: [] for c in timed.setup.edge}
         self.isolated: set[int] = set()
         self.sent: list[tuple[int, int, Item]] = []
-        self.last_delivery = 0
+        self.last_round = self.last_delivery = 0
         self.publication: dict[Id, Publication] = {m.id: m for _, m in timed.calls}
         self._history: dict[int, list[Item]] = defaultdict(list)
         self._due: dict[int, dict[int, list[Item]]] = defaultdict(lambda: defaultdict(list))
@@ -102,6 +102,7 @@ class NodeNetwork:
 
     def round(self, now: int) -> None:
         """Makes one round."""
+        self.last_round = now
         out: dict[int, list[tuple[int, Item]]] = defaultdict(list)
         for broker in sorted(b for b, at in self.crashes.items() if at == now):
             del self.parts[broker]
@@ -165,9 +166,10 @@ class NodeNetwork:
     def _missing(self) -> Iterator[str]:
         delivered = {(c, m.id) for c, log in self.logs.items() for what, m in log if what == "deliver"}
         for m in (m for log in self.logs.values() for what, m in log if what == "publish"):
-            for c in sorted(self.timed.setup.subscribers[m.topic]):
-                if (c, m.id) not in delivered:
-                    yield f"{m.id} {m.guarantee} never delivered at {c}"
+            for c in self.logs:
+                is_wanted = c in self.timed.setup.subscribers[m.topic]
+                if is_wanted != ((c, m.id) in delivered):
+                    yield f"{m.id} {m.guarantee} {'never ' if is_wanted else ''}delivered at {c}"
 
     def _left_over(self) -> Iterator[str]:
         for node, parts in self.parts.items():

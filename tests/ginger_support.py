@@ -19,6 +19,7 @@ FIRST_ROUND = 200
 """Publications come after all subscriptions are confirmed."""
 SPREAD = 20
 """Rounds from the first publication or crash to the last, about."""
+START_BALANCE = 150
 TIMER_ROUNDS = 12
 """The least that is allowed with latencies up to two."""
 
@@ -82,51 +83,45 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 
 @dataclass(frozen=True)
 class Crashing:
-    """Messages with up to three key items on one or two topics, and brokers that crash while they are under way."""
+    """Messages, or the workload of a bank, and brokers that crash for good while they are under way."""
 
     timed: Timed
     crashes: Mapping[int, int]
+    bank: Mapping[str, Any] | None = None
 
     @property
     def scenario(self) -> dict[str, Any]:
         """The same as a scenario."""
-        return with_crashes(self.timed.scenario, self.crashes)
+        parts = self.timed.scenario
+        faults = [{"kind": "crash", "node": f"B{b}", "round": at} for b, at in self.crashes.items()]
+        protocol = {"name": "ginger", "timer_rounds": TIMER_ROUNDS, "start_balance": START_BALANCE}
+        return {**parts, "protocol": protocol, "workload": self.bank or parts["workload"], "faults": faults}
 
 
 def crashing(seed: int, n_crashes: int) -> Crashing:
-    """Draws messages, and one or more brokers that crash."""
+    """Draws messages with up to three key items on one or two topics, and brokers that crash."""
     draw = random.Random(seed)
     setup = random_setup(draw, n_brokers=(3, 9))
     timed = _timed(draw, setup, _latencies(draw, setup, 2), SPREAD)
     return Crashing(timed, _crashes(draw, setup, n_crashes))
 
 
-def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int]:
-    return {b: FIRST_ROUND + draw.randrange(SPREAD) for b in draw.sample(sorted(setup.parent), n_crashes)}
-
-
-def with_crashes(parts: dict[str, Any], crashes: Mapping[int, int]) -> dict[str, Any]:
-    """Gives a scenario in which brokers crash for good."""
-    faults = [{"kind": "crash", "node": f"B{b}", "round": at} for b, at in crashes.items()]
-    return {**parts, "protocol": {**parts["protocol"], "timer_rounds": TIMER_ROUNDS}, "faults": faults}
-
-
-def bank_with_crashes(seed: int, n_crashes: int) -> dict[str, Any]:
+def bank_with_crashes(seed: int, n_crashes: int) -> Crashing:
     """Draws a bank of two or three accounts on which all clients operate at once; some cannot pay."""
     draw = random.Random(seed)
     setup = random_setup(draw, n_brokers=(3, 9))
     timed = Timed(setup, _latencies(draw, setup, 2), [])
     operations = {"kind": "bank", "round": FIRST_ROUND, "operations": draw.randint(3, 6), "interval": SPREAD // 5}
     shares = {"accounts": draw.choice([2, 3]), "eventual": 0.1, "causal": 0.3, "most": 100}
-    parts = scenario(
-        protocol={"name": "ginger", "start_balance": 150},
-        overlay=timed.overlay,
-        workload={
-            "subscriptions": [{"at": f"C{c}", "topic": "bank"} for c in setup.edge],
-            "publications": {"generate": {**operations, **shares}},
-        },
-    )
-    return with_crashes(parts, _crashes(draw, setup, n_crashes))
+    bank = {
+        "subscriptions": [{"at": f"C{c}", "topic": "bank"} for c in setup.edge],
+        "publications": {"generate": {**operations, **shares}},
+    }
+    return Crashing(timed, _crashes(draw, setup, n_crashes), bank)
+
+
+def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int]:
+    return {b: FIRST_ROUND + draw.randrange(SPREAD) for b in draw.sample(sorted(setup.parent), n_crashes)}
 
 
 def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:

@@ -49,7 +49,8 @@ def measure(session: Session, first: int, n_runs: int, n_crashes: int, console: 
     """Runs and audits one job; gives the cells of its row, and prints what is wrong."""
     seeds = range(first, first + n_runs)
     banks = [bank_with_crashes(seed, n_crashes) for seed in seeds[::2]]
-    configs = run_configs([*banks, *(crashing(seed, n_crashes).scenario for seed in seeds[1::2])])
+    cases = [*banks, *(crashing(seed, n_crashes) for seed in seeds[1::2])]
+    configs = run_configs([case.scenario for case in cases])
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         store = run_all(configs, session, Path(folder))

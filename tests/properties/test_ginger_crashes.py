@@ -6,12 +6,22 @@ makes thousands of them.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
+from collections.abc import Callable
 
 import pytest
 from ginger_nodes import PARENT, NodeNetwork, operation_with_crash
-from ginger_support import FIRST_ROUND, TIMER_ROUNDS, Crashing, bank_with_crashes, crashing, delivery_orders
+from ginger_support import (
+    FIRST_ROUND,
+    START_BALANCE,
+    TIMER_ROUNDS,
+    Crashing,
+    bank_with_crashes,
+    crashing,
+    delivery_orders,
+)
 from support import rows, run_all, run_configs
 
 from pipelines.audits.run import audit_store
@@ -22,6 +32,7 @@ from pipelines.session import Session
 from pipelines.store import Store
 from udfs.ginger.bank import Accounts
 
+SOON = FIRST_ROUND + 100
 N_BANKS = 10
 N_RUNS = 30
 
@@ -50,15 +61,20 @@ def test_a_total_order_operation_is_finished_whatever_broker_fails_when() -> Non
     assert len(late) > 30
 
 
+def short(draw: Callable[[int, int], Crashing], count: int) -> list[Crashing]:
+    """Those runs of seeds from 0 on that are soon quiet: a job costs as its longest run."""
+    drawn = (draw(seed, 1 + seed % 2) for seed in itertools.count())
+    return list(itertools.islice((case for case in drawn if played(case).last_round < SOON), count))
+
+
 @pytest.fixture(scope="module")
 def cases() -> list[Crashing]:
-    return [crashing(seed, 1 + seed % 2) for seed in range(N_RUNS)]
+    return short(crashing, N_RUNS)
 
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, cases: list[Crashing]) -> Store:
-    banks = [bank_with_crashes(seed, 1 + seed % 2) for seed in range(N_BANKS)]
-    configs = run_configs([*(case.scenario for case in cases), *banks])
+    configs = run_configs([case.scenario for case in [*cases, *short(bank_with_crashes, N_BANKS)]])
     return run_all(configs, sail, tmp_path_factory.mktemp("ginger_crashes"))
 
 
@@ -91,7 +107,7 @@ def test_trees_were_mended_and_messages_sent_again(store: Store) -> None:
 
 def test_some_replicas_refuse_what_an_account_cannot_pay(store: Store) -> None:
     """Only then do equal balances say anything about the order."""
-    accounts: dict[tuple[int, int], Accounts] = defaultdict(lambda: Accounts(150))
+    accounts: dict[tuple[int, int], Accounts] = defaultdict(lambda: Accounts(START_BALANCE))
     operations = sorted(StoreReader(store.session, store.root).sql(OPERATION).collect(), key=lambda row: row.place)
     refused = [accounts[row.run_id, row.node_id].apply(json.loads(row.content)) for row in operations]
     assert len({run for run, _ in accounts}) == N_BANKS

@@ -107,7 +107,8 @@ class Client(Seeker):
         if item.other != self.parent:
             return
         for event in read_missing(item.details).events:
-            if event.what == ("processed" if event.message.is_total else "passed"):
+            is_final = event.what == ("processed" if event.message.is_total else "passed")
+            if is_final and self.topics[event.message.topic]:
                 self.deliver(event.message, event.hops + 1)
         self.remember(is_level=True)
         for message in self.published:
