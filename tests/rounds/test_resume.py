@@ -62,7 +62,25 @@ LOSSY: dict[str, Any] = {
         {"kind": "pause", "node": "B", "round": 7, "until": 10},
     ],
 }
-PARTS = {"forwarding": (FORWARDING, 2), "delta": (DELTA, 2), "batches": (FORWARDING, 1), "lossy": (LOSSY, 2)}
+GINGER: dict[str, Any] = {
+    **FORWARDING,
+    "protocol": {"name": "ginger"},
+    "overlay": {"links": [["A", "B"]], "clients": [{"name": "a", "at": "A"}, {"name": "b", "at": "B"}]},
+    "workload": {
+        "subscriptions": [{"at": name, "topic": "t"} for name in "ab"],
+        "publications": [
+            {"at": "a", "round": round_, "topic": "t", "guarantee": "total", "keys": ["k"]} for round_ in (9, 10)
+        ],
+    },
+    "faults": [],
+}
+PARTS = {
+    "forwarding": (FORWARDING, 2),
+    "delta": (DELTA, 2),
+    "batches": (FORWARDING, 1),
+    "lossy": (LOSSY, 2),
+    "ginger": (GINGER, 2),
+}
 """By name: a scenario, and how many of its two runs go through the rounds together."""
 
 
@@ -163,6 +181,7 @@ def ledger_rows(written: list[str]) -> list[int]:
         ("delta", -1, 0),
         ("lossy", 1, 0),  # what links do follows from the scenario
         ("lossy", 2, -2),
+        ("ginger", -2, -1),  # key items are locked, and tables follow from others
         ("batches", BATCH_END, -2),  # within the first batch
         ("batches", BATCH_END, 0),
         ("batches", BATCH_END, 1),  # between two batches
