@@ -1,0 +1,221 @@
+"""The same failure-free runs of protocol delta by SimPy actors and by the engines, side by side.
+
+    python tests/perf/compare.py [--messages 1000 --messages 100000 ...] [--side simpy --side sail --side spark]
+                                 [--limit 1200]
+
+δ = 1, random trees of 20 brokers, ten subscribers of three topics, five publishers: some thousand messages a run, SUB,
+PUB and CONF. A size is reached by as many runs as it takes: the actors (`actors.py`) play them one after the other, the
+engines all at once. Each measurement is a process of its own. Seconds are those of the runs alone: the making of
+overlays and workloads, the same for all, and the start of an engine come before. The actors keep what was delivered and
+confirmed; the engines write all messages and states to Delta tables. Memory is the peak of the process and its children.
+
+The deliveries (run, subscriber, source, number, round), the confirmations and the messages of all sides must be the
+same, or the script fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+import pyarrow as pa
+from actors import Call, Outcome, simulate
+from support import run_configs
+
+from pipelines.batches import fitting_inputs
+from pipelines.execute import Experiment, execute
+from pipelines.inputs import Inputs, build_inputs
+from pipelines.scenario.expand import RunConfig
+from pipelines.session import open_session
+from pipelines.store import Store
+
+SIDES = ("simpy", "sail", "spark")
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+MESSAGES_OF_A_RUN = 1_000
+DELTA = 1
+_TOPICS = {"kind": "topics", "topics": 3}
+PARTS: dict[str, Any] = {
+    "name": "compare",
+    "protocol": {"name": "delta", "delta": DELTA},
+    "overlay": {"generate": {"kind": "random_tree", "nodes": 20, "max_degree": 4}},
+    "workload": {
+        "subscriptions": {"generate": {**_TOPICS, "nodes": 10}},
+        "publications": {"generate": {**_TOPICS, "nodes": 5, "rate": 0.25, "rounds": [45, 74]}},
+    },
+    "time": {"rounds": 2000},
+}
+_DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round")
+
+
+def configs(n_messages: int) -> list[RunConfig]:
+    """Gives the runs of a size: one scenario, as many seeds as runs."""
+    return run_configs([PARTS] * max(1, n_messages // MESSAGES_OF_A_RUN))
+
+
+def measured(side: str, n_messages: int) -> dict[str, Any]:
+    """Makes one measurement in this process."""
+    runs = configs(n_messages)
+    found = by_actors(runs) if side == "simpy" else by_engine(side, runs)
+    return {**found, "peak": sum(_peaks(os.getpid())) / 1024}
+
+
+def by_actors(runs: Sequence[RunConfig]) -> dict[str, Any]:
+    """Plays the runs one after the other; the inputs of a run are made before its clock starts."""
+    seconds, n_messages, n_confirmed = 0.0, 0, 0
+    deliveries: list[np.ndarray[Any, Any]] = []
+    for run in runs:
+        links, calls = _plain(build_inputs([run], None))
+        start = time.perf_counter()
+        outcome: Outcome = simulate(links, calls, DELTA)
+        seconds += time.perf_counter() - start
+        n_messages += outcome.n_messages
+        n_confirmed += len(outcome.confirmed)
+        rows = np.array(outcome.deliveries, dtype=np.int64).reshape(-1, 4)
+        deliveries.append(np.insert(rows, 0, run.run_id, axis=1))
+    return _summary(seconds, n_messages, n_confirmed, np.concatenate(deliveries))
+
+
+def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
+    link = inputs.link.to_pylist()
+    calls = [
+        Call(row["round"], row["node_id"], row["source_seq"], row["kind"], row["topic"], row["subscription_id"])
+        for row in inputs.call.to_pylist()
+    ]
+    return {(row["src"], row["dst"]): row["latency_rounds"] for row in link if row["src"] < row["dst"]}, calls
+
+
+def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
+    """Runs all of them as one job, in batches as `roundtable run` chooses them."""
+    inputs = build_inputs(runs, None)
+    experiment = Experiment(runs, inputs, 50, fitting_inputs(inputs, len(runs)))
+    with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
+        session.activate()
+        store = Store(Path(folder), session)
+        start = time.perf_counter()
+        execute(experiment, session, store, lambda progress: None)
+        seconds = time.perf_counter() - start
+        delivery: pa.Table = store.read("delivery").select(*_DELIVERY).toArrow()
+        rows = np.stack([delivery[name].to_numpy() for name in _DELIVERY], axis=1)
+        confirmed = (store.read(name).where("confirmed_round is not null") for name in ("subscription", "publication"))
+        n_confirmed = sum(frame.count() for frame in confirmed)
+        return _summary(seconds, store.read("message").count(), n_confirmed, rows)
+
+
+def _summary(seconds: float, n_messages: int, n_confirmed: int, deliveries: np.ndarray[Any, Any]) -> dict[str, Any]:
+    ordered = np.ascontiguousarray(deliveries[np.lexsort(deliveries.T[::-1])].astype("<i8"))
+    told = {"messages": n_messages, "confirmed": n_confirmed, "deliveries": len(ordered)}
+    return {"seconds": seconds, "same": {**told, "hash": hashlib.sha256(ordered.tobytes()).hexdigest()[:16]}}
+
+
+def _peaks(process: int) -> Iterator[int]:
+    """Yields the most memory, in KiB, that a process and those it started have had so far."""
+    status = Path(f"/proc/{process}/status").read_text("ascii", "replace")
+    yield next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in children.read_text("ascii").split():
+            yield from _peaks(int(child))
+
+
+def in_a_process(side: str, n_messages: int, limit: float) -> dict[str, Any] | None:
+    """Makes one measurement in a process of its own; None where that takes longer than the limit."""
+    command = [sys.executable, __file__, "--one", side, "--messages", str(n_messages)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    if process.returncode:
+        sys.exit(f"{side} with {n_messages:,} messages failed")
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return found
+
+
+def compared(n_messages: int, sides: Sequence[str], limit: float) -> dict[str, dict[str, Any]]:
+    """Measures all sides at a size, and checks that they tell the same."""
+    found = {}
+    for side in sides:
+        result = in_a_process(side, n_messages, limit)
+        if result is None:
+            print(f"{side} is left out at {n_messages:,} messages: more than {limit:.0f} s", file=sys.stderr)
+            continue
+        found[side] = result
+        print(f"{side} {n_messages:,}: {result['seconds']:.1f} s, {result['same']}", file=sys.stderr)
+    if len({tuple(result["same"].items()) for result in found.values()}) > 1:
+        sys.exit(f"the sides differ: { {side: result['same'] for side, result in found.items()} }")
+    return found
+
+
+def rate(result: dict[str, Any]) -> float:
+    """Gives messages a second."""
+    return float(result["same"]["messages"] / result["seconds"])
+
+
+def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> Iterator[str]:
+    """Yields the lines of the Markdown table."""
+    engines = [side for side in sides if side != "simpy" and "simpy" in sides]
+    heads = [*(f"{side} msg/s" for side in sides), *(f"{side} / simpy" for side in engines),
+             *(f"{side} MiB" for side in sides)]  # fmt: skip
+    yield f"| messages | deliveries | {' | '.join(heads)} |"
+    yield "|" + "---:|" * (len(heads) + 2)
+    for found in (found for found in rows.values() if found):
+        same = next(iter(found.values()))["same"]
+        cells = [f"{rate(found[side]):,.0f}" if side in found else "left out" for side in sides]
+        for side in engines:
+            both = side in found and "simpy" in found
+            cells.append(f"{rate(found[side]) / rate(found['simpy']):.2f}" if both else "-")
+        cells += [f"{found[side]['peak']:,.0f}" if side in found else "-" for side in sides]
+        yield f"| {same['messages']:,} | {same['deliveries']:,} | {' | '.join(cells)} |"
+
+
+def crossing(rows: dict[int, dict[str, dict[str, Any]]], side: str) -> str:
+    """Tells from how many messages on a side is as fast as the actors, on straight lines between logarithms."""
+    points = [
+        (math.log(found[side]["same"]["messages"]), math.log(rate(found[side]) / rate(found["simpy"])))
+        for found in rows.values()
+        if side in found and "simpy" in found
+    ]
+    for (x, y), (after, then) in itertools.pairwise(points):
+        if y < 0.0 <= then:
+            return f"{side} passes simpy at about {math.exp(x - y * (after - x) / (then - y)):,.0f} messages."
+    if not points:
+        return f"{side} and simpy were not measured at the same size."
+    ahead = "ahead of simpy" if points[0][1] >= 0.0 else "behind simpy"
+    return f"{side} is {ahead} at all sizes."
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, action="append", help="about how many; 1,000 to 10,000,000 if left out")
+    parser.add_argument("--side", action="append", choices=SIDES)
+    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for each measurement")
+    parser.add_argument("--one", choices=SIDES, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(measured(given.one, given.messages[0])))
+        return
+    sides = given.side or list(SIDES)
+    rows = {size: compared(size, sides, given.limit) for size in given.messages or SIZES}
+    print("\n".join(table(rows, sides)))
+    for side in (side for side in sides if side != "simpy" and "simpy" in sides):
+        print(f"\n{crossing(rows, side)}")
+
+
+if __name__ == "__main__":
+    main()
