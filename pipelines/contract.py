@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.audits.assumptions import Assumption
 from pipelines.audits.base import Audit
 from pipelines.crashes import CrashesDue
+from pipelines.replacements import LinksDue
 from pipelines.tables import Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
@@ -98,6 +99,8 @@ class Round:
         may_crash: Whether a node of any run ever crashes.
         crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
             crashed nodes have no rows in relations that are not durable.
+        links: The links of the round, and those that are replaced in it; `fixed` has the links at the start. They stay
+            the same unless the protocol says that it goes on when they change (`ProtocolSpec.reconfigures`).
         paused: The nodes that pause in this round (``run_id, node_id``); None: nobody. Nothing is due at them, and a
             node that wakes (`State.wake`) has to wait for the end of its pause.
         may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
@@ -115,6 +118,7 @@ class Round:
     settings: Sequence[Any]
     may_crash: bool
     crashes: CrashesDue
+    links: LinksDue
     paused: DataFrame | None
     may_duplicate: bool
     keep: Callable[[str, DataFrame], DataFrame]

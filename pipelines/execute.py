@@ -25,6 +25,7 @@ from pipelines.paths import delta_paths
 from pipelines.pauses import Pauses
 from pipelines.protocols import PROTOCOLS
 from pipelines.record import versions
+from pipelines.replacements import Replacements
 from pipelines.rounds import Progress, RoundEngine
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
@@ -142,10 +143,11 @@ def _run(
     history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
     start = _start(experiment, store.session, fixed, all_calls)
     link_faults = LinkFaults(inputs.link_fault, inputs.side, materialiser)
-    pauses = Pauses(inputs.pause, materialiser)
     engine = RoundEngine(
-        protocol, materialiser, calls, history, crashes, link_faults, pauses, fixed, inputs.latency, start.settings
-    )
+        protocol, materialiser, calls, history, crashes, link_faults, Pauses(inputs.pause, materialiser),
+        Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser), fixed, inputs.latency,
+        start.settings,
+    )  # fmt: skip
     if last is None:
         engine.begin(protocol.start(start))
     else:

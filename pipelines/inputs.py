@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, Problem
 from pipelines.faults.build import build_faults
 from pipelines.faults.tables import Faults
 from pipelines.overlay.build import build_overlay
@@ -52,6 +52,7 @@ class Inputs:
         link_fault: Columns of `faults.tables.LINK_FAULT`.
         side: Columns of `faults.tables.SIDE`.
         pause: Columns of `faults.tables.PAUSE`.
+        replacement: Columns of `faults.tables.REPLACEMENT`.
         fault_event: Columns of `faults.tables.EVENT`.
     """
 
@@ -67,6 +68,7 @@ class Inputs:
     link_fault: pa.Table
     side: pa.Table
     pause: pa.Table
+    replacement: pa.Table
     fault_event: pa.Table
 
     def of_runs(self, first: int, last: int) -> Inputs:
@@ -77,7 +79,8 @@ class Inputs:
     @property
     def latency(self) -> int | None:
         """The latency of every link, where it is one."""
-        found = pc.unique(self.link["latency_rounds"])
+        column = "latency_rounds"
+        found = pc.unique(pa.chunked_array([*self.link[column].chunks, *self.replacement[column].chunks], pa.int64()))
         return found[0].as_py() if len(found) == 1 else None
 
 
@@ -119,11 +122,21 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         kinds=lambda: message_kinds(scenario.protocol.name),
     )  # fmt: skip
-    check = PROTOCOLS[scenario.protocol.name].check
-    problems = [] if check is None else list(check(scenario.protocol, overlay, workload, faults))
+    spec = PROTOCOLS[scenario.protocol.name]
+    problems = [] if spec.check is None else list(spec.check(scenario.protocol, overlay, workload, faults))
+    if len(faults.replacement) and not spec.reconfigures:
+        problems.append(_keeps_overlay(spec.name))
     if problems:
         raise InputError(*problems)
     return overlay, workload, faults
+
+
+def _keeps_overlay(protocol: str) -> Problem:
+    allowed = ", ".join(spec.name for spec in PROTOCOLS.values() if spec.reconfigures)
+    message = (
+        f"protocol {protocol} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or break"
+    )
+    return Problem(("faults",), message)
 
 
 def message_kinds(protocol: str) -> Sequence[str]:
@@ -160,6 +173,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         "link_fault": faults.link_fault,
         "side": faults.side,
         "pause": faults.pause,
+        "replacement": faults.replacement,
         "fault_event": faults.fault_event,
     }  # fmt: skip
 
@@ -263,7 +277,7 @@ def _number_calls(tables: dict[str, pa.Table]) -> Inputs:
         ),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
         crash=tables["crash"], link_fault=tables["link_fault"], side=tables["side"], pause=tables["pause"],
-        fault_event=tables["fault_event"],
+        replacement=tables["replacement"], fault_event=tables["fault_event"],
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from pipelines.history import History, RoundRows
 from pipelines.link_faults import LinkFaults
 from pipelines.materialise import Materialiser, Relation
 from pipelines.pauses import Pauses
+from pipelines.replacements import Replacements
 
 _MAX_INCREMENTS = 16
 _MAX_BUFFERED = 2_000_000
@@ -54,7 +55,8 @@ class RoundEngine:
 
     def __init__(
         self, protocol: ProtocolModule, materialiser: Materialiser, calls: Calls, history: History,
-        crashes: Crashes, link_faults: LinkFaults, pauses: Pauses, fixed: Mapping[str, DataFrame],
+        crashes: Crashes, link_faults: LinkFaults, pauses: Pauses, replacements: Replacements,
+        fixed: Mapping[str, DataFrame],
         latency: int | None, settings: Sequence[Any],
     ) -> None:  # fmt: skip
         """Starts with nothing in flight.
@@ -67,6 +69,7 @@ class RoundEngine:
             crashes: The crash schedule.
             link_faults: The link faults.
             pauses: The pauses of nodes.
+            replacements: The links that others replace.
             fixed: Frames ``node``, ``link``, ``setting``, ``subscription``.
             latency: The latency of all links, where it is one.
             settings: The distinct settings objects of the runs.
@@ -77,6 +80,7 @@ class RoundEngine:
         self._history = history
         self._crashes = crashes
         self._pauses = pauses
+        self._replacements = replacements
         self._faults = network.Faults(crashes.schedule, link_faults, pauses)
         self._fixed = fixed
         self._latency = latency
@@ -168,8 +172,9 @@ class RoundEngine:
         wait = self._traffic.next_wait
         due = None if wait is None else self.round + wait
         call, fault = self._calls.next_round(self.round), self._crashes.next_round(self.round)
+        change = self._replacements.next_round(self.round)
         wakes = (None if wake is None else max(wake, self.round + 1) for wake in self._wakes.values())
-        return min((r for r in (due, call, fault, *wakes) if r is not None), default=None)
+        return min((r for r in (due, call, fault, change, *wakes) if r is not None), default=None)
 
     def _make_round(self, upcoming: int) -> int:
         step, before, traffic = upcoming - self.round, self._in_flight, self._traffic
@@ -194,6 +199,7 @@ class RoundEngine:
                 settings=self._settings,
                 may_crash=self._crashes.schedule is not None,
                 crashes=crashes,
+                links=self._replacements.due(upcoming),
                 paused=self._pauses.paused(upcoming),
                 may_duplicate=self._may_duplicate,
                 keep=self._keeper(kept),
@@ -270,7 +276,7 @@ class RoundEngine:
         frames = {name: frame for name, frame in result.state.items() if name not in self._increments}
         messages = [waiting] if waiting is not None else []
         if result.outbox is not None:
-            link, payload = self._fixed["link"], self._protocol.payload
+            link, payload = self._replacements.links, self._protocol.payload
             messages.append(network.put_on_links(result.outbox, link, self._latency, payload, self._faults))
         if not messages:
             messages.append(self._materialiser.empty(network.in_flight_schema(self._protocol.payload)))

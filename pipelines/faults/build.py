@@ -12,8 +12,9 @@ from pipelines.faults.crashes import crash_times
 from pipelines.faults.drawn import drawn_group, drawn_times
 from pipelines.faults.links import LinkRows, link_problems, unlinked
 from pipelines.faults.pauses import pause_times
+from pipelines.faults.replacements import drawn_replacements, plan_replacements
 from pipelines.faults.schedule import FOR_GOOD, Outage
-from pipelines.faults.tables import CRASH, PAUSE, Faults, table_of
+from pipelines.faults.tables import CRASH, PAUSE, REPLACEMENT, Faults, table_of
 from pipelines.overlay.graph import Overlay
 from pipelines.scenario.base import MAX_ROUND
 from pipelines.scenario.faults_spec import (
@@ -25,8 +26,9 @@ from pipelines.scenario.faults_spec import (
     PartitionGenerator,
     Pause,
     PauseGenerator,
+    ReplaceGenerator,
 )
-from pipelines.scenario.link_faults_spec import Break, LinkFault, Partition
+from pipelines.scenario.link_faults_spec import Break, LinkFault, Partition, Replace
 from pipelines.workload.nodes import choose_nodes, ids_by_name, unknown_node
 
 
@@ -71,8 +73,16 @@ def build_faults(
         if isinstance(fault, LinkFault):
             rows.add(fault, number)
     crash = [(*down[:2], None if down.end == FOR_GOOD else down.end) for down in crashes]
+    replaced = plan_replacements([(number, fault) for number, fault in listed if isinstance(fault, Replace)], overlay)
+    replaced = [one for one in replaced if one.broken <= horizon]
+    for one in replaced:
+        rows.replace(one)
     link_fault, side, event = rows.tables()
-    return Faults(table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), event)
+    replacement = [(one.round, *one.old, *one.new, one.latency) for one in replaced if one.round <= horizon]
+    return Faults(
+        table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), table_of(sorted(replacement), REPLACEMENT),
+        event,
+    )  # fmt: skip
 
 
 def _one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
@@ -81,6 +91,8 @@ def _one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon:
         yield fault
     elif isinstance(fault.generate, DrawnTimes):
         yield from _made(fault.generate, number, overlay, seed, horizon)
+    elif isinstance(fault.generate, ReplaceGenerator):
+        yield from drawn_replacements(fault.generate, overlay, horizon, seed, f"faults.{number}.replace")
 
 
 def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
@@ -117,6 +129,13 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
             yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
         elif isinstance(fault, LinkFault):
             yield from link_problems(fault, ("faults", i), overlay, kinds)
+        elif isinstance(fault, Replace):
+            for key, ends in (("link", fault.link), ("by", fault.by)):
+                yield from (
+                    Problem(("faults", i, key, end), unknown_node(name, overlay))
+                    for end, name in enumerate(ends)
+                    if name not in names
+                )
         elif isinstance(fault, FaultGenerator) and isinstance(fault.generate, BreakGenerator) and fault.generate.links:
             yield from unlinked(fault.generate.links, ("faults", i, "generate", "links"), overlay)
 
@@ -131,6 +150,7 @@ def describe() -> list[tuple[str, str]]:
         ("partition", "groups of nodes that no message gets out of, or links that are cut, for a while"),
         ("delay", "messages that take longer, by drawn rounds; those behind them wait, or overtake (reorder)"),
         ("duplicate", "messages that arrive twice, the copy right behind its original or later"),
+        ("replace", "links that break for good, each with another that takes its place after a while"),
         ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
         ("generate crash rate", "every node up and down by turns: exponential, weibull or lognormal times"),
         (
@@ -140,4 +160,5 @@ def describe() -> list[tuple[str, str]]:
         ("generate break", "so many links that break and heal, or every link whole and broken by turns"),
         ("generate pause", "so many pauses at drawn nodes and rounds, or every node by turns"),
         ("generate partition", "partitions one after the other, a drawn node and those around it against all others"),
+        ("generate replace", "so many links that break and that others replace, drawn; the overlay stays a tree"),
     ]

@@ -13,10 +13,12 @@ import pyarrow as pa
 from pipelines import hashing
 from pipelines.errors import Problem, nearest
 from pipelines.faults.bursts import bad_times
+from pipelines.faults.replacements import Replacement
 from pipelines.faults.schedule import FOR_GOOD
 from pipelines.faults.tables import EVENT, LINK_FAULT, SIDE, table_of
 from pipelines.overlay.graph import Ints, Overlay
 from pipelines.scenario.link_faults_spec import (
+    Break,
     Burst,
     Delay,
     Duplicate,
@@ -108,6 +110,19 @@ class LinkRows:
         elif not is_split:
             for pair in self._pairs(fault):
                 self._row(drawn, pair, fault.round, until + drawn.spread)
+
+    def replace(self, replaced: Replacement) -> None:
+        """Adds a link that breaks, and is no link any more once another takes its place."""
+        name = self.overlay.names
+        gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
+        if replaced.broken < replaced.round:
+            drawn = _Drawn(Break.model_validate({"kind": "break", **gap}), f"faults.{replaced.number}.replace")
+            for pair in self._directed(drawn.fault):
+                self._row(drawn, pair, replaced.broken, replaced.round)
+        for a, b in (replaced.old, replaced.old[::-1]):
+            self.event("break", (a, b), replaced.broken, replaced.until)
+        if replaced.round <= self.horizon:
+            self._event |= {(replaced.round, "replace", None, *pair) for pair in (replaced.new, replaced.new[::-1])}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
         """Notes that a fault begins and ends."""

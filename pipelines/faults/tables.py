@@ -43,6 +43,12 @@ It is the round of sending that counts, from ``round`` on and before ``until``.
 PAUSE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64())])
 """One row a time for which a node is up and handles nothing, from ``round`` on and before ``until``; they are apart."""
 
+REPLACEMENT = pa.schema([
+    ("round", pa.int64()), ("old_a", pa.int64()), ("old_b", pa.int64()), ("a", pa.int64()), ("b", pa.int64()),
+    ("latency_rounds", pa.int64()),
+])  # fmt: skip
+"""One row a link that takes the place of another in a round: from then on the old one is no link, and the other is."""
+
 EVENT = pa.schema([
     ("round", pa.int64()), ("kind", pa.string()), ("node_id", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()),
 ])  # fmt: skip
@@ -58,6 +64,7 @@ class Faults:
         link_fault: Rows as in `LINK_FAULT`.
         side: Rows as in `SIDE`.
         pause: Rows as in `PAUSE`.
+        replacement: Rows as in `REPLACEMENT`, sorted by round.
         fault_event: Rows as in `EVENT`.
     """
 
@@ -65,6 +72,7 @@ class Faults:
     link_fault: pa.Table
     side: pa.Table
     pause: pa.Table
+    replacement: pa.Table
     fault_event: pa.Table
 
 

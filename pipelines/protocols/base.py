@@ -27,6 +27,7 @@ class ProtocolSpec:
         needs_tree: Whether it runs on trees only.
         confirms: Whether it confirms calls; otherwise a call is final when it is issued.
         keeps_source_order: Whether a subscriber gets all publications of a source in their order.
+        reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
     """
@@ -38,4 +39,5 @@ class ProtocolSpec:
     confirms: bool
     module: str
     keeps_source_order: bool = True
+    reconfigures: bool = False
     check: Check | None = None

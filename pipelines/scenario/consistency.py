@@ -8,8 +8,16 @@ from typing import TypeAlias
 
 from pipelines.errors import Problem, nearest
 from pipelines.scenario.base import Strict
-from pipelines.scenario.faults_spec import Crash, CrashGenerator, DrawnTimes, Fault, FaultGenerator, Pause
-from pipelines.scenario.link_faults_spec import LinkFault, Partition
+from pipelines.scenario.faults_spec import (
+    Crash,
+    CrashGenerator,
+    DrawnTimes,
+    Fault,
+    FaultGenerator,
+    Pause,
+    ReplaceGenerator,
+)
+from pipelines.scenario.link_faults_spec import LinkFault, Partition, Replace
 from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.workload_spec import (
     Join,
@@ -87,11 +95,8 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield (*path, "to"), part.to
     elif isinstance(part, (Crash, Pause)):
         yield (*path, "node"), part.node
-    elif isinstance(part, LinkFault):
-        groups = part.groups if isinstance(part, Partition) else None
-        for key, lists in (("links", part.links), ("groups", groups)):
-            for number, names in enumerate(lists or []):
-                yield from (((*path, key, number, index), name) for index, name in enumerate(names))
+    elif isinstance(part, (LinkFault, Replace)):
+        yield from _link_nodes(path, part)
     elif isinstance(part, FaultGenerator):
         yield from _generator_nodes((*path, "generate"), part.generate)
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
@@ -100,7 +105,20 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield from (((*path, "generate", "nodes", index), name) for index, name in enumerate(part.generate.nodes))
 
 
-def _generator_nodes(path: Path, generator: CrashGenerator | DrawnTimes) -> Iterator[tuple[Path, str]]:
+def _link_nodes(path: Path, fault: LinkFault | Replace) -> Iterator[tuple[Path, str]]:
+    if isinstance(fault, Replace):
+        for key, ends in (("link", fault.link), ("by", fault.by)):
+            yield from (((*path, key, index), name) for index, name in enumerate(ends))
+        return
+    groups = fault.groups if isinstance(fault, Partition) else None
+    for key, lists in (("links", fault.links), ("groups", groups)):
+        for number, names in enumerate(lists or []):
+            yield from (((*path, key, number, index), name) for index, name in enumerate(names))
+
+
+def _generator_nodes(
+    path: Path, generator: CrashGenerator | DrawnTimes | ReplaceGenerator
+) -> Iterator[tuple[Path, str]]:
     for key in ("nodes", "spare", "links"):
         listed = getattr(generator, key, None)
         for index, item in enumerate(listed if isinstance(listed, list) else []):
@@ -111,7 +129,7 @@ def _generator_nodes(path: Path, generator: CrashGenerator | DrawnTimes) -> Iter
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join, Crash, Pause, LinkFault)):
+    if isinstance(part, (Subscription, Publication, Join, Crash, Pause, LinkFault, Replace)):
         yield (*path, "round"), part.round
         if isinstance(part, (Subscription, Crash, Pause, LinkFault)) and part.until is not None:
             yield (*path, "until"), part.until

@@ -21,7 +21,7 @@ from pipelines.scenario.base import (
     by_form,
     by_name,
 )
-from pipelines.scenario.link_faults_spec import Break, Delay, Duplicate, Links, Loss, Partition
+from pipelines.scenario.link_faults_spec import Break, Delay, Duplicate, Extra, Links, Loss, Partition, Replace
 from pipelines.scenario.rules import end_problems, one_of, repetition_problems
 
 _ONLY_COUNT = ("down", "consecutive", "stagger")
@@ -263,6 +263,17 @@ class PartitionGenerator(DrawnTimes):
     share: Share = Field(0.5, description="share of the nodes in the group, at least one node and not all")
 
 
+class ReplaceGenerator(Strict):
+    """Links that others replace, made from the seed: a drawn link, and drawn ends in the two parts of the tree."""
+
+    kind: Literal["replace"] = Field(description="what goes wrong")
+    count: Annotated[int, Field(ge=0, le=10_000, strict=True)] = Field(description="exactly so many")
+    rounds: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(
+        None, description="first and last round of a break; default: 1 and time.rounds"
+    )
+    after: Extra = Field((0, 0), description="fewest and most rounds from a break until the other link is there")
+
+
 class FaultGenerator(Strict):
     """Faults made from the seed."""
 
@@ -270,7 +281,8 @@ class FaultGenerator(Strict):
         Annotated[CrashGenerator, Tag("<crash>")]
         | Annotated[BreakGenerator, Tag("<break>")]
         | Annotated[PauseGenerator, Tag("<pause>")]
-        | Annotated[PartitionGenerator, Tag("<partition>")],
+        | Annotated[PartitionGenerator, Tag("<partition>")]
+        | Annotated[ReplaceGenerator, Tag("<replace>")],
         by_name("kind"),
     ] = Field(description="what goes wrong, where and how often")
 
@@ -297,6 +309,7 @@ Fault = Annotated[
     | Annotated[Partition, Tag("<partition>")]
     | Annotated[Delay, Tag("<delay>")]
     | Annotated[Duplicate, Tag("<duplicate>")]
+    | Annotated[Replace, Tag("<replace>")]
     | Annotated[FaultGenerator, Tag(_GENERATOR)],
     Discriminator(
         _fault_tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": "kind"}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pipelines.errors import FaultError, Problem
-from pipelines.scenario.base import ORDERED, Flag, NodeName, Round, Share, Strict
+from pipelines.scenario.base import MAX_ROUND, ORDERED, Flag, LatencyRounds, NodeName, Round, Share, Strict
 from pipelines.scenario.rules import end_problems, one_of
 
 LinkName = tuple[NodeName, NodeName]
@@ -90,6 +90,19 @@ class Break(LinkFault):
 
     kind: Literal["break"] = Field(description="what goes wrong")
     links: Links = Field(description="the links, each [a, b]")
+
+
+class Replace(Strict):
+    """The overlay changes: a link breaks for good, and another takes its place after a while, so it stays a tree."""
+
+    kind: Literal["replace"] = Field(description="what goes wrong")
+    link: LinkName = Field(description="the link that breaks, [a, b]")
+    by: LinkName = Field(description="the link that takes its place, between the two parts of the tree, [c, d]")
+    round: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(description="the round of the break")
+    after: ExtraRounds = Field(0, description="rounds from the break until the other link is there")
+    latency: LatencyRounds | None = Field(
+        None, description="of the other link, in rounds; default: that of the one that breaks"
+    )
 
 
 class Partition(LinkFault):

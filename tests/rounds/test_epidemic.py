@@ -27,6 +27,9 @@ CRASHES = [
     {"kind": "crash", "node": "N2", "round": 14, "until": 24},
     {"kind": "crash", "node": "N5", "round": 17, "until": 20},
 ]
+SWAPS = [
+    {"generate": {"kind": "replace", "count": 4, "rounds": [12, 24], "after": [0, 4]}},
+]
 VARIANTS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "no recovery": ({"recovery": "none"}, [LOSS]),
     "push": ({"recovery": "push"}, [LOSS]),
@@ -43,6 +46,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "at once": ({"recovery": "combined_pull", "gossip_on_detection": True, "gossip_rounds": 15}, [LOSS]),
     "adaptive": ({"recovery": "push_pull", "adaptive": True, "gossip_rounds_max": 16}, [LOSS]),
     "crashes": ({"recovery": "push_pull", "p_forward": 0.5}, CRASHES),
+    "reconfiguration": ({"recovery": "push_pull"}, SWAPS),
+    "reconfiguration and crashes": ({"recovery": "combined_pull", "broken_route": "unicast"}, [*SWAPS, *CRASHES]),
+    "reconfiguration and loss": ({"recovery": "publisher_pull"}, [*SWAPS, LOSS]),
     "crashes and loss": ({"recovery": "combined_pull", "adaptive": True}, [*CRASHES, LOSS]),
 }
 

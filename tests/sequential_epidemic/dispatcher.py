@@ -45,12 +45,21 @@ class Dispatcher:
         self.answered: set[tuple[int, tuple[int, int]]] = set()
         self.has_detected = False
         self.before = set(self.table)
+        self.fresh: set[int] = set()
 
     def subscribed(self, pattern: int | None) -> bool:
         return any(own == pattern for own, _ in self.clients.values())
 
+    def relink(self, gone: set[int], come: set[int]) -> None:
+        """Links to some neighbours are no more, others are new."""
+        self.neighbours = sorted({*self.neighbours} - gone | come)
+        self.table = {(p, via) for p, via in self.table if via not in gone}
+        self.fresh = come
+
     def hear(self, message: Message) -> None:
         """SUB and UNSUB."""
+        if message.src not in self.neighbours:
+            return
         entry = (message.pattern or 0, message.src)
         (self.table.add if message.kind == "SUB" else self.table.discard)(entry)
 
@@ -71,9 +80,9 @@ class Dispatcher:
             for m in self.neighbours:
                 knew = any(p == pattern and via != m for p, via in self.before)
                 knows = any(p == pattern and via != m for p, via in self.table)
-                if knows and (not knew or m in returned):
+                if knows and (not knew or m in returned | self.fresh):
                     self._send("SUB", m, 0, pattern, pattern=pattern)
-                if knew and not knows:
+                if knew and not knows and m not in self.fresh:
                     self._send("UNSUB", m, 0, pattern, pattern=pattern)
 
     def _send(self, kind: str, dst: int, trigger: int, rank: int, **what: Any) -> None:
@@ -197,6 +206,10 @@ class Dispatcher:
 
     def _back(self, path: tuple[int, ...], trigger: int, rank: int, initiator: int, digest: tuple[Entry, ...]) -> None:
         what = {"style": "publisher", "initiator": initiator, "digest": digest}
+        if path[0] not in self.neighbours:
+            if self.settings.broken_route == "drop":
+                return
+            what["latency"] = self.settings.out_of_band_rounds
         self._send("GOSSIP", path[0], trigger, rank, path=path[1:], **what)
 
     def timer(self) -> None:

@@ -43,8 +43,11 @@ class _Network:
     def __init__(self, run: RunConfig, inputs: Inputs, lost: Counter[Fate]) -> None:
         self.run, self.lost = run, lost
         self.settings = run.scenario.protocol
-        rows = {name: _rows(getattr(inputs, name), run.run_id) for name in ("node", "link", "call", "crash")}
+        rows = {
+            name: _rows(getattr(inputs, name), run.run_id) for name in ("node", "link", "call", "crash", "replacement")
+        }
         self.latency = {(row["src"], row["dst"]): row["latency_rounds"] for row in rows["link"]}
+        self.swaps = rows["replacement"]
         self.calls = defaultdict(list)
         for row in sorted(rows["call"], key=lambda row: row["source_seq"]):
             self.calls[row["round"], row["node_id"]].append(row)
@@ -57,6 +60,9 @@ class _Network:
             )
             for row in rows["node"]
         }
+        for row in self.swaps:
+            for ends in ((row["a"], row["b"]), (row["b"], row["a"])):
+                self.latency[ends] = row["latency_rounds"]
         self.due: dict[int, list[Message]] = defaultdict(list)
         self.story = Story()
 
@@ -69,10 +75,13 @@ class _Network:
             for node, start, _ in self.down:
                 if start == round_:
                     self.nodes[node].crash()
+            gone, come = self._replaced(round_)
             inbox = self._inbox(round_)
             for node in self.nodes.values():
                 if not self.is_down(node.node, round_):
-                    self._play_node(node, round_, inbox[node.node], returned)
+                    self._play_node(node, round_, inbox[node.node], returned, gone[node.node], come[node.node])
+                else:
+                    node.relink(gone[node.node], come[node.node])
             for node in self.nodes.values():
                 if not self.is_down(node.node, round_):
                     self._take_sent(node)
@@ -100,8 +109,21 @@ class _Network:
         drawn = draws.uniform(self.run.seed, "epidemic.unicast", message.src, message.dst, round_, source, seq)
         return drawn < self.settings.out_of_band_loss
 
-    def _play_node(self, node: Dispatcher, round_: int, inbox: list[Message], returned: set[int]) -> None:
+    def _replaced(self, round_: int) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+        """Gives who loses which neighbours in a round, and who gets which."""
+        gone: dict[int, set[int]] = defaultdict(set)
+        come: dict[int, set[int]] = defaultdict(set)
+        for row in (row for row in self.swaps if row["round"] == round_):
+            for found, (a, b) in ((gone, (row["old_a"], row["old_b"])), (come, (row["a"], row["b"]))):
+                found[a].add(b)
+                found[b].add(a)
+        return gone, come
+
+    def _play_node(
+        self, node: Dispatcher, round_: int, inbox: list[Message], returned: set[int], gone: set[int], come: set[int]
+    ) -> None:
         node.begin(round_)
+        node.relink(gone, come)
         calls = self.calls[round_, node.node]
         for message in (message for message in inbox if message.kind in ("SUB", "UNSUB")):
             node.hear(message)

@@ -364,7 +364,7 @@ def test_errors_of_a_build_come_with_their_places_and_all_at_once(tmp_path: Path
 
 def test_each_kind_has_its_line() -> None:
     assert [name for name, _ in describe()] == [
-        "crash", "pause", "loss", "break", "partition", "delay", "duplicate",
+        "crash", "pause", "loss", "break", "partition", "delay", "duplicate", "replace",
         "generate crash count", "generate crash rate", "generate crash trace",
-        "generate break", "generate pause", "generate partition",
+        "generate break", "generate pause", "generate partition", "generate replace",
     ]  # fmt: skip

@@ -17,6 +17,7 @@ from pipelines.faults.meeting import cut_times
 from pipelines.faults.schedule import FOR_GOOD
 from pipelines.faults.tables import Faults
 from pipelines.overlay.graph import Overlay
+from pipelines.replacements import link_times
 from pipelines.scenario.faults_spec import Fault
 from pipelines.scenario.link_faults_spec import Burst
 
@@ -219,6 +220,57 @@ def test_generators_make_what_is_wanted_and_keep_it_apart() -> None:
             for times in place.values():
                 assert all(5 <= low <= 300 and 4 <= high - low <= 9 for low, high in times)
                 assert all(one[1] < other[0] for one, other in pairwise(sorted(times)))
+
+
+def replaced(link: str, by: str, round_: int, **settings: Any) -> dict[str, Any]:
+    return {"kind": "replace", "link": list(link), "by": list(by), "round": round_, **settings}
+
+
+def test_a_replaced_link_breaks_and_the_other_comes_later() -> None:
+    where = Overlay(tuple("ABCD"), np.array([0, 1, 2]), np.array([1, 2, 3]), np.array([1, 2, 3]))
+    found = built(where, replaced("CB", "AD", 9, after=4), replaced("DA", "BC", 20), horizon=100)
+    names = ("round", "old_a", "old_b", "a", "b", "latency_rounds")
+    assert columns(found.replacement, *names) == [(13, 2, 1, 0, 3, 2), (20, 3, 0, 1, 2, 2)]
+    where_lost = columns(found.link_fault, "effect", "src", "dst", "round", "until", "rate")
+    assert where_lost == [("lose", 2, 1, 9, 13, 1.0), ("lose", 1, 2, 9, 13, 1.0)]
+    events = columns(found.fault_event, "round", "kind", "src", "dst")
+    assert events == [
+        (9, "break", 1, 2), (9, "break", 2, 1), (13, "replace", 0, 3), (13, "replace", 3, 0),
+        (20, "break", 0, 3), (20, "break", 3, 0), (20, "break_end", 1, 2), (20, "break_end", 2, 1),
+        (20, "replace", 1, 2), (20, "replace", 2, 1),
+    ]  # fmt: skip
+
+
+def test_times_of_links_are_those_between_replacements() -> None:
+    ends = {
+        "run_id": [0, 0, 0, 0, 1, 1],
+        "src": [0, 1, 1, 2, 0, 1],
+        "dst": [1, 0, 2, 1, 1, 0],
+        "latency_rounds": [1] * 6,
+    }
+    swaps = [(0, 5, 0, 1, 0, 2, 7), (0, 9, 2, 0, 1, 0, 1)]
+    names = ["run_id", "round", "old_a", "old_b", "a", "b", "latency_rounds"]
+    replacement = pa.table(dict(zip(names, map(list, zip(*swaps, strict=True)), strict=True)))
+    times = link_times(replacement, pa.table(ends)).to_pylist()
+    found = sorted((row["run_id"], row["src"], row["dst"], row["round"], row["until"]) for row in times)
+    assert found == [
+        (0, 0, 1, 0, 5), (0, 0, 1, 9, FOR_GOOD), (0, 0, 2, 5, 9), (0, 1, 0, 0, 5), (0, 1, 0, 9, FOR_GOOD),
+        (0, 1, 2, 0, FOR_GOOD), (0, 2, 0, 5, 9), (0, 2, 1, 0, FOR_GOOD), (1, 0, 1, 0, FOR_GOOD), (1, 1, 0, 0, FOR_GOOD),
+    ]  # fmt: skip
+
+
+def test_generated_replacements_leave_a_tree_after_each() -> None:
+    generator = {"generate": {"kind": "replace", "count": 12, "rounds": [3, 40], "after": [0, 9]}}
+    for seed in range(5):
+        found = built(tree(9), generator, seed=seed, horizon=60)
+        assert found == built(tree(9), generator, seed=seed, horizon=60)
+        graph = nx.Graph(zip(tree(9).a.tolist(), tree(9).b.tolist(), strict=True))
+        assert len(found.replacement) == 12
+        for old_a, old_b, a, b in columns(found.replacement, "old_a", "old_b", "a", "b"):
+            graph.add_edge(a, b)
+            graph.remove_edges_from([(old_a, old_b)] if {old_a, old_b} != {a, b} else [])
+        assert nx.is_tree(graph)
+        assert sorted(graph) == list(range(9))
 
 
 def test_generated_partitions_split_off_nodes_that_hang_together() -> None:

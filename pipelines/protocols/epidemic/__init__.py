@@ -51,6 +51,9 @@ class EpidemicSettings(Strict):
         description="what a full cache discards: the oldest; the oldest that the dispatcher neither published nor"
         " subscribes to, if any; or by age with a random delay of up to `buffer` events",
     )
+    broken_route: Literal["drop", "unicast"] = Field(
+        "drop", description="publisher pull, where the next dispatcher on a route is linked no more: drop, or unicast"
+    )
     lost_buffer: _Size = Field(1000, description="pull: losses that a dispatcher's LostBuffer holds, newest first")
     lost_rounds: _Rounds = Field(200, description="pull: rounds after which a loss is given up")
     out_of_band_rounds: _Rounds = Field(1, description="latency of requests and replies by unicast, in rounds")
@@ -63,5 +66,6 @@ SPEC = ProtocolSpec(
     settings=EpidemicSettings,
     needs_tree=True,
     confirms=False,
+    reconfigures=True,
     module="pipelines.protocols.epidemic.protocol",
 )

@@ -68,6 +68,8 @@ def send_towards(work: Work, labelled: DataFrame) -> None:
 def send_back(work: Work, routed: DataFrame) -> None:
     """Sends gossip messages to the first dispatcher on their way to a publisher.
 
+    Where that is linked no more they are dropped, or go by unicast (setting ``broken_route``; settled rule 12).
+
     Args:
         work: The round.
         routed: ``run_id, node_id, trigger, rank, round, initiator, digest, path``; the path is not empty.
@@ -78,7 +80,15 @@ def send_back(work: Work, routed: DataFrame) -> None:
         "'publisher' as style", "initiator", "cast(null as bigint) as pattern_id", "digest",
         "slice(path, 2, size(path)) as path",
     )  # fmt: skip
-    work.send(row, *_GOSSIP_FIELDS)
+    if not work.due.links.may_change:
+        work.send(row, *_GOSSIP_FIELDS)
+        return
+    linked = work.due.links.now.selectExpr("run_id", "src", "dst", "true as is_linked").hint("shuffle_hash")
+    known = row.join(linked, ["run_id", "src", "dst"], "left").selectExpr(*row.columns, "is_linked")
+    known = known.join(work.setting("broken_route", "out_of_band_rounds"), "run_id")
+    latency = "case when is_linked is null then out_of_band_rounds end as latency_rounds"
+    row = known.where("is_linked or broken_route = 'unicast'").selectExpr(*row.columns, latency)
+    work.send(row, *_GOSSIP_FIELDS, "latency_rounds")
 
 
 def _heard(work: Work) -> DataFrame:

@@ -3,30 +3,43 @@
 A dispatcher has told neighbour m of pattern p exactly when its table has p from elsewhere than m. So what it has to say
 is the difference between its table before the round and after: SUB where the first entry for a direction came, UNSUB
 where the last one went; a pattern is never told twice in a direction.
+
+When a link is replaced, the dispatchers at its ends take it as if they had heard UNSUB of all that they had from there,
+and those at the ends of the new link tell each other all that they know.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from pipelines.protocols.epidemic.tables import NODE
 from pipelines.protocols.epidemic.work import Work
+from pipelines.replacements import LinksDue
 
 _ENTRY = [*NODE, "pattern_id"]
 _CALLS = ("subscribe", "unsubscribe")
+_LINK = ["run_id", "src", "dst"]
+_VIA = ("run_id", "src as node_id", "dst as via")
 
 
 def change_table(work: Work) -> None:
-    """Handles SUB, UNSUB, subscribe and unsubscribe, and what recovery from crashes asks for.
+    """Handles SUB, UNSUB, subscribe and unsubscribe, and what recovery from crashes and new links ask for.
 
     Reads subscription, client, pattern; writes subscription, client; where patterns end, expected and lost.
     """
-    recovered = work.due.crashes.recovered
-    if not work.has("SUB", "UNSUB", *_CALLS) and recovered is None:
+    recovered, links = work.due.crashes.recovered, work.due.links
+    if not work.has("SUB", "UNSUB", *_CALLS) and recovered is None and links.gone is None:
         return
     before, client = work.table, work.now("client")
-    told = work.due.keep("told", _told(work.inbox))
-    changed = told.select(_ENTRY)
+    told = work.due.keep("told", _told(work.inbox, links))
+    kept, changed = before, told.select(_ENTRY)
+    if links.gone is not None:
+        lost = before.join(links.gone.selectExpr(*_VIA).hint("shuffle_hash"), [*NODE, "via"], "left_semi")
+        lost = work.due.keep("unlinked", lost.select(*_ENTRY, "via"))
+        kept = before.join(lost.hint("shuffle_hash"), [*_ENTRY, "via"], "left_anti").select(before.columns)
+        changed = changed.unionByName(lost.select(_ENTRY))
     if work.has(*_CALLS) and work.due.calls is not None:
         client = work.put("client", _clients(work.due.calls, client, work.now("pattern")))
         called = work.due.calls.where("kind in ('subscribe', 'unsubscribe')")
@@ -36,12 +49,13 @@ def change_table(work: Work) -> None:
             client.join(recovered.select(NODE).hint("shuffle_hash"), NODE, "left_semi").select(_ENTRY)
         )
     changed = work.due.keep("changed", changed.distinct())
-    after = work.put("subscription", _table(before, told, _present(client, work.due.crashes.down)))
+    after = work.put("subscription", _table(kept, told, _present(client, work.due.crashes.down)))
     if work.has("unsubscribe"):
         _forget(work, changed)
-    news = _news(changed, before, after, work.due.fixed["link"])
-    if recovered is not None:
-        news = work.due.keep("news", news).unionByName(_retold(after, recovered, work.due.fixed["link"])).distinct()
+    new = _untold(links, recovered)
+    news = _news(changed, before, after, links)
+    if new is not None:
+        news = work.due.keep("news", news).unionByName(_retold(after, new)).distinct()
     work.send(
         news.join(work.setting("now"), "run_id").selectExpr(
             "run_id", "cast(0 as bigint) as trigger", "pattern_id as rank", "kind", "node_id as src", "dst",
@@ -53,8 +67,10 @@ def change_table(work: Work) -> None:
     work.table = after
 
 
-def _told(inbox: DataFrame) -> DataFrame:
+def _told(inbox: DataFrame, links: LinksDue) -> DataFrame:
     """Gives what each neighbour said last of a pattern: ENTRY, ``via, is_wanted``."""
+    if links.may_change:
+        inbox = inbox.join(links.now.select("run_id", "src", "dst").hint("shuffle_hash"), _LINK, "left_semi")
     last = "row_number() over (partition by run_id, dst, pattern_id, src order by message_id desc) as age"
     news = inbox.where("kind in ('SUB', 'UNSUB')").selectExpr(
         "run_id", "dst as node_id", "pattern_id", "src as via", "kind = 'SUB' as is_wanted", last
@@ -105,8 +121,11 @@ def _vias(table: DataFrame, changed: DataFrame, name: str) -> DataFrame:
     return of.groupBy(_ENTRY).agg({"via": "collect_set"}).toDF(*_ENTRY, name)
 
 
-def _news(changed: DataFrame, before: DataFrame, after: DataFrame, link: DataFrame) -> DataFrame:
-    """Gives what changed patterns mean for each neighbour: ENTRY, ``dst, kind``."""
+def _news(changed: DataFrame, before: DataFrame, after: DataFrame, links: LinksDue) -> DataFrame:
+    """Gives what changed patterns mean for each neighbour that was one before: ENTRY, ``dst, kind``."""
+    link = links.now.select(_LINK)
+    if links.come is not None:
+        link = link.join(links.come.hint("shuffle_hash"), _LINK, "left_anti")
     both = changed.join(_vias(before, changed, "befores"), _ENTRY, "left").join(
         _vias(after, changed, "afters"), _ENTRY, "left"
     )
@@ -120,11 +139,20 @@ def _news(changed: DataFrame, before: DataFrame, after: DataFrame, link: DataFra
     return told.where("knew <> knows").selectExpr(*_ENTRY, "dst", "case when knows then 'SUB' else 'UNSUB' end as kind")
 
 
-def _retold(after: DataFrame, recovered: DataFrame, link: DataFrame) -> DataFrame:
-    """A dispatcher that is back has no table: its neighbours tell it their patterns again (settled rule 14)."""
-    back = recovered.selectExpr("run_id", "node_id as dst")
-    neighbour = link.join(back.hint("shuffle_hash"), ["run_id", "dst"], "left_semi").selectExpr(
-        "run_id", "src as node_id", "dst"
-    )
+def _untold(links: LinksDue, recovered: DataFrame | None) -> DataFrame | None:
+    """Gives the directed links over which all is told: to dispatchers that are back, and over new links.
+
+    A dispatcher that is back has no table (settled rule 14).
+    """
+    found = [] if links.come is None else [links.come.select(_LINK)]
+    if recovered is not None:
+        back = recovered.selectExpr("run_id", "node_id as dst")
+        found.append(links.now.join(back.hint("shuffle_hash"), ["run_id", "dst"], "left_semi").select(_LINK))
+    return reduce(DataFrame.unionByName, found).distinct() if found else None
+
+
+def _retold(after: DataFrame, link: DataFrame) -> DataFrame:
+    """Gives the patterns that are told again over some links."""
+    neighbour = link.selectExpr("run_id", "src as node_id", "dst")
     known = after.join(neighbour.hint("shuffle_hash"), NODE).where("via <> dst")
     return known.selectExpr(*_ENTRY, "dst", "'SUB' as kind").distinct()

@@ -9,6 +9,10 @@ def _faults(*items: str) -> str:
     return LINKS + "faults:\n" + "".join(f"  - {item}\n" for item in items)
 
 
+def _replaced(*items: str) -> str:
+    return _faults(*(f"{{kind: replace, {item}}}" for item in items)).replace("delta", "epidemic")
+
+
 def _generated(settings: str, opening: str = "{") -> str:
     return _faults("{generate: " + opening + settings + "}}")
 
@@ -71,6 +75,30 @@ WRONG_LINK_FAULTS = (
     _case("a generator of losses", _generated("kind: §loss, rate: 0.1"), "'loss'", "crash, break, pause, partition"),
     _build("a split of nothing", _faults("{kind: partition, groups: §[[A, B, C]]}"), "all nodes", "leave some"),
     _build("more breaks than links", _generated("kind: break, count: §3, links: [[A, B]]"), "room for 1", "a smaller"),
+    _case("a link of nobody", _replaced("link: [A, §D], by: [A, C], round: 9"), "'D'", "A, B, C"),
+    _case("half a replacement", _faults("§{kind: replace, link: [A, B], round: 9}"), "lacks the key 'by'", "the link"),
+    _case("replaced at the start", _replaced("link: [A, B], by: [A, C], round: §0"), "is 0", "from 1"),
+    _case("a late replacement", _replaced("link: [A, B], by: [A, C], round: §1001"), "after the horizon", "0 to 1000"),
+    _build("a link that is none", _replaced("link: §[A, C], by: [A, C], round: 9"), "round 9", "linked with 'A': B"),
+    _build("no bridge", _replaced("link: [A, B], by: §[B, C], round: 9"), "one part of the tree is A", "the other"),
+    _build(
+        "a link before it is there",
+        _replaced("link: [A, B], by: [A, C], round: 9, after: 5", "link: §[A, C], by: [A, B], round: 13"),
+        "in round 13",
+        "linked with 'A'",
+    ),
+    _build(
+        "a link that had a latency",
+        _replaced("link: [A, B], by: [A, C], round: 9, latency: 3", "link: [A, C], by: [A, B], round: 13, latency: §4"),
+        "had latency 1 before",
+        "leave latency out",
+    ),
+    _build(
+        "a protocol that keeps its overlay",
+        LINKS + "faults:\n  §- {kind: replace, link: [A, B], by: [A, C], round: 9}\n",
+        "protocol delta keeps its overlay",
+        "allowed: protocol epidemic",
+    ),
     _build("unknown kinds", _faults("{kind: loss, rate: 1.0, kinds: [§PUBS]}"), "did you mean 'PUB'?", "SUB, "),
 )
 WRONG_FAULTS = (
