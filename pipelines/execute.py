@@ -126,8 +126,9 @@ def _run(
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
     crashes = Crashes(inputs.crash, materialiser)
+    replacements = Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser)
     if last is None:
-        _write_fixed(inputs, store, fixed, materialiser)
+        _write_fixed(inputs, store, {**fixed, "link": replacements.links}, materialiser)
         _write_faults(inputs, crashes.events(batch.horizon), store, materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
@@ -145,8 +146,7 @@ def _run(
     link_faults = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     engine = RoundEngine(
         protocol, materialiser, calls, history, crashes, link_faults, Pauses(inputs.pause, materialiser),
-        Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser), fixed, inputs.latency,
-        start.settings,
+        replacements, fixed, inputs.latency, start.settings,
     )  # fmt: skip
     if last is None:
         engine.begin(protocol.start(start))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.faults.schedule import FOR_GOOD
@@ -90,14 +89,13 @@ def link_times(replacement: pa.Table, link: pa.Table) -> pa.Table:
     """Gives the times of all directed links, columns of `LINK_TIME`.
 
     Args:
-        replacement: Columns of `faults.tables.REPLACEMENT`, with ``run_id``.
+        replacement: Columns of `faults.tables.REPLACEMENT`, with ``run_id``; those of a run in their order.
         link: ``run_id, src, dst, latency_rounds``: those at the start.
     """
     begun = link.select([*_ENDS, "latency_rounds"])
     rows = [[*row.values(), 0, FOR_GOOD] for row in begun.to_pylist()]
     place = {tuple(row[:3]): number for number, row in enumerate(rows)}
-    ordered = replacement.take(pc.sort_indices(replacement, [("run_id", "ascending"), ("round", "ascending")]))
-    for swap in ordered.to_pylist():
+    for swap in replacement.to_pylist():
         run, round_ = swap["run_id"], swap["round"]
         for src, dst in ((swap["old_a"], swap["old_b"]), (swap["old_b"], swap["old_a"])):
             rows[place[run, src, dst]][-1] = round_

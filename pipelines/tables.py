@@ -71,7 +71,7 @@ NODE = table(
 )
 LINK = table(
     "link",
-    "a directed overlay link of a run",
+    "a directed overlay link of a run, also one that replaces another later: see fault_event",
     "src,dst",
     ("src", BIGINT, "node that sends"),
     ("dst", BIGINT, "node that receives"),
@@ -146,7 +146,8 @@ FAULT_EVENT = table(
     (
         "kind",
         STRING,
-        "crash, recovery, pause, or a link fault as in scenarios; burst: a link is bad; with _end: it is over",
+        "crash, recovery, pause, or a link fault as in scenarios; burst: a link is bad; with _end: it is over; unlink:"
+        " another link replaces it; link: it replaces another",
     ),
     ("node_id", BIGINT, "the node, for faults of nodes"),
     ("src", BIGINT, "faults of links: sender of the messages concerned; null: any"),

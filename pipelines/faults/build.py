@@ -80,7 +80,7 @@ def build_faults(
     link_fault, side, event = rows.tables()
     replacement = [(one.round, *one.old, *one.new, one.latency) for one in replaced if one.round <= horizon]
     return Faults(
-        table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), table_of(sorted(replacement), REPLACEMENT),
+        table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), table_of(replacement, REPLACEMENT),
         event,
     )  # fmt: skip
 

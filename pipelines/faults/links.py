@@ -118,11 +118,11 @@ class LinkRows:
         if replaced.broken < replaced.round:
             drawn = _Drawn(Break.model_validate({"kind": "break", **gap}), f"faults.{replaced.number}.replace")
             for pair in self._directed(drawn.fault):
+                self.event("break", pair, replaced.broken, replaced.round)
                 self._row(drawn, pair, replaced.broken, replaced.round)
-        for a, b in (replaced.old, replaced.old[::-1]):
-            self.event("break", (a, b), replaced.broken, replaced.until)
         if replaced.round <= self.horizon:
-            self._event |= {(replaced.round, "replace", None, *pair) for pair in (replaced.new, replaced.new[::-1])}
+            for kind, (a, b) in (("unlink", replaced.old), ("link", replaced.new)):
+                self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
 
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
         """Notes that a fault begins and ends."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from pipelines import hashing
 from pipelines.errors import FaultError, Problem
-from pipelines.faults.schedule import FOR_GOOD
 from pipelines.overlay.graph import Overlay
 from pipelines.scenario.faults_spec import ReplaceGenerator
 from pipelines.scenario.link_faults_spec import Replace
@@ -29,7 +28,6 @@ class Replacement(NamedTuple):
         old: Ends of the link that breaks.
         new: Ends of the other link.
         latency: Of the other link.
-        until: The round in which the link that breaks is back, as another one's replacement; else for good.
         number: Place of the fault in the scenario.
     """
 
@@ -38,12 +36,11 @@ class Replacement(NamedTuple):
     old: _Ends
     new: _Ends
     latency: int
-    until: int
     number: int
 
 
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
-    """Returns the replacements of a run in the order of their breaks.
+    """Returns the replacements of a run in the order of the rounds in which other links come, then of the breaks.
 
     Args:
         wanted: The faults with their places in the scenario; the overlay has their nodes.
@@ -60,7 +57,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     problems: list[Problem] = []
     for number, fault in sorted(wanted, key=lambda one: (one[1].round, one[0])):
         old, new = _ends(fault.link, ids), _ends(fault.by, ids)
-        if not tree.has_edge(*old) or since.get(frozenset(old), 0) > fault.round:
+        if not tree.has_edge(*old) or since.get(frozenset(old), 0) >= fault.round:
             problems.append(Problem(("faults", number, "link"), _not_there(fault, tree, old[0], overlay)))
             continue
         tree.remove_edge(*old)
@@ -76,11 +73,10 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
             problems.append(Problem(("faults", number, "latency"), message))
         tree.add_edge(*new)
         since[frozenset(new)] = begun
-        planned = [_back(one, new, begun) for one in planned]
-        planned.append(Replacement(fault.round, begun, old, new, latency, FOR_GOOD, number))
+        planned.append(Replacement(fault.round, begun, old, new, latency, number))
     if problems:
         raise FaultError(*problems)
-    return planned
+    return sorted(planned, key=lambda one: one.round)
 
 
 def drawn_replacements(
@@ -105,7 +101,7 @@ def drawn_replacements(
 
     for place, (round_, after) in enumerate(zip(rounds.tolist(), afters.tolist(), strict=True)):
         standing = sorted(
-            tuple(sorted(ends)) for ends in tree.edges() if since.get(frozenset(ends), 0) <= round_
+            tuple(sorted(ends)) for ends in tree.edges() if since.get(frozenset(ends), 0) < round_
         )  # fmt: skip
         if not standing:
             continue
@@ -117,12 +113,6 @@ def drawn_replacements(
         since[frozenset(new)] = round_ + after
         link, by = ([overlay.names[node] for node in ends] for ends in (old, new))
         yield Replace.model_validate({"kind": "replace", "link": link, "by": by, "round": round_, "after": after})
-
-
-def _back(one: Replacement, new: _Ends, begun: int) -> Replacement:
-    """Notes that a link which broke is there again."""
-    is_same = set(one.old) == set(new) and one.until == FOR_GOOD
-    return one._replace(until=begun) if is_same else one
 
 
 def _graph(overlay: Overlay) -> nx.Graph[int]:

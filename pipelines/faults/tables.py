@@ -47,7 +47,10 @@ REPLACEMENT = pa.schema([
     ("round", pa.int64()), ("old_a", pa.int64()), ("old_b", pa.int64()), ("a", pa.int64()), ("b", pa.int64()),
     ("latency_rounds", pa.int64()),
 ])  # fmt: skip
-"""One row a link that takes the place of another in a round: from then on the old one is no link, and the other is."""
+"""One row a link that takes the place of another in a round: from then on the old one is no link, and the other is.
+
+In the order in which they take effect, by round.
+"""
 
 EVENT = pa.schema([
     ("round", pa.int64()), ("kind", pa.string()), ("node_id", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()),
@@ -64,7 +67,7 @@ class Faults:
         link_fault: Rows as in `LINK_FAULT`.
         side: Rows as in `SIDE`.
         pause: Rows as in `PAUSE`.
-        replacement: Rows as in `REPLACEMENT`, sorted by round.
+        replacement: Rows as in `REPLACEMENT`.
         fault_event: Rows as in `EVENT`.
     """
 

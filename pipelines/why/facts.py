@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from pipelines.query import StoreReader
 NEVER = 1 << 62
 """A round after all others."""
 _LOSING = ("break", "partition", "burst", "loss")
-_END = "_end"
+_END, _LINKED, _UNLINKED = "_end", "link", "unlink"
 
 _RUN = """
 select r.run_id, t.confirms
@@ -176,7 +176,8 @@ class RunFacts:
         matching: By source and number: the subscriptions that it satisfies, whether issued or not.
         receivers: By subscriber, source and number: what excuses that a publication which was asked for does not come
             (view ``receiver``); None: nothing.
-        links: Links with their latencies.
+        links: Links with their latencies, those that others replace among them.
+        changes: By ends of a link: the rounds in which it comes, or goes and another replaces it, and what it does.
         link_faults: What went wrong on links.
     """
 
@@ -194,7 +195,20 @@ class RunFacts:
     matching: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     receivers: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
     links: list[tuple[int, int, int]] = field(default_factory=list)
+    changes: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=dict)
     link_faults: list[LinkFault] = field(default_factory=list)
+
+    def at(self, round_: int) -> RunFacts:
+        """Gives the same with the links that there are in a round."""
+        if not self.changes:
+            return self
+        return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
+
+    def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
+        """Tells whether a link is there; before its first change it was, if it went then."""
+        changes = self.changes.get(ends, [(0, _LINKED)])
+        before = [kind for at, kind in changes if at <= round_]
+        return before[-1] == _LINKED if before else changes[0][1] == _UNLINKED
 
     @cached_property
     def overlay(self) -> nx.DiGraph[int]:
@@ -268,7 +282,8 @@ def read_facts(
         for subscriptions in run.subscriptions.values():
             subscriptions.sort(key=lambda subscription: subscription.subscription_id)
         run.spread = _spread(run.messages)
-        run.link_faults = _link_faults([row for row in rows["link_fault"] if row["run_id"] == run.run_id])
+        events = [row for row in rows["link_fault"] if row["run_id"] == run.run_id]
+        run.link_faults, run.changes = _link_faults(events), _changes(events)
         run.downs = _downs(
             [row for row in rows["node_recovery"] if row["run_id"] == run.run_id],
             [row for row in rows["node_status"] if row["run_id"] == run.run_id],
@@ -352,10 +367,19 @@ def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
     found = [
         LinkFault(kind, src, dst, round_, next((end for end in ends[f"{kind}{_END}", src, dst] if end > round_), None))
         for (kind, src, dst), rounds in list(ends.items())
-        if not kind.endswith(_END)
+        if not kind.endswith(_END) and kind not in (_LINKED, _UNLINKED)
         for round_ in rounds
     ]
     return sorted(found, key=lambda fault: (fault.round, fault.kind, fault.src or 0, fault.dst or 0))
+
+
+def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[tuple[int, str]]]:
+    """Sorts the comings and goings of links; one that goes and comes in the same round is there."""
+    found = defaultdict(list)
+    for row in sorted(events, key=lambda row: (row["round"], row["kind"] == _LINKED)):
+        if row["kind"] in (_LINKED, _UNLINKED):
+            found[row["src"], row["dst"]].append((row["round"], row["kind"]))
+    return dict(found)
 
 
 def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> dict[int, list[Down]]:

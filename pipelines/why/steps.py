@@ -107,6 +107,7 @@ class _Teller:
         bypassed = [self._names[node] for node in marks.skipped]
         notes = [
             *(["again"] if marks.is_resent else []),
+            *([f"by {copy.kind}"] if marks.is_unicast else []),
             *([f"after waiting since round {marks.waited_since}"] if marks.waited_since is not None else []),
             *([f"around {' and '.join(bypassed)}"] if bypassed else []),
             *(["Guided"] if marks.is_guided else []),

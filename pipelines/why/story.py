@@ -95,9 +95,10 @@ class _End:
 def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> Story:
     """Tells the story of a publication that was issued."""
     served = facts.messages.get((publication.source, publication.seq), [])
+    facts = facts.at(publication.round)
     path = facts.path(publication.source, subscriber)
-    trail = make_trail(facts, served, path, publication.round)
     deliveries = sorted(facts.deliveries.get((subscriber, publication.source, publication.seq), []))
+    trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
     end = _delivered(trail, deliveries) if deliveries else _missing(trail, subscriber, publication)
     causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
     tree = steps(trail, publication, deliveries, {*causes, *((down.node, down.round) for down in end.also)})

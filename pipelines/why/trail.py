@@ -21,12 +21,14 @@ class Marks:
     Attributes:
         skipped: Nodes that it jumps over: its receiver is no neighbour of its sender.
         is_resent: The sender had sent a copy before.
+        is_unicast: It came by another kind of message than those before, which does not go along links.
         is_guided: It brings its own recipients.
         waited_since: Round in which the sender had it already, where the copy left later and was the first.
     """
 
     skipped: tuple[int, ...]
     is_resent: bool
+    is_unicast: bool
     is_guided: bool
     waited_since: int | None
 
@@ -87,7 +89,14 @@ class Trail:
         waited = had if copy.sent > had and not is_resent else None
         skipped = tuple(self.facts.path(copy.src, copy.dst)[1:-1]) if copy.src != copy.dst else ()
         is_neighbour = self.facts.overlay.has_edge(copy.src, copy.dst)
-        return Marks(() if is_neighbour else skipped, is_resent, copy.body.get(GUIDE) is not None, waited)
+        is_unicast = copy.kind != self.copies[0].kind
+        return Marks(
+            () if is_neighbour or is_unicast else skipped,
+            is_resent,
+            is_unicast,
+            copy.body.get(GUIDE) is not None,
+            waited,
+        )
 
     def chain(self) -> list[Message]:
         """Gives the copies by which the last node got it, from the first node on; none where it did not."""
@@ -100,16 +109,23 @@ class Trail:
         return found[::-1]
 
 
-def make_trail(facts: RunFacts, served: Sequence[Message], path: Sequence[int], start: int) -> Trail:
+def make_trail(
+    facts: RunFacts, served: Sequence[Message], path: Sequence[int], start: int, came: int | None = None
+) -> Trail:
     """Finds the copies on the way among the messages that serve a call.
 
     Args:
         facts: The run.
-        served: The messages; its copies are those of the kind that was sent first.
+        served: The messages; its copies are those of the kind that was sent first, and those that brought it by a
+            reply.
         path: The nodes on the fastest way. Where a copy came another way, the nodes on that count too.
         start: Round in which it was issued.
+        came: Round in which the last node got it; None: it did not, or not by anything but copies on the way.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
+    taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]
+    if came is not None and len(path) > 1 and not any(copy in copies and copy.due <= came for copy in taken):
+        copies += tuple(copy for copy in taken if copy not in copies and copy.due == came)
     whole = Trail(facts, tuple(path), start, copies)
     near = {*path, *(end for copy in whole.chain() for end in (copy.src, copy.dst))}
     return Trail(facts, tuple(path), start, tuple(copy for copy in copies if {copy.src, copy.dst} <= near))

@@ -15,7 +15,7 @@ from pipelines.store import Store
 TABLES = ("subscription", "publication", "message", "delivery", "fault_event", "round_metric")
 
 
-def _scenario(**settings: Any) -> dict[str, Any]:
+def _scenario(*faults: dict[str, Any], **settings: Any) -> dict[str, Any]:
     """A star of four dispatchers for a dozen rounds: subscriptions come and go, events are lost, one node crashes."""
     subscriptions = [{"at": name, "where": "x > 1"} for name in "ACD"]
     later = [{"at": "D", "where": "x > 3", "until": 7}, {"at": "B", "round": 6, "where": "x > 1"}]
@@ -29,6 +29,7 @@ def _scenario(**settings: Any) -> dict[str, Any]:
         faults=[
             {"kind": "loss", "rate": 0.4, "kinds": ["EVENT"]},
             {"kind": "crash", "node": "C", "round": 5, "until": 7},
+            *faults,
         ],
         time={"rounds": 12},
     )  # fmt: skip
@@ -36,7 +37,12 @@ def _scenario(**settings: Any) -> dict[str, Any]:
 
 SCENARIOS = (
     _scenario(recovery="push_pull", buffer=2, eviction="random", out_of_band_loss=0.2),
-    _scenario(recovery="combined_pull", adaptive=True),
+    _scenario(
+        {"kind": "replace", "link": ["B", "D"], "by": ["A", "D"], "round": 6, "after": 1},
+        recovery="combined_pull",
+        adaptive=True,
+        broken_route="unicast",
+    ),
     _scenario(recovery="push"),
 )
 

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 from audit_support import copied, found, planted, replaced
 from sequential_epidemic.network import Story, play
@@ -77,6 +78,26 @@ def _scenario(place: int, settings: dict[str, Any], faults: list[Any]) -> dict[s
     )  # fmt: skip
 
 
+def _broken_route(what: str) -> dict[str, Any]:
+    """C misses A's second event, knows it in round 13, and may ask in round 14 or later, when B is linked no more."""
+    return scenario(
+        protocol={"name": "epidemic", "recovery": "publisher_pull", "gossip_rounds": 12, "broken_route": what},
+        overlay={"links": [["A", "B"], ["B", "C"]]},
+        workload={
+            "subscriptions": [{"at": "C", "topic": "t"}],
+            "publications": [{"at": "A", "round": round_, "topic": "t"} for round_ in (8, 10, 11)],
+        },
+        faults=[
+            {"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "links": [["B", "C"]], "round": 11, "until": 12},
+            {"kind": "replace", "link": ["B", "C"], "by": ["A", "C"], "round": 14},
+        ],
+        time={"rounds": LAST_ROUND},
+    )  # fmt: skip
+
+
+BROKEN_ROUTES = ("drop", "unicast")
+
+
 class Played:
     """The runs of all variants: as the engine tells them, and as the plain program does."""
 
@@ -102,7 +123,7 @@ class Played:
 @pytest.fixture(scope="module")
 def played(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Played:
     scenarios = [_scenario(place, *variant) for place, variant in enumerate(VARIANTS.values())]
-    runs = run_configs(scenarios)
+    runs = run_configs([*scenarios, *map(_broken_route, BROKEN_ROUTES)])
     inputs = build_inputs(runs, None)
     store = Store(tmp_path_factory.mktemp("epidemic"), sail)
     sail.activate()
@@ -126,6 +147,43 @@ def test_the_comparison_has_seen_every_strategy_recover(played: Played) -> None:
     ends = {(row[1], row[8]) for row in played.messages}
     assert {("EVENT", "lost_link"), ("EVENT", "lost_crash"), ("REPLY", "delivered"), ("REPLY", "duplicate")} <= ends
     assert {("REPLY", "lost_link"), ("GOSSIP", "lost_crash"), ("UNSUB", "delivered")} <= ends
+
+
+def test_where_a_route_is_broken_gossip_is_dropped_or_goes_by_unicast(played: Played) -> None:
+    """Settled rule 12: without the link the first dispatcher of the route is out of reach, but by unicast."""
+    found = {}
+    for what, run in zip(BROKEN_ROUTES, played.runs[len(VARIANTS) :], strict=True):
+        messages = played.of_run(played.messages, run)
+        assert messages == sorted(played.story(run).messages, key=repr)
+        gossip = [(src, dst) for kind, src, dst, *_ in messages if kind == "GOSSIP"]
+        came = {(source, seq): hops for _, source, seq, _, hops in played.of_run(played.deliveries, run)}
+        found[what] = gossip, came
+    assert found == {
+        "drop": ([], {(0, 1): 2, (0, 3): 2}),
+        "unicast": ([(2, 1)], {(0, 1): 2, (0, 2): 2, (0, 3): 2}),
+    }
+
+
+@pytest.mark.parametrize("name", ["reconfiguration", "reconfiguration and loss"])
+def test_after_reconfigurations_the_tables_are_those_of_the_new_tree(played: Played, name: str) -> None:
+    """Every dispatcher has each pattern from where its subscribers are, and from nowhere else."""
+    run = list(VARIANTS).index(name)
+    swaps = [row for row in played.inputs.replacement.to_pylist() if row["run_id"] == run]
+    links = [row for row in played.inputs.link.to_pylist() if row["run_id"] == run]
+    tree = nx.Graph((row["src"], row["dst"]) for row in links)
+    for swap in swaps:
+        tree.remove_edge(swap["old_a"], swap["old_b"])
+        tree.add_edge(swap["a"], swap["b"])
+    assert nx.is_tree(tree)
+    client = [row for row in rows(played.store, "state_client", "run_id", "node_id", "pattern_id") if row[0] == run]
+    wanted = {
+        (node, pattern, nx.shortest_path(tree, node, subscriber)[:2][-1])
+        for _, subscriber, pattern in client
+        for node in tree
+    }
+    table = rows(played.store, "state_subscription", "run_id", "node_id", "pattern_id", "via")
+    assert {row[1:] for row in table if row[0] == run} == wanted
+    assert len(swaps) == 4
 
 
 def test_nothing_is_broken(played: Played) -> None:

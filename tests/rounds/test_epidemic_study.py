@@ -9,6 +9,7 @@ import pytest
 import pipelines as rt
 from pipelines.notebooks import epidemic_study as study
 from pipelines.session import Session
+from pipelines.why import Question, stories
 
 ROOT = Path(__file__).parents[2]
 PLANETLAB = ROOT.parent / "shared" / "data" / "latency" / "planetlab490" / "PlanetLabData_1.gz"
@@ -75,3 +76,24 @@ def test_views_of_recovery_fit_each_other(real: rt.Result) -> None:
     ).collect()
     assert 0 < row.n_recovered <= row.n_sent == row.n_by_node == row.n_found == row.n_replies
     assert row.fastest >= 2
+
+
+def test_pushes_and_pulls_bring_what_a_changing_tree_lost_and_why_tells_who_did(sail: Session, tmp_path: Path) -> None:
+    overrides = (
+        "workload.publications.generate.rounds=[15, 30]",
+        "faults.0.generate.rounds=[17, 27]",
+        "runs.grid={protocol.recovery: [none, push_pull]}",
+    )
+    scenario = ROOT / "conf" / "scenarios" / "epidemic_mobile.yaml"
+    result = rt.run(scenario, spark=sail.spark, store=tmp_path / "store", overrides=overrides)
+    assert result.verdict == "valid"
+    assert not any(run.within_bound for run in result.runs)
+    changes = result.sql("select count(1) from fault_event where kind = 'link' and run_id = 0").collect()
+    assert [tuple(row) for row in changes] == [(2 * 5,)]
+    query = "select run_id, sum(n_wanted), sum(n_delivered) from delivery_over_time group by run_id order by run_id"
+    (_, wanted, without), (_, _, recovered) = result.sql(query).collect()
+    assert without < recovered <= wanted
+    [brought] = result.sql("select * from recovery_latency order by delivery_round, message_id limit 1").collect()
+    [story] = stories(result.reader, [Question(1, brought.subscriber, brought.source, brought.source_seq)])
+    assert story.ended == "delivered"
+    assert "by REPLY" in str(story)

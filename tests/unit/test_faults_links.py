@@ -235,9 +235,9 @@ def test_a_replaced_link_breaks_and_the_other_comes_later() -> None:
     assert where_lost == [("lose", 2, 1, 9, 13, 1.0), ("lose", 1, 2, 9, 13, 1.0)]
     events = columns(found.fault_event, "round", "kind", "src", "dst")
     assert events == [
-        (9, "break", 1, 2), (9, "break", 2, 1), (13, "replace", 0, 3), (13, "replace", 3, 0),
-        (20, "break", 0, 3), (20, "break", 3, 0), (20, "break_end", 1, 2), (20, "break_end", 2, 1),
-        (20, "replace", 1, 2), (20, "replace", 2, 1),
+        (9, "break", 1, 2), (9, "break", 2, 1), (13, "break_end", 1, 2), (13, "break_end", 2, 1),
+        (13, "link", 0, 3), (13, "link", 3, 0), (13, "unlink", 1, 2), (13, "unlink", 2, 1),
+        (20, "link", 1, 2), (20, "link", 2, 1), (20, "unlink", 0, 3), (20, "unlink", 3, 0),
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ group by run_id
 union all
 select run_id, min(round) as round, 'a link was replaced' as reason
 from fault_event
-where kind = 'replace'
+where kind = 'link'
 group by run_id
 union all
 select s.run_id, min(s.issued_round) as round, 'push brings later subscribers earlier events, in no order' as reason
