@@ -175,8 +175,12 @@ def test_with_one_subscriber_a_pattern_subscriber_pull_has_nowhere_to_send_and_p
 
 
 def test_a_larger_buffer_does_not_hurt(measured: Measured) -> None:
-    by_buffer = [measured.delivered("buffer", 2), measured.delivered("buffer", 8), measured.delivered("shared", "push")]
-    assert measured.delivered("shared", "none") < by_buffer[0] < by_buffer[1] < by_buffer[2]
+    about: list[Key] = [("shared", "none"), ("buffer", 2), ("buffer", 8), ("shared", "push")]
+    total = [measured.delivered(*key) for key in about]
+    assert total[0] < total[1] < total[2] < total[3]
+    for seed in SEEDS:
+        of_seed = [measured.n_delivered[measured.runs[*key, seed].run_id] for key in about]
+        assert of_seed == sorted(of_seed)
 
 
 def test_an_interval_too_long_for_the_buffer_costs_deliveries(measured: Measured) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import pyarrow as pa
 import pytest
 from audit_support import copied, found, planted, replaced
 from sequential_epidemic.network import Story, play
@@ -16,6 +18,7 @@ from support import rows, run_configs, scenario
 from pipelines.audits.run import audit_store
 from pipelines.execute import Experiment, execute, protocol_module
 from pipelines.inputs import Inputs, build_inputs
+from pipelines.protocols.epidemic.caching import kept
 from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
@@ -98,6 +101,23 @@ def _broken_route(what: str) -> dict[str, Any]:
 BROKEN_ROUTES = ("drop", "unicast")
 
 
+def _two_patterns() -> dict[str, Any]:
+    """The paper's example: after four events for Pa (C, E) and three for Pb (D), one for both; C does not get it."""
+    contents = [*[{"a": 1}] * 4, *[{"b": 1}] * 3]
+    last = [{"at": "A", "round": 20, "content": {"a": 1, "b": 1}}, {"at": "A", "round": 22, "content": {"a": 1}}]
+    where = (("C", "a = 1"), ("D", "b = 1"), ("E", "a = 1"))
+    return scenario(
+        protocol={"name": "epidemic", "recovery": "subscriber_pull", "caching": "subscriber_or_source"},
+        overlay={"links": [["A", "B"], ["B", "C"], ["B", "D"], ["D", "E"]]},
+        workload={
+            "subscriptions": [{"at": at, "where": pattern} for at, pattern in where],
+            "publications": [{"at": "A", "round": 8 + n, "content": c} for n, c in enumerate(contents)] + last,
+        },
+        faults=[{"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "links": [["B", "C"]], "round": 21, "until": 22}],
+        time={"rounds": LAST_ROUND},
+    )  # fmt: skip
+
+
 class Played:
     """The runs of all variants: as the engine tells them, and as the plain program does."""
 
@@ -105,6 +125,7 @@ class Played:
         self.store, self.runs, self.inputs = store, runs, inputs
         head = ("run_id", "kind", "src", "dst", "sent_round", "source", "source_seq", "message_id", "fate")
         self.messages = rows(store, "message", *head)
+        self.calls = rows(store, "publication", "run_id", "source_seq", "round")
         self.deliveries = rows(store, "delivery", "run_id", "subscriber", "source", "source_seq", "round", "hops")
 
     def story(self, run: RunConfig) -> Story:
@@ -123,7 +144,7 @@ class Played:
 @pytest.fixture(scope="module")
 def played(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Played:
     scenarios = [_scenario(place, *variant) for place, variant in enumerate(VARIANTS.values())]
-    runs = run_configs([*scenarios, *map(_broken_route, BROKEN_ROUTES)])
+    runs = run_configs([*scenarios, *map(_broken_route, BROKEN_ROUTES), _two_patterns()])
     inputs = build_inputs(runs, None)
     store = Store(tmp_path_factory.mktemp("epidemic"), sail)
     sail.activate()
@@ -138,6 +159,10 @@ def test_the_engine_tells_what_the_plain_program_tells(played: Played, place: in
     assert played.of_run(played.messages, run) == sorted(story.messages, key=repr)
     assert played.of_run(played.deliveries, run) == sorted(story.deliveries, key=repr)
     cache = rows(played.store, "state_cache", "run_id", "node_id", "source", "source_seq")
+    lost = rows(played.store, "state_lost", "run_id", "node_id", "source", "pattern_id", "number", "expires_round")
+    assert {row[:4] for row in played.of_run(lost, run) if row[4] > LAST_ROUND} == {
+        (node, *key) for node, keys in story.lost.items() for key in keys
+    }
     assert played.of_run(cache, run) == sorted(((n, *k) for n, keys in story.caches.items() for k in keys), key=repr)
 
 
@@ -152,7 +177,7 @@ def test_the_comparison_has_seen_every_strategy_recover(played: Played) -> None:
 def test_where_a_route_is_broken_gossip_is_dropped_or_goes_by_unicast(played: Played) -> None:
     """Settled rule 12: without the link the first dispatcher of the route is out of reach, but by unicast."""
     found = {}
-    for what, run in zip(BROKEN_ROUTES, played.runs[len(VARIANTS) :], strict=True):
+    for what, run in zip(BROKEN_ROUTES, played.runs[len(VARIANTS) : -1], strict=True):
         messages = played.of_run(played.messages, run)
         assert messages == sorted(played.story(run).messages, key=repr)
         gossip = [(src, dst) for kind, src, dst, *_ in messages if kind == "GOSSIP"]
@@ -162,6 +187,23 @@ def test_where_a_route_is_broken_gossip_is_dropped_or_goes_by_unicast(played: Pl
         "drop": ([], {(0, 1): 2, (0, 3): 2}),
         "unicast": ([(2, 1)], {(0, 1): 2, (0, 2): 2, (0, 3): 2}),
     }
+
+
+def test_a_holder_knows_an_event_by_any_of_its_patterns(played: Played) -> None:
+    """Section 4.2: the event is S:Pa-5:Pb-4, C asks for S:Pa-5, and D, subscribed to Pb only, has it."""
+    run = played.runs[-1]
+    a, c, d, e = 0, 2, 3, 4
+    [(published, *_)] = [row for row in played.of_run(played.calls, run) if row[1] == 20]
+    body = rows(played.store, "message", "run_id", "kind", "source_seq", "body")
+    assert {
+        json.loads(row[3])["id"] for row in body if row[:3] == (run.run_id, "EVENT", published)
+    } == {f"{a}:P0-5:P1-4"}  # fmt: skip
+    replies = {
+        (src, dst, seq) for kind, src, dst, _, _, seq, *_ in played.of_run(played.messages, run) if kind == "REPLY"
+    }
+    assert replies == {(d, c, published), (e, c, published)}
+    delivered = [row[:3] for row in played.of_run(played.deliveries, run)]
+    assert delivered.count((c, a, published)) == 1
 
 
 @pytest.mark.parametrize("name", ["reconfiguration", "reconfiguration and loss"])
@@ -184,6 +226,29 @@ def test_after_reconfigurations_the_tables_are_those_of_the_new_tree(played: Pla
     table = rows(played.store, "state_subscription", "run_id", "node_id", "pattern_id", "via")
     assert {row[1:] for row in table if row[0] == run} == wanted
     assert len(swaps) == 4
+
+
+@pytest.mark.parametrize("eviction", ["oldest", "foreign_first", "random"])
+def test_a_full_cache_keeps_what_its_policy_says(sail: Session, eviction: str) -> None:
+    """Whatever it holds and however much more comes at once: the bound, and own events as long as there are foreign."""
+    buffer, draw = 5, random.Random(eviction)
+    sizes = {node: draw.randrange(1, 12) for node in range(40)}
+    cached = [
+        {"run_id": 0, "node_id": node, "source": 0, "source_seq": n, "place": n, "is_own": draw.random() < 0.5,
+         "round": 0, "hops": 0, "issued_round": 0}
+        for node, size in sizes.items()
+        for n in range(size)
+    ]  # fmt: skip
+    settings = [{"run_id": 0, "seed": 1, "buffer": buffer, "eviction": eviction}]
+    cache, setting = (sail.spark.createDataFrame(pa.Table.from_pylist(table)) for table in (cached, settings))
+    found = {(row.node_id, row.source_seq) for row in kept(cache, setting).collect()}
+    for node, size in sizes.items():
+        of_node = [row for row in cached if row["node_id"] == node]
+        has = [row for row in of_node if (node, row["source_seq"]) in found]
+        assert len(has) == min(size, buffer)
+        newest = sorted(of_node, key=lambda row: (row["is_own"] or eviction == "oldest", row["place"]))[-buffer:]
+        if eviction != "random":
+            assert sorted(row["place"] for row in has) == sorted(row["place"] for row in newest)
 
 
 def test_nothing_is_broken(played: Played) -> None:

@@ -80,8 +80,10 @@ def test_views_of_recovery_fit_each_other(real: rt.Result) -> None:
 
 def test_pushes_and_pulls_bring_what_a_changing_tree_lost_and_why_tells_who_did(sail: Session, tmp_path: Path) -> None:
     overrides = (
-        "workload.publications.generate.rounds=[15, 30]",
-        "faults.0.generate.rounds=[17, 27]",
+        "workload.publications.generate.rounds=[15, 25]",
+        "protocol.push_rounds=12",
+        "protocol.lost_rounds=12",
+        "faults.0.generate.rounds=[16, 22]",
         "runs.grid={protocol.recovery: [none, push_pull]}",
     )
     scenario = ROOT / "conf" / "scenarios" / "epidemic_mobile.yaml"
