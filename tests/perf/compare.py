@@ -7,8 +7,8 @@
 PUB and CONF. A size is reached by as many runs as it takes: the actors (`actors.py`) play them one after the other, the
 engines all at once. Each measurement is a process of its own. Seconds are those of the runs alone: the making of
 overlays and workloads, the same for all, and the start of an engine come before. The actors keep what was delivered
-and confirmed; the engines write all messages and states to Delta tables. Memory is the peak of the process and of those
-it starts.
+and confirmed; the engines write all messages and states to Delta tables. CPU seconds are those of all threads: they
+tell more than seconds where other programs run beside. Memory is the peak of the process and of those it starts.
 
 The deliveries (run, subscriber, source, number, round), the confirmations and the messages of all sides must be the
 same, or the script fails.
@@ -72,23 +72,23 @@ def measured(side: str, n_messages: int) -> dict[str, Any]:
     """Makes one measurement in this process."""
     runs = configs(n_messages)
     found = by_actors(runs) if side == "simpy" else by_engine(side, runs)
-    return {**found, "peak": sum(_peaks(os.getpid())) / 1024}
+    return {**found, "peak": sum(map(_peak, _processes(os.getpid()))) / 1024}
 
 
 def by_actors(runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Plays the runs one after the other; the inputs of a run are made before its clock starts."""
-    seconds, n_messages, n_confirmed = 0.0, 0, 0
+    seconds, cpu, n_messages, n_confirmed = 0.0, 0.0, 0, 0
     deliveries: list[np.ndarray[Any, Any]] = []
     for run in runs:
         links, calls = _plain(build_inputs([run], None))
-        start = time.perf_counter()
+        start, begun = time.perf_counter(), time.process_time()
         outcome: Outcome = simulate(links, calls, DELTA)
-        seconds += time.perf_counter() - start
+        seconds, cpu = seconds + time.perf_counter() - start, cpu + time.process_time() - begun
         n_messages += outcome.n_messages
         n_confirmed += len(outcome.confirmed)
         rows = np.array(outcome.deliveries, dtype=np.int64).reshape(-1, 4)
         deliveries.append(np.insert(rows, 0, run.run_id, axis=1))
-    return _summary(seconds, n_messages, n_confirmed, np.concatenate(deliveries))
+    return _summary(seconds, cpu, n_messages, n_confirmed, np.concatenate(deliveries))
 
 
 def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
@@ -107,29 +107,43 @@ def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
         session.activate()
         store = Store(Path(folder), session)
-        start = time.perf_counter()
+        start, begun = time.perf_counter(), sum(map(_cpu, _processes(os.getpid())))
         execute(experiment, session, store, lambda progress: None)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, sum(map(_cpu, _processes(os.getpid()))) - begun
         delivery: pa.Table = store.read("delivery").select(*_DELIVERY).toArrow()
         rows = np.stack([delivery[name].to_numpy() for name in _DELIVERY], axis=1)
         confirmed = (store.read(name).where("confirmed_round is not null") for name in ("subscription", "publication"))
         n_confirmed = sum(frame.count() for frame in confirmed)
-        return _summary(seconds, store.read("message").count(), n_confirmed, rows)
+        return _summary(seconds, cpu, store.read("message").count(), n_confirmed, rows)
 
 
-def _summary(seconds: float, n_messages: int, n_confirmed: int, deliveries: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _summary(
+    seconds: float, cpu: float, n_messages: int, n_confirmed: int, deliveries: np.ndarray[Any, Any]
+) -> dict[str, Any]:  # fmt: skip
     ordered = np.ascontiguousarray(deliveries[np.lexsort(deliveries.T[::-1])].astype("<i8"))
-    told = {"messages": n_messages, "confirmed": n_confirmed, "deliveries": len(ordered)}
-    return {"seconds": seconds, "same": {**told, "hash": hashlib.sha256(ordered.tobytes()).hexdigest()[:16]}}
+    told: dict[str, Any] = {"messages": n_messages, "confirmed": n_confirmed, "deliveries": len(ordered)}
+    told["hash"] = hashlib.sha256(ordered.tobytes()).hexdigest()[:16]
+    return {"seconds": seconds, "cpu": cpu, "same": told}
 
 
-def _peaks(process: int) -> Iterator[int]:
-    """Yields the most memory, in KiB, that a process and those it started have had so far."""
-    status = Path(f"/proc/{process}/status").read_text("ascii", "replace")
-    yield next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
+def _processes(root: int) -> Iterator[Path]:
+    """Yields the folders in /proc of a process and of those that it started."""
+    yield Path(f"/proc/{root}")
+    for children in Path(f"/proc/{root}/task").glob("*/children"):
         for child in children.read_text("ascii").split():
-            yield from _peaks(int(child))
+            yield from _processes(int(child))
+
+
+def _peak(process: Path) -> int:
+    """Gives the most memory, in KiB, that a process has had so far."""
+    lines = (process / "status").read_text("ascii", "replace").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def _cpu(process: Path) -> float:
+    """Gives the seconds that all threads of a process have run so far."""
+    fields = (process / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def in_a_process(side: str, n_messages: int, limit: float) -> dict[str, Any] | None:
@@ -156,7 +170,7 @@ def compared(n_messages: int, sides: Sequence[str], limit: float) -> dict[str, d
             print(f"{side} is left out at {n_messages:,} messages: more than {limit:.0f} s", file=sys.stderr)
             continue
         found[side] = result
-        print(f"{side} {n_messages:,}: {result['seconds']:.1f} s, {result['same']}", file=sys.stderr)
+        print(f"{side} {n_messages:,}: {result}", file=sys.stderr)
     if len({tuple(result["same"].items()) for result in found.values()}) > 1:
         sys.exit(f"the sides differ: { {side: result['same'] for side, result in found.items()} }")
     return found
@@ -171,7 +185,7 @@ def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> I
     """Yields the lines of the Markdown table."""
     engines = [side for side in sides if side != "simpy" and "simpy" in sides]
     heads = [*(f"{side} msg/s" for side in sides), *(f"{side} / simpy" for side in engines),
-             *(f"{side} MiB" for side in sides)]  # fmt: skip
+             *(f"{side} CPU s" for side in sides), *(f"{side} MiB" for side in sides)]  # fmt: skip
     yield f"| messages | deliveries | {' | '.join(heads)} |"
     yield "|" + "---:|" * (len(heads) + 2)
     for found in (found for found in rows.values() if found):
@@ -180,6 +194,7 @@ def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> I
         for side in engines:
             both = side in found and "simpy" in found
             cells.append(f"{rate(found[side]) / rate(found['simpy']):.2f}" if both else "-")
+        cells += [f"{found[side]['cpu']:,.1f}" if side in found else "-" for side in sides]
         cells += [f"{found[side]['peak']:,.0f}" if side in found else "-" for side in sides]
         yield f"| {same['messages']:,} | {same['deliveries']:,} | {' | '.join(cells)} |"
 
