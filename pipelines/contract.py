@@ -106,6 +106,8 @@ class Round:
         may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
             Without it no duplicate exists, and no step needs to look for one.
         keep: Materialises a frame that several steps read; takes a name and the frame.
+        is_empty: Tells whether a kept frame is known to have no rows, so that steps may be left out; engines that would
+            have to run a job for that say no.
     """
 
     round: int
@@ -122,6 +124,7 @@ class Round:
     paused: DataFrame | None
     may_duplicate: bool
     keep: Callable[[str, DataFrame], DataFrame]
+    is_empty: Callable[[DataFrame], bool]
 
 
 @dataclass

@@ -40,10 +40,12 @@ class Relation:
     Attributes:
         frame: Reads it.
         release: Gives its room back; the frame must not be used afterwards.
+        is_empty: Whether it is known to have no rows; not every engine tells.
     """
 
     frame: DataFrame
     release: Callable[[], None] = _nothing
+    is_empty: bool = False
 
 
 class Materialiser(ABC):
@@ -118,7 +120,8 @@ class FileMaterialiser(Materialiser):
 
     def _relation(self, place: Path, schema: T.StructType) -> Relation:
         frame = self.session.spark.read.schema(schema).parquet(str(place))
-        return Relation(frame, lambda: shutil.rmtree(place, ignore_errors=True))
+        # Nothing is written where there are no rows.
+        return Relation(frame, lambda: shutil.rmtree(place, ignore_errors=True), is_empty=not place.exists())
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""

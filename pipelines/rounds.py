@@ -203,6 +203,7 @@ class RoundEngine:
                 paused=self._pauses.paused(upcoming),
                 may_duplicate=self._may_duplicate,
                 keep=self._keeper(kept),
+                is_empty=lambda frame: any(one.is_empty and one.frame is frame for one in kept),
             )
         )
         result.state = {**{name: state[name] for name in touched}, **result.state}

@@ -136,14 +136,18 @@ def tell_peers(work: Work, node: DataFrame) -> None:
 def _synchronise(work: Work, asked: DataFrame) -> None:
     """Sends SYN_REQUEST: reads topology, path; writes synch, peer."""
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
-    latency = work.keep("asked_latency", peers.path_latencies(asked, work.due.fixed["link"]))
+    if work.is_empty(asked):
+        return
     work.put("synch", recovery.more_synch(work.now("synch"), asked))
-    work.put(
-        "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
-    )
-    work.send(
-        peers.send_requests(asked, "SYN_REQUEST", latency, work.now("topology"), work.now("status")), *peers.REQUEST
-    )
+    _request(work, "SYN_REQUEST", asked)
+
+
+def _request(work: Work, kind: str, asked: DataFrame) -> None:
+    """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
+    latency = work.keep("asked_latency", peers.path_latencies(asked, work.due.fixed["link"]))
+    peer = work.now("peer")
+    work.put("peer", peer.unionByName(peers.new_peers(asked.select(*NODE, "peer"), peer, latency)))
+    work.send(peers.send_requests(asked, kind, latency, work.now("topology"), work.now("status")), *peers.REQUEST)
 
 
 def _bypass(work: Work) -> None:
@@ -151,6 +155,8 @@ def _bypass(work: Work) -> None:
     failure = work.keep("failure", _failures(work))
     if work.due.facts["detached"]:
         failure = _retry_joins(work, failure)
+    if work.is_empty(failure):
+        return
     work.put("peer", peers.with_failures(work.now("peer"), failure))
     if work.is_recovering or work.due.facts["detached"]:
         _learn_links(work, recovery.stored_links(work.now("topology"), failure, synchronising(work)))
@@ -163,14 +169,9 @@ def _bypass(work: Work) -> None:
     asked = beyond.join(recovering, NODE, "left_anti").join(
         work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
     )
-    asked = work.keep("requested", asked.select(*NODE, "peer", "path", "round"))
-    latency = work.keep("requested_latency", peers.path_latencies(asked, work.due.fixed["link"]))
-    work.put(
-        "peer", work.now("peer").unionByName(peers.new_peers(asked.select(*NODE, "peer"), work.now("peer"), latency))
-    )
-    work.send(
-        peers.send_requests(asked, "CON_REQUEST", latency, work.now("topology"), work.now("status")), *peers.REQUEST
-    )
+    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
+    if not work.is_empty(asked):
+        _request(work, "CON_REQUEST", asked)
     if work.is_recovering or work.due.facts["detached"]:
         left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         _synchronise(work, left)
@@ -208,18 +209,20 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
 def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     processing = work.now("processing")
     orphan = work.keep("orphan", peers.orphans(processing, failure))
+    if work.is_empty(orphan):
+        return
     taken = work.keep("taken", peers.rerouted(orphan, path, work.now("peer")))
     work.send(peers.resent_copies(taken), *forward.SENT_FIELDS)
     rerouted = work.put("processing", peers.with_rows(processing, taken))
-    finished = work.keep("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
-    work.finished.append(finished)
+    finished = work.finish("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
     work.put("processing", confirm.without_finished(rerouted, finished))
 
 
 def _look_again(work: Work, changed: DataFrame) -> DataFrame:
     """Computes the ways of nodes anew whose links or failed peers changed: writes path, subscription."""
-    node = work.keep("changed", changed.select(NODE).distinct())
-    peer = work.now("peer")
+    node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
+    if work.is_empty(node):
+        return work.now("path")
     if work.due.facts["joiners"]:
         next_path = routing.next_paths(work.now("path"), work.now("topology"), node, work.radius, peer, work.keep)
     else:
@@ -234,7 +237,8 @@ def _connect(work: Work) -> None:
     deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
     answer = peers.answered_peers(work.inbox, work.now("peer")).join(deaf, NODE, "left")
     answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
-    work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
+    if not work.is_empty(answer):
+        work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):
         _learn_links(work, recovery.told_links(work.inbox))
     path = _look_again(work, answer)
@@ -242,6 +246,8 @@ def _connect(work: Work) -> None:
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
     asking = peers.asking_peers(work.inbox)
     work.send(peers.send_statuses(asking, work.now("status"), work.now("join")), *peers.STATED)
+    if work.is_empty(answer):
+        return
     _send_again(work, answer, path)
     if work.is_recovering and work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
@@ -262,14 +268,19 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     reach = work.keep("reach", recipients_in_view(work, message))
     fresh = recovery.new_members(reach, work.now("processing")).drop("way")
     row = work.keep("fresh", forward.processing_rows(message, fresh, keeps_matches=True))
-    processing = work.put("processing", work.now("processing").unionByName(row))
+    processing = work.now("processing")
+    if not work.is_empty(row):
+        processing = work.put("processing", processing.unionByName(row))
     earlier = work.keep("earlier", recovery.earlier_messages(processing, reach, answer, path))
-    work.put("processing", peers.with_rows(processing, earlier))
+    if not work.is_empty(earlier):
+        work.put("processing", peers.with_rows(processing, earlier))
     now = message.select(*forward.KEY, "now_round").distinct()
     taken = earlier.select(*forward.KEY, "recipient")
     others = row.join(taken, [*forward.KEY, "recipient"], "left_anti").join(now, forward.KEY)
     held = peers.held_back(processing, answer).join(taken, [*forward.KEY, "recipient"], "left_anti")
-    work.send(peers.resent_copies(work.keep("leaving", union(earlier, held, others))), *forward.SENT_FIELDS)
+    leaving = work.keep("leaving", union(earlier, held, others))
+    if not work.is_empty(leaving):
+        work.send(peers.resent_copies(leaving), *forward.SENT_FIELDS)
 
 
 def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
@@ -313,6 +324,8 @@ def _hand_over(work: Work) -> None:
     """Algorithm 7, lines 13 to 20: sends PAR_TOP and PAR_SUB; reads all routing information; writes syn_request."""
     request, path = work.now("syn_request"), work.now("path")
     ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
+    if work.is_empty(ready):
+        return
     timed = ready.selectExpr("*", work.present)
     tombstone, subscriber = work.now("tombstone"), work.due.fixed["subscription"]
     work.send(recovery.send_topology(timed, work.now("topology"), path, work.setting), "links", "delay_rounds")
@@ -326,6 +339,8 @@ def _rise(work: Work) -> None:
     status = work.now("status")
     ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
     ready = work.keep("ready", ready)
+    if work.is_empty(ready):
+        return
     alone = work.keep("alone", recovery.without_anybody(ready, work.now("path")))
     others = ready.join(alone.select(NODE), NODE, "left_anti")
     status = recovery.next_status(recovery.next_status(status, ready, "REJOINING"), alone, "OPERATIONAL")
@@ -334,4 +349,6 @@ def _rise(work: Work) -> None:
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
     tell_peers(work, ready)
     work.copies.append(recovery.issued_rejoins(others))
-    work.again.append(work.keep("again", recovery.guided_publications(work.now("processing"), ready)))
+    again = work.keep("again", recovery.guided_publications(work.now("processing"), ready))
+    if not work.is_empty(again):
+        work.again.append(again)

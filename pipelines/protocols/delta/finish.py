@@ -21,6 +21,8 @@ def change_entries(work: Work) -> DataFrame:
     finished = union(*work.finished)
     if work.is_disturbed:
         finished = work.keep("ending", finished)
+        if work.is_empty(finished) and not work.added:
+            return entries
     added = union(routing.added_entries(finished, work.now("path")), *work.added)
     if work.is_disturbed:
         ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
@@ -71,17 +73,23 @@ def _answer_senders(work: Work, finished: DataFrame) -> None:
         work.result.state["waiting"] = waiting.join(finished.select(KEY), KEY, "left_anti")
 
 
+def _finish(work: Work, finished: DataFrame) -> None:
+    """CONF to the senders, confirmed calls, links without marks: writes topology, waiting."""
+    _answer_senders(work, finished)
+    work.events.append(confirm.confirmed_calls(finished))
+    if work.may_finish_joins:
+        unmarked = routing.unmarked_links(finished)
+        work.result.state["topology"] = routing.merge_links(work.now("topology"), unmarked)
+
+
 def close(work: Work) -> RoundResult:
     """Phase 5: CONF, confirmed calls, marks; puts the outbox together."""
     if work.finished:
         if not work.copies and work.may_change_entries:
             change_entries(work)
         finished = work.keep("finished", union(*work.finished))
-        _answer_senders(work, finished)
-        work.events.append(confirm.confirmed_calls(finished))
-        if work.may_finish_joins:
-            unmarked = routing.unmarked_links(finished)
-            work.result.state["topology"] = routing.merge_links(work.now("topology"), unmarked)
+        if not work.is_empty(finished):
+            _finish(work, finished)
     if work.outbox:
         work.result.outbox = _addressed(work)
     work.result.call_event = union(*work.events) if work.events else None

@@ -80,8 +80,7 @@ def _confirm(work: Work) -> None:
     """Phase 2: reads inbox and processing; writes processing, finished."""
     confirmation = confirm.confirmations(work.inbox)
     marked = confirm.marked(work.now("processing"), confirmation)
-    finished = work.keep("confirmed", confirm.finished_by_confirmation(marked, confirmation))
-    work.finished.append(finished)
+    finished = work.finish("confirmed", confirm.finished_by_confirmation(marked, confirmation))
     work.result.state["processing"] = confirm.without_finished(marked, finished)
 
 
@@ -95,10 +94,28 @@ def _forward(work: Work) -> None:
     first = work.keep("first", forward.sender_hops(first, path if work.is_disturbed else None))
     if due.may_duplicate:
         late = work.keep("duplicate", forward.later_copies(copy, first))
-    if work.is_recovering:
+    if work.is_recovering and not work.is_empty(late):
         known = work.now("processing").select(forward.KEY).unionByName(first.select(forward.KEY))
         refused = recovery.refused(late, known, failures.synchronising(work))
-        work.finished.append(work.keep("refused", confirm.taken_anyway(refused)))
+        work.finish("refused", confirm.taken_anyway(refused))
+    here = _route(work, first)
+    if due.may_duplicate and not work.is_empty(late):
+        _drop_duplicates(work, late)
+    if work.again:
+        here.append(_compute_again(work, union(*work.again)))
+    if here:
+        finish.deliver(work, union(*here))
+
+
+def _route(work: Work, first: DataFrame) -> list[DataFrame]:
+    """Gives first copies their recipients and sends them on; writes routing, processing, detector.
+
+    Returns:
+        Deliveries.
+    """
+    if work.is_empty(first):
+        finish.change_entries(work)
+        return []
     plain, guided = _by_receiver(work, first)
     routed = _routed_recipients(work, plain)
     matched = work.keep("matched", forward.publication_recipients(plain, finish.change_entries(work)))
@@ -109,18 +126,14 @@ def _forward(work: Work) -> None:
         recipient = work.keep("recipient", union(recipient.selectExpr("*", "false as is_confirmed"), *guided))
     work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
     here = [forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided)]
-    rows = forward.processing_rows(first, recipient, keeps_matches=due.may_crash)
+    rows = forward.processing_rows(first, recipient, keeps_matches=work.due.may_crash)
     if work.is_disturbed:
         rows = confirm.under_way(rows)
     processing = work.now("processing").unionByName(rows)
     work.result.state["processing"] = work.keep("processing", processing) if work.is_disturbed else processing
     learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
     work.result.state["detector"] = union(*(learnt[name](part) for name, part in _by_detector(work, first)))
-    if due.may_duplicate:
-        _drop_duplicates(work, late)
-    if work.again:
-        here.append(_compute_again(work, union(*work.again)))
-    finish.deliver(work, union(*here))
+    return here
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
@@ -165,13 +178,15 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
     recovering = work.now("status").where("status = 'RECOVERING'").select(forward.NODE)
     own, peer = work.now("own_subscription"), work.now("peer")
     guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_semi"))
+    if work.is_empty(guided):
+        return first, []
     told = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
     reach = work.keep("guided_reach", failures.recipients_in_view(work, guided))
     more = recovery.new_members(reach, told).selectExpr(
         *forward.KEY, "recipient", "via", "path", "false as is_confirmed"
     )
     recipient = work.keep("guided_recipients", told.unionByName(more))
-    work.finished.append(work.keep("guided_at_once", confirm.finished_at_once(guided, recipient)))
+    work.finish("guided_at_once", confirm.finished_at_once(guided, recipient))
     return first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_anti"), [recipient]
 
 
@@ -185,8 +200,7 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
     if not recipients:
         return []
     routed = work.keep("routed", union(*recipients))
-    at_once = confirm.finished_at_once(first.where("kind <> 'PUB'"), routed)
-    work.finished.append(work.keep("at_once", at_once))
+    work.finish("at_once", confirm.finished_at_once(first.where("kind <> 'PUB'"), routed))
     return [routed]
 
 
@@ -198,6 +212,8 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
     work.fates.append(late.selectExpr("run_id", "trigger as message_id", "'duplicate' as fate"))
     if work.is_recovering:
         again = work.keep("guided_late", recovery.guided_again(late, processing, work.now("status")))
+        if work.is_empty(again):
+            return
         _add_recipients(work, again, recovery.guided_recipients(again, work.now("own_subscription"), work.now("peer")))
 
 
@@ -221,6 +237,8 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
     fresh = recipient.join(processing.select(*forward.KEY, "recipient"), [*forward.KEY, "recipient"], "left_anti")
     row = forward.processing_rows(message, fresh, keeps_matches=True)
     row = work.keep("wider", row)
+    if work.is_empty(row):
+        return
     work.put("processing", processing.unionByName(row))
     now = message.selectExpr(*forward.KEY, "cast(-1 as bigint) as now_trigger", "now_round").distinct()
     work.send(peers.resent_copies(row.join(now, forward.KEY)), *forward.SENT_FIELDS)

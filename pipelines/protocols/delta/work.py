@@ -70,6 +70,17 @@ class Work:
         """Materialises what several steps read; a name always stands for the same columns."""
         return self.due.keep(name, frame)
 
+    def is_empty(self, frame: DataFrame) -> bool:
+        """Tells whether a kept frame is known to have no rows."""
+        return self.due.is_empty(frame)
+
+    def finish(self, name: str, frame: DataFrame) -> DataFrame:
+        """Ends the processing of messages; gives them as they are kept."""
+        finished = self.keep(name, frame)
+        if not (self.finished and self.is_empty(finished)):
+            self.finished.append(finished)
+        return finished
+
     def send(self, row: DataFrame, *fields: str) -> None:
         """Puts messages into the outbox.
 
@@ -80,8 +91,11 @@ class Work:
         given = {*OUTBOX, *fields}
         columns = (f"cast({name if name in given else 'null'} as {kind}) as {name}" for name, kind in SENT_AS.items())
         whole = row.selectExpr(*columns)
-        # Planning a union takes much longer than planning its parts one by one.
-        self.outbox.append(self.keep("sent", whole) if self.is_disturbed else whole)
+        if self.is_disturbed:
+            # Planning a union takes much longer than planning its parts one by one.
+            whole = self.keep("sent", whole)
+        if not self.is_empty(whole):
+            self.outbox.append(whole)
 
     def has(self, *kinds: str) -> bool:
         """Tells whether messages or calls of any of the kinds are due."""
