@@ -13,7 +13,7 @@ import itertools
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -41,11 +41,13 @@ class Relation:
         frame: Reads it.
         release: Gives its room back; the frame must not be used afterwards.
         is_empty: Whether it is known to have no rows; not every engine tells.
+        place: Where it is written, if it is in a file.
     """
 
     frame: DataFrame
     release: Callable[[], None] = _nothing
     is_empty: bool = False
+    place: Path | None = None
 
 
 class Materialiser(ABC):
@@ -64,6 +66,14 @@ class Materialiser(ABC):
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> Relation:
         """Materialises what several steps of one round read."""
+
+    def add(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises an increment, for `together`; where that takes a job, the frame is made when it is read."""
+        return Relation(frame)
+
+    def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Gives a relation that lies in parts: the first was settled, the others were added."""
+        return reduce(DataFrame.unionByName, (part.frame for part in parts))
 
     @abstractmethod
     def settle(
@@ -121,7 +131,8 @@ class FileMaterialiser(Materialiser):
     def _relation(self, place: Path, schema: T.StructType) -> Relation:
         frame = self.session.spark.read.schema(schema).parquet(str(place))
         # Nothing is written where there are no rows.
-        return Relation(frame, lambda: shutil.rmtree(place, ignore_errors=True), is_empty=not place.exists())
+        is_empty = not place.exists()
+        return Relation(frame, lambda: shutil.rmtree(place, ignore_errors=True), is_empty, place)
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
@@ -138,6 +149,17 @@ class FileMaterialiser(Materialiser):
         place = self._place(name)
         frame.write.options(**self._OPTIONS).parquet(str(place))
         return self._relation(place, self._schemas[name])
+
+    def add(self, name: str, frame: DataFrame) -> Relation:
+        """Writes an increment."""
+        return self.keep(name, frame)
+
+    def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Reads all files in one scan; planning a union of scans takes long."""
+        places = [str(part.place) for part in parts if not part.is_empty]
+        if len(places) <= 1:
+            return next((part.frame for part in parts if not part.is_empty), parts[0].frame)
+        return self.session.spark.read.schema(self._schemas[name]).parquet(*places)
 
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]

@@ -90,7 +90,7 @@ class RoundEngine:
         self._states = {state.table.name: state for state in protocol.states if state.derived is None}
         self._derived = {state.table.name: state.derived for state in protocol.states if state.derived is not None}
         self._whole: dict[str, Relation] = {}
-        self._increments: dict[str, list[DataFrame]] = {}
+        self._increments: dict[str, list[Relation]] = {}
         self._facts: dict[str, int] = {}
         self._wakes: dict[str, int | None] = {}
         self._changed: set[str] = set()
@@ -220,7 +220,7 @@ class RoundEngine:
 
     def _state_frames(self) -> dict[str, DataFrame]:
         return {
-            name: reduce(DataFrame.unionByName, self._increments.get(name, []), relation.frame)
+            name: self._materialiser.together(name, [relation, *self._increments.get(name, [])])
             for name, relation in self._whole.items()
         }
 
@@ -311,7 +311,7 @@ class RoundEngine:
             self._whole[name].release()
             self._whole[name] = relation
         for name in result.state.keys() & self._increments.keys():
-            self._increments[name].append(result.state[name])
+            self._increments[name].append(self._materialiser.add(name, result.state[name]))
             if len(self._increments[name]) >= _MAX_INCREMENTS:
                 self._compact(name)
 
@@ -327,6 +327,8 @@ class RoundEngine:
         folded = self._materialiser.settle({name: whole}, {})[0][name]
         self._whole[name].release()
         self._whole[name] = folded
+        for increment in self._increments[name]:
+            increment.release()
         self._increments[name].clear()
         self._changed.add(name)
         return folded.frame
