@@ -71,6 +71,8 @@ class State:
             node reads them back from there when it recovers. The rows of other relations go with their node.
         derived: For a relation that follows from another one: rounds neither read nor write it, it is made for the
             store at a commit.
+        waits: SQL over the history for the publications that still wait in the relation: ``run_id, node_id, source,
+            source_seq`` and a ``reason``, what they wait for, in words. Stories of publications tell it (`why`).
     """
 
     table: Table
@@ -79,6 +81,7 @@ class State:
     wake: str | None = None
     is_durable: bool = False
     derived: Derived | None = None
+    waits: str | None = None
 
 
 @dataclass(frozen=True)

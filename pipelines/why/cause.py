@@ -1,6 +1,7 @@
 """Where a publication ended, and what ended it.
 
-A publication that did not come ended at the last node of the path that took it. What ended it there, in this order:
+Where the protocol says that a node still keeps it, that is told (`contract.State.waits`). Else a publication that did
+not come ended at the last node of the path that took it. What ended it there, in this order:
 
 1. a copy to a node further on was lost: the crash of its receiver, or the fault of a link; or it was taken for a
    duplicate, because others had overtaken it;
@@ -20,9 +21,10 @@ from typing import Any
 from pipelines.why.facts import Down, LinkFault, Message, RunFacts, Subscription
 from pipelines.why.trail import LOST, Trail, make_trail
 
-CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, UNEXPLAINED = (
-    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "unexplained",
+CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, UNEXPLAINED = (
+    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "unexplained",
 )  # fmt: skip
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Cause:
 
     Attributes:
         kind: ``crash``; ``link``: a link lost a copy, or delayed it; ``subscription_under_way``: the node did not know
-            the subscription yet; ``in_flight``; ``taken_for_duplicate``; ``unexplained``; or why nobody asked for it,
-            see `asked.not_asked`.
+            the subscription yet; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node keeps it until something
+            else happens; ``unexplained``; or why nobody asked for it, see `asked.not_asked`.
         node: The node that crashed, or where it happened.
         round: Round of the crash, or in which it happened.
         text: The cause in words.
@@ -86,12 +88,14 @@ class Case:
         trail: Its copies.
         subscriptions: Those of the subscriber that asked for it.
         subscriber: Who did not get it.
+        publication: Its source and number.
     """
 
     facts: RunFacts
     trail: Trail
     subscriptions: Sequence[Subscription]
     subscriber: int
+    publication: tuple[int, int]
     _spread: dict[int, Trail] = field(default_factory=dict)
 
     def name(self, node: int) -> str:
@@ -114,6 +118,10 @@ def ending(case: Case) -> Ending:
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
+    if waits := case.facts.waits.get(case.publication):
+        texts = dict.fromkeys(f"at {case.name(at)}, where {reason}" for at, reason in waits[:_SHOWN])
+        more = f", and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
+        return Ending(node, round_, Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}"))
     for look in (_lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_loss, _any_crash):
         cause = look(case, node, round_)
         if cause is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import networkx as nx
 
+from pipelines.execute import protocol_module
 from pipelines.query import StoreReader
 
 NEVER = 1 << 62
@@ -179,6 +180,7 @@ class RunFacts:
         links: Links with their latencies, those that others replace among them.
         changes: By ends of a link: the rounds in which it comes, or goes and another replaces it, and what it does.
         link_faults: What went wrong on links.
+        waits: By source and number: where it still waits, and for what, in words.
     """
 
     run_id: int
@@ -197,6 +199,7 @@ class RunFacts:
     links: list[tuple[int, int, int]] = field(default_factory=list)
     changes: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=dict)
     link_faults: list[LinkFault] = field(default_factory=list)
+    waits: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
         """Gives the same with the links that there are in a round."""
@@ -270,6 +273,7 @@ def read_facts(
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
+    rows["waits"] = _waiting(reader, texts["runs"])
     is_finished = reader.is_finished()
     facts = {row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished) for row in rows["run"]}
     for name, take in _TAKE.items():
@@ -291,8 +295,21 @@ def read_facts(
     return facts
 
 
+def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
+    """What the protocol says of publications that still wait; relations in its order, then by text."""
+    names = [row.protocol for row in reader.sql("select distinct protocol from run").collect()]
+    asked = [state.waits for name in names for state in protocol_module(name).states if state.waits is not None]
+    found = (reader.sql(f"select * from ({sql}) w where run_id in ({runs})") for sql in asked)  # noqa: S608 - numbers
+    return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
+
+
+def _take_wait(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.waits[row["source"], row["source_seq"]].append((row["node_id"], row["reason"]))
+
+
 def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
-    body = json.loads(row["body"]) if row["body"] else {}
+    found = json.loads(row["body"]) if row["body"] else {}
+    body = found if isinstance(found, dict) else {}
     message = Message(
         row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
     )
@@ -346,6 +363,7 @@ _TAKE = {
     "subscription": _take_subscription,
     "matching": _take_matching,
     "receiver": _take_receiver,
+    "waits": _take_wait,
 }
 
 

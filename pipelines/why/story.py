@@ -161,8 +161,9 @@ def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
     cause = _under_way(trail)
     if cause is not None:
         return _End("unknown", node, round_, f"not known: {cause.text}", cause)
-    end = ending(Case(facts, trail, asking(facts, subscriber, publication), subscriber))
-    key = (subscriber, publication.source, publication.seq)
+    named = (publication.source, publication.seq)
+    end = ending(Case(facts, trail, asking(facts, subscriber, publication), subscriber, named))
+    key = (subscriber, *named)
     text = f"lost: {end.cause.text}"
     if end.also:
         others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in end.also)

@@ -29,6 +29,7 @@ from pipelines.protocols.ginger.tables import (
     SUBSCRIBER,
     TREE_VIEW,
 )
+from pipelines.protocols.ginger.waits import CLIENT_WAITS, ENTRY_QUEUE_WAITS, HOLD_WAITS, PENDING_WAITS
 from pipelines.tables import Table
 from udfs.ginger.items import FIELDS
 
@@ -37,6 +38,9 @@ _TYPES = {"string": "string", "int64": "bigint"}
 _SHOWN = (
     NEIGHBOUR, SUBSCRIBER, TREE_VIEW, CLIENT_TOPIC, MEMBER, HOLD, AWAIT, FAILED, REPAIR_MEMORY, PENDING, ENTRY_QUEUE,
 )  # fmt: skip
+_WAITS = {
+    "repair": CLIENT_WAITS, "entry_queue": ENTRY_QUEUE_WAITS, "hold": HOLD_WAITS, "pending": PENDING_WAITS,
+}  # fmt: skip
 _NAMES = {
     "arrival": "place as arrival", "came_from": "kind as came_from", "client": "other as client",
     "neighbour": "other as neighbour", "relationship": "kind as relationship", "up": "hops as up",
@@ -114,7 +118,10 @@ STATES = (
     State(SUBSCRIBE),
     State(METADATA_BUFFER, compact=_grown),
     State(DELIVERED, compact=_grown),
-    *(State(table, derived=Derived(PART.name, partial(shown, table))) for table in _SHOWN),
+    *(
+        State(table, derived=Derived(PART.name, partial(shown, table)), waits=_WAITS.get(table.name))
+        for table in _SHOWN
+    ),
     State(LOCKED, derived=Derived(PART.name, _locked)),
 )
 """All relations; the buffers and the deliveries only grow."""

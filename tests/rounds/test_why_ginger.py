@@ -1,0 +1,86 @@
+"""Stories of publications of protocol ginger: what waits, for what, and what came in spite of failures.
+
+Run 0, where C1 sees nobody but its edge broker:      Run 1, where all are mended:
+
+    C0 - B0 - B1 - C1                                   C1 - B1 - B0 - B2 - C2, C0 at B0
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.api import Result
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.why import Question, Story, stories
+
+
+def failing(
+    links: list[list[str]], clients: dict[str, str], crash: str, calls: list[tuple[str, int, str]], **settings: Any
+) -> dict[str, Any]:
+    return scenario(
+        protocol={"name": "ginger", "timer_rounds": 20, **settings},
+        overlay={"links": links, "clients": [{"name": name, "at": at} for name, at in clients.items()]},
+        workload={
+            "subscriptions": [{"at": name, "topic": "t"} for name in clients],
+            "publications": [
+                {"at": at, "round": round_, "topic": "t", "guarantee": guarantee, "keys": ["k"]}
+                for at, round_, guarantee in calls
+            ],
+        },
+        faults=[{"kind": "crash", "node": crash, "round": 50}],
+    )
+
+
+STUCK = failing(
+    [["B0", "B1"]], {"C0": "B0", "C1": "B1"}, "B1",
+    [("C0", 40, "causal"), ("C0", 70, "total"), ("C0", 72, "eventual"), ("C1", 70, "causal")], max_hops=1,
+)  # fmt: skip
+MENDED = failing(
+    [["B0", "B1"], ["B0", "B2"]], {"C0": "B0", "C1": "B1", "C2": "B2"}, "B0",
+    [("C1", 48, "total"), ("C2", 49, "causal"), ("C0", 60, "total")],
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return run_all(run_configs([STUCK, MENDED]), sail, tmp_path_factory.mktemp("why_ginger"))
+
+
+def story(store: Store, subscriber: str, source: str, nth: int) -> Story:
+    """Of the nth publication in run 0; a client's first call is its subscription."""
+    return Result(store.root, store.session).why(0, subscriber, source, nth + 1)
+
+
+def test_a_message_that_came_before_the_failure(store: Store) -> None:
+    assert story(store, "C1", "C0", 1).ended == "delivered"
+
+
+def test_a_total_order_message_waits_for_a_client_that_found_no_broker(store: Store) -> None:
+    found = story(store, "C0", "C0", 2)
+    assert (found.ended, found.cause and found.cause.kind) == ("lost", "waiting")
+    assert found.verdict.startswith("lost: it still waits at B0, where C1 has not locked its key items")
+
+
+def test_a_message_that_never_got_in_names_the_lock(store: Store) -> None:
+    assert "at B0, where key item k is locked by publication 3 of C0" in story(store, "C1", "C0", 3).verdict
+
+
+def test_a_message_whose_client_has_no_broker(store: Store) -> None:
+    assert "it still waits at C1, where the client has no edge broker" in story(store, "C0", "C1", 1).verdict
+
+
+def test_what_failures_delayed_is_delivered(store: Store) -> None:
+    asked = [
+        Question(run, subscriber, source, seq)
+        for run, subscriber, source, seq in rows(store, "delivery", "run_id", "subscriber", "source", "source_seq")
+        if run == 1
+    ]
+    told = stories(StoreReader(store.session, store.root), asked)
+    assert len(told) == 9
+    assert {one.ended for one in told} == {"delivered"}
+    assert any(one.late_rounds for one in told)
