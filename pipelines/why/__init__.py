@@ -1,6 +1,6 @@
 """Why a subscriber got a publication, or did not: the story of one publication, from the history tables alone.
 
-1. `facts`: what the history of a run says that bears on it, read at once for many questions.
+1. `facts`: what the history of a run says that bears on it, read at once for many questions (`reading`).
 2. `trail`: the copies of the publication between the nodes on the way, and what is special about each.
 3. `cause`: where it ended, and what ended it.
 4. `story`: all that as a tree of steps and a sentence; `render` puts it on a terminal, `ask` turns names into ids.

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pipelines.errors import QueryError, nearest
 from pipelines.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash
-from pipelines.why.facts import NEVER, RunFacts, read_facts
+from pipelines.why.facts import NEVER, RunFacts
+from pipelines.why.reading import read_facts
 from pipelines.why.story import Story, issued_story, unissued_story
 
 _SHOWN = 20

@@ -1,0 +1,204 @@
+"""Reads what the history of runs says that bears on publications, once for all questions of a store."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from pipelines.execute import protocol_module
+from pipelines.query import StoreReader
+from pipelines.why.facts import LINKED, NEVER, UNLINKED, Down, LinkFault, Message, Publication, RunFacts, Subscription
+
+_END = "_end"
+_RUN = """
+select r.run_id, t.confirms
+from run r
+join protocol t on t.name = r.protocol
+where r.run_id in ({runs})
+"""
+_MESSAGE = """
+select run_id, message_id, kind, src, dst, sent_round, due_round, fate, source, source_seq, body
+from sent_message
+where run_id in ({runs}) and (
+  (source in ({sources}) and source_seq in ({seqs}))
+  or (source in ({subscribers}) and contains(body, '"subscription_id"'))
+  or (source is null and (src = dst or fate <> 'delivered'))
+)
+"""
+_TABLES = {
+    "run": _RUN,
+    "message": _MESSAGE,
+    "link_fault": "select * from fault_event where run_id in ({runs}) and node_id is null",
+    "node": "select run_id, node_id, name from node where run_id in ({runs})",
+    "link": "select run_id, src, dst, latency_rounds from link where run_id in ({runs})",
+    "publication": "select * from publication where run_id in ({runs}) and source in ({sources})",
+    "delivery": "select * from delivery where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
+    "node_recovery": "select * from node_recovery where run_id in ({runs}) order by run_id, node_id, crash_round",
+    "node_status": "select * from node_status where run_id in ({runs}) order by run_id, node_id, round, status desc",
+    "subscription": "select * from subscription where run_id in ({runs}) and subscriber in ({subscribers})",
+    "matching": "select * from matching where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
+    "receiver": "select * from receiver where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
+}
+
+
+def read_facts(
+    reader: StoreReader, runs: Collection[int], subscribers: Collection[int], sources: Collection[int],
+    seqs: Collection[int],
+) -> dict[int, RunFacts]:  # fmt: skip
+    """Reads what bears on the publications of some sources for some subscribers, by run.
+
+    Args:
+        reader: The store.
+        runs: Ids of the runs.
+        subscribers: Ids of the subscribers.
+        sources: Ids of the publishers.
+        seqs: Numbers of the publications.
+    """
+    keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
+    texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
+    rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
+    rows["waits"] = _waiting(reader, texts["runs"])
+    is_finished = reader.is_finished()
+    facts = {row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished) for row in rows["run"]}
+    for name, take in _TAKE.items():
+        for row in rows[name]:
+            take(facts[row["run_id"]], row)
+    for run in facts.values():
+        # An engine gives rows in any order.
+        for found in (run.others, *run.messages.values()):
+            found.sort(key=lambda message: message.message_id)
+        for subscriptions in run.subscriptions.values():
+            subscriptions.sort(key=lambda subscription: subscription.subscription_id)
+        run.spread = _spread(run.messages)
+        events = [row for row in rows["link_fault"] if row["run_id"] == run.run_id]
+        run.link_faults, run.changes = _link_faults(events), _changes(events)
+        run.downs = _downs(
+            [row for row in rows["node_recovery"] if row["run_id"] == run.run_id],
+            [row for row in rows["node_status"] if row["run_id"] == run.run_id],
+        )
+    return facts
+
+
+def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
+    """What the protocol says of publications that still wait; relations in its order, then by text."""
+    names = [row.protocol for row in reader.sql("select distinct protocol from run").collect()]
+    asked = [state.waits for name in names for state in protocol_module(name).states if state.waits is not None]
+    found = (reader.sql(f"select * from ({sql}) w where run_id in ({runs})") for sql in asked)  # noqa: S608 - numbers
+    return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
+
+
+def _take_wait(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.waits[row["source"], row["source_seq"]].append((row["node_id"], row["reason"]))
+
+
+def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
+    found = json.loads(row["body"]) if row["body"] else {}
+    body = found if isinstance(found, dict) else {}
+    message = Message(
+        row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
+    )
+    if row["source"] is None:
+        run.others.append(message)
+    else:
+        run.messages[row["source"], row["source_seq"]].append(message)
+
+
+def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.publications[row["source"], row["source_seq"]] = Publication(
+        row["source"], row["source_seq"], row["round"], row["topic"], row["content"], row["confirmed_round"]
+    )
+
+
+def _take_subscription(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.subscriptions[row["subscriber"]].append(
+        Subscription(
+            row["subscription_id"], row["predicate"], row["issued_round"], row["confirmed_round"],
+            row["unsubscribed_round"],
+        )
+    )  # fmt: skip
+
+
+def _take_node(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.names[row["node_id"]] = row["name"]
+
+
+def _take_link(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.links.append((row["src"], row["dst"], row["latency_rounds"]))
+
+
+def _take_delivery(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.deliveries[row["subscriber"], row["source"], row["source_seq"]].append((row["round"], row["hops"]))
+
+
+def _take_matching(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.matching[row["source"], row["source_seq"]].add(row["subscription_id"])
+
+
+def _take_receiver(run: RunFacts, row: Mapping[str, Any]) -> None:
+    run.receivers[row["subscriber"], row["source"], row["source_seq"]] = row["excuse"]
+
+
+_TAKE = {
+    "message": _take_message,
+    "node": _take_node,
+    "link": _take_link,
+    "publication": _take_publication,
+    "delivery": _take_delivery,
+    "subscription": _take_subscription,
+    "matching": _take_matching,
+    "receiver": _take_receiver,
+    "waits": _take_wait,
+}
+
+
+def _spread(messages: Mapping[tuple[int, int], list[Message]]) -> dict[tuple[int, int], list[Message]]:
+    """Finds the messages that spread a subscription: those of the first call that names it; a later one ends it."""
+    found: dict[tuple[int, int], list[Message]] = {}
+    for (source, _), served in sorted(messages.items()):
+        named = [message for message in served if message.body.get("subscription_id") is not None]
+        if named:
+            found.setdefault((source, named[0].body["subscription_id"]), named)
+    return found
+
+
+def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
+    """Finds the beginning of each fault of links, and the first end of its kind there after that."""
+    ends = defaultdict(list)
+    for row in sorted(events, key=lambda row: row["round"]):
+        ends[row["kind"], row["src"], row["dst"]].append(row["round"])
+    found = [
+        LinkFault(kind, src, dst, round_, next((end for end in ends[f"{kind}{_END}", src, dst] if end > round_), None))
+        for (kind, src, dst), rounds in list(ends.items())
+        if not kind.endswith(_END) and kind not in (LINKED, UNLINKED)
+        for round_ in rounds
+    ]
+    return sorted(found, key=lambda fault: (fault.round, fault.kind, fault.src or 0, fault.dst or 0))
+
+
+def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[tuple[int, str]]]:
+    """Sorts the comings and goings of links; one that goes and comes in the same round is there."""
+    found = defaultdict(list)
+    for row in sorted(events, key=lambda row: (row["round"], row["kind"] == LINKED)):
+        if row["kind"] in (LINKED, UNLINKED):
+            found[row["src"], row["dst"]].append((row["round"], row["kind"]))
+    return dict(found)
+
+
+def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> dict[int, list[Down]]:
+    said = defaultdict(list)
+    for row in statuses:
+        said[row["node_id"]].append((row["round"], row["status"]))
+    found = defaultdict(list)
+    for row in crashes:
+        found[row["node_id"]].append(_down(row, said[row["node_id"]]))
+    return dict(found)
+
+
+def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Down:
+    """Makes a down time of a row of view ``node_recovery``; where the protocol says nothing, nothing is restored."""
+    until, operational = row["recovery_round"], row["operational_round"]
+    end = row["until_round"] if operational is None else operational + 1
+    after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))
+    return Down(row["node_id"], row["crash_round"], until, operational if after else None, after)
