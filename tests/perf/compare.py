@@ -193,7 +193,7 @@ def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> I
         cells = [f"{rate(found[side]):,.0f}" if side in found else "left out" for side in sides]
         for side in engines:
             both = side in found and "simpy" in found
-            cells.append(f"{rate(found[side]) / rate(found['simpy']):.2f}" if both else "-")
+            cells.append(f"{rate(found[side]) / rate(found['simpy']):.2g}" if both else "-")
         cells += [f"{found[side]['cpu']:,.1f}" if side in found else "-" for side in sides]
         cells += [f"{found[side]['peak']:,.0f}" if side in found else "-" for side in sides]
         yield f"| {same['messages']:,} | {same['deliveries']:,} | {' | '.join(cells)} |"
