@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from support import run_all, run_configs, scenario
+from support import rows, run_all, run_configs, scenario
 
 from pipelines.materialise import MemoryMaterialiser
 from pipelines.scenario.expand import RunConfig
@@ -19,6 +19,7 @@ from pipelines.store import Store
 
 _ROUND = {"processing", "in_flight"}
 _PARTITIONS = 3
+_TABLES = ("subscription", "publication", "message", "delivery", "fault_event", "round_metric")
 _LAST_PUBLICATION = 32
 
 
@@ -35,6 +36,13 @@ class OnSpark:
     runs: list[RunConfig]
     store: Store
     plans: list[dict[str, str]]
+
+
+def history(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    """Gives the rows of the history tables and of all state tables, by name."""
+    return {
+        name: rows(store, name) for name in (*_TABLES, *store.tables()) if name in _TABLES or name.startswith("state_")
+    }
 
 
 def mixed(protocol: dict[str, Any], start: str, n_nodes: int) -> dict[str, Any]:

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
+from engine_support import history
+from support import run_all, run_configs, scenario
 
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
-from pipelines.store import Store
-
-TABLES = ("subscription", "publication", "message", "delivery", "fault_event", "round_metric")
 
 
 def _scenario(*faults: dict[str, Any], **settings: Any) -> dict[str, Any]:
@@ -45,12 +43,6 @@ SCENARIOS = (
     ),
     _scenario(recovery="push"),
 )
-
-
-def history(store: Store) -> dict[str, list[tuple[Any, ...]]]:
-    return {
-        name: rows(store, name) for name in (*TABLES, *store.tables()) if name in TABLES or name.startswith("state_")
-    }
 
 
 @pytest.fixture(scope="module")
