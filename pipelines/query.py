@@ -44,6 +44,7 @@ from pipelines.views import relations_read, view_names, view_question, view_sql
 
 _PROTOCOL = "protocol"
 _PARAMETER = "parameter"
+_STATE = "state_"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     _PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
@@ -72,8 +73,13 @@ class StoreReader:
         self._newest = Ledger.read(self._store)
 
     def tables(self) -> list[str]:
-        """Gives the names that a statement may use: history tables, state tables, views."""
-        return [*self._store.tables(), *sorted([*view_names(), *MADE])]
+        """Gives the names that a statement may use: history tables, state tables, views.
+
+        A view of the state of one protocol is there where that state is.
+        """
+        stored = self._store.tables()
+        views = [name for name in view_names() if _states_read(name) <= set(stored)]
+        return [*stored, *sorted([*views, *MADE])]
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Gives a history table, a state table or a view.
@@ -198,10 +204,14 @@ class StoreReader:
         return {table.name: table for table in (*HISTORY, *states)}
 
 
+def _states_read(view: str) -> set[str]:
+    return {name for name in relations_read(view) if name.startswith(_STATE)}
+
+
 def _kind(name: str) -> str:
     if name in MADE or name in view_names():
         return "view"
-    return "state" if name.startswith("state_") else "history"
+    return "state" if name.startswith(_STATE) else "history"
 
 
 def _description(name: str, tables: dict[str, Table]) -> str | None:

@@ -1,0 +1,10 @@
+-- How large did the duplicate detector of each node grow?
+-- One row per run and node (protocol delta). detector is identifier or visited; n_entries counts the pairs of a node and its
+-- newest identifier that the detector holds: of sources, or of all nodes in the visited lists that it has accepted. A crash
+-- empties it. As of round R, the last commit by then counts.
+select n.run_id, n.node_id, n.name, get_json_object(r.parameters, "$['protocol.detector']") as detector,
+  count(d.source) as n_entries
+from node n
+join run r on r.run_id = n.run_id
+left join state_detector d on d.run_id = n.run_id and d.node_id = n.node_id
+group by n.run_id, n.node_id, n.name, r.parameters
