@@ -30,7 +30,7 @@ class CrashesDue:
     Attributes:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.
         recovered: Nodes that come back in it, with the incarnation that they have from now on.
-        down: Nodes that are down after it, with the incarnation that crashed.
+        down: Nodes that are down after it, with the incarnation that crashed, and ``until``: null for good.
     """
 
     crashed: DataFrame | None
@@ -78,7 +78,7 @@ class Crashes:
             recovered = back.selectExpr("run_id", "node_id", "incarnation + 1 as incarnation", "until as round")
         if ((self._start <= round_) & (round_ < self._end)).any():
             now = self.schedule.where(f"round <= {round_} and coalesce(until > {round_}, true)")
-            down = now.select(*_KEY)
+            down = now.select(CRASH.names)
         return CrashesDue(crashed, recovered, down)
 
     def events(self, horizon: int) -> DataFrame | None:

@@ -199,9 +199,15 @@ def _failures(work: Work) -> DataFrame:
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """A DETACHED node asks its join point again; gives the failures that others detected."""
+    """A DETACHED node asks its join point again; gives the failures that others detected.
+
+    One whose join point is down for good would ask for ever: it stays DETACHED and asks no more.
+    """
     detached = work.now("join").where("status = 'DETACHED'")
     mine = detached.join(failure.select(*NODE, "round"), NODE).select(*NODE, "join_point", "source_seq", "round")
+    if (down := work.due.crashes.down) is not None:
+        gone = down.where("until is null").selectExpr("run_id", "node_id as join_point")
+        mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
     _ask_again(work, mine.distinct())
     return work.keep("failure", failure.join(detached.select(NODE), NODE, "left_anti"))
 

@@ -143,6 +143,8 @@ def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFra
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
     """Gives all join requests at hand: those that arrive, and those that waited at a join point.
 
+    One that arrives takes the place of one that waits: a node may ask again before its join point has answered.
+
     Returns:
         ``run_id, node_id`` (M), ``joiner, source_seq, trigger, round``; the last two are null for a request that
         still waits: nothing in this round concerns it.
@@ -150,7 +152,9 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
     arrived = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as joiner", "source_seq", "message_id as trigger", "due_round as round"
     )
-    return arrived.unionByName(request.join(now, NODE, "left").select(*JOIN_REQUEST.columns, "trigger", "round"))
+    every = arrived.unionByName(request.join(now, NODE, "left").select(*JOIN_REQUEST.columns, "trigger", "round"))
+    newest = [F.expr(f"max({name}) as {name}") for name in ("source_seq", "trigger", "round")]
+    return every.groupBy(*NODE, "joiner").agg(*newest).select(*JOIN_REQUEST.columns, "trigger", "round")
 
 
 def accepted_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:

@@ -64,7 +64,8 @@ def nothing_pending(evidence: Evidence) -> DataFrame:
     """At a quiet end nobody waits for what only a message can bring.
 
     - No ProcessingList holds a message: each was confirmed by all its recipients (Alg. 1, line 30).
-    - No node recovers, and no synchronisation is open (Alg. 5, line 8).
+    - No node recovers, and no synchronisation is open (Alg. 5, line 8); but for those that join at a node that is down
+      for good, or has not joined itself.
     - No peer still has to answer a request (Alg. 4).
     - No call waits at a member that is OPERATIONAL, and nobody waits there to join.
     """
@@ -112,8 +113,13 @@ def _told(evidence: Evidence, rows: DataFrame, detail: str) -> DataFrame:
 
 def _not_back(evidence: Evidence) -> DataFrame:
     stuck = evidence.table("node_recovery").where("recovery_round is not null and until_round is null")
+    gone = evidence.table("node_recovery").where("recovery_round is null").select(NODE)
+    outside = evidence.table("state_join").where("status <> 'VALID_JOINED'").select(NODE)
+    no_point = gone.unionByName(outside).distinct().withColumnRenamed("node_id", "join_point")
+    detached = evidence.table("state_join").where("status = 'DETACHED'").join(no_point, ["run_id", "join_point"])
     return (
         stuck.join(quiet(evidence), "run_id")
+        .join(detached.select(NODE), NODE, "left_anti")
         .selectExpr(*NODE, "recovery_round as round", *NO_SOURCE, "'came back and is not OPERATIONAL yet' as detail")
         .select(*FOUND)
     )

@@ -1,0 +1,65 @@
+"""Joins at nodes that are down: whoever waits for one that comes back joins, and nobody waits for ever for one that does not.
+
+P - A - B - J, where J joins at B and then subscribes; B is down when J asks it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.audits.run import AuditReport, audit_store
+from pipelines.execute import protocol_module
+from pipelines.query import StoreReader
+from pipelines.session import Session
+from pipelines.store import Store
+
+BACK, FOR_GOOD, CRASHES_TOO = range(3)
+
+
+def joined(*crashes: tuple[str, int, int | None]) -> dict[str, Any]:
+    faults = [{"kind": "crash", "node": node, "round": round_, "until": until} for node, round_, until in crashes]
+    return scenario(
+        protocol={"name": "delta", "delta": 2, "detection_rounds": 2},
+        overlay={"links": [["P", "A"], ["A", "B"], ["B", "J"]]},
+        workload={
+            "joins": [{"node": "J", "to": "B", "round": 5}],
+            "subscriptions": [{"at": "A", "topic": "t"}, {"at": "J", "round": 6, "topic": "t"}],
+            "publications": [{"at": "P", "round": 8, "topic": "t"}],
+        },
+        faults=[{name: value for name, value in fault.items() if value is not None} for fault in faults],
+        time={"rounds": 400},
+    )
+
+
+@pytest.fixture(scope="module")
+def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    runs = [joined(("B", 4, 12)), joined(("B", 4, None)), joined(("B", 4, None), ("J", 10, 13))]
+    return run_all(run_configs(runs), sail, tmp_path_factory.mktemp("joins"))
+
+
+@pytest.fixture(scope="module")
+def report(store: Store, sail: Session) -> AuditReport:
+    return audit_store(StoreReader(sail, store.root), sail, protocol_module("delta"))
+
+
+def test_every_run_comes_to_an_end(report: AuditReport) -> None:
+    assert [(f.name, f.shown, f.error) for f in report.findings if f.n_violations != 0] == []
+    assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * 3
+    assert max(run.rounds for run in report.runs) < 40
+
+
+def test_who_waits_for_a_node_that_comes_back_joins(store: Store) -> None:
+    joiner = [row[1] for row in rows(store, "node", "run_id", "node_id", "name") if row[2] == "J"][0]
+    status = rows(store, "node_status", "run_id", "node_id", "status")
+    assert {run for run, node, what in status if node == joiner and what == "VALID_JOINED"} == {BACK}
+    asked = rows(store, "message", "run_id", "kind", "fate")
+    assert {run for run, kind, fate in asked if kind == "JOIN_REQUEST" and fate == "lost_crash"} == {0, 1, 2}
+    assert {run for run, kind, fate in asked if kind == "JOIN_REQUEST" and fate == "delivered"} == {BACK}
+
+
+def test_calls_wait_with_it(store: Store) -> None:
+    assert {row[0] for row in rows(store, "state_call", "run_id", "kind")} == {FOR_GOOD}
