@@ -160,7 +160,7 @@ def _bypass(work: Work) -> None:
     work.put("peer", peers.with_failures(work.now("peer"), failure))
     if work.is_recovering or work.due.facts["detached"]:
         _learn_links(work, recovery.stored_links(work.now("topology"), failure, synchronising(work)))
-    fail_pair = failure.select(*NODE, "peer")
+    lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
     path = _look_again(work, failure) if work.due.facts["joiners"] else work.now("path")
@@ -173,9 +173,18 @@ def _bypass(work: Work) -> None:
     if not work.is_empty(asked):
         _request(work, "CON_REQUEST", asked)
     if work.is_recovering or work.due.facts["detached"]:
-        left = beyond.join(recovering, NODE).join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
-        _synchronise(work, left)
+        left = beyond.join(recovering, NODE).unionByName(peers.stand_ins(path, lost, work.now("peer"))).distinct()
+        _synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
     _resend_orphans(work, failure, _look_again(work, failure))
+
+
+def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
+    """Gives the failures of synchronisation points that had not answered, and all that joining nodes detected."""
+    lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
+    if not work.due.facts["detached"]:
+        return lost
+    attached = work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
+    return lost.unionByName(failure.join(attached, NODE, "left_semi")).distinct()
 
 
 def synchronising(work: Work) -> DataFrame:

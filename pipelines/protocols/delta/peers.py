@@ -134,6 +134,31 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
     )
 
 
+def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
+    """Gives who is asked in the place of synchronisation points that failed: the closest nodes left on the ways past them.
+
+    That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
+
+    Args:
+        path: Relation ``path``.
+        lost: Rows of `failures`.
+        peer: Relation ``peer`` with these failures.
+
+    Returns:
+        As `frontier`.
+    """
+    behind = lost.selectExpr(*NODE, "peer as behind", "round")
+    nearest = (
+        path.where("distance > 0")
+        .join(behind, NODE)
+        .where("array_contains(path, behind)")
+        .join(peer_lists(peer), NODE)
+        .selectExpr(*NODE, f"{NEAREST_LEFT} as peer", "round")
+    )
+    way = path.selectExpr(*NODE, "target as peer", "path")
+    return nearest.distinct().join(way, [*NODE, "peer"]).select(*NODE, "peer", "path", "round")
+
+
 def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
     """Gives how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
 
@@ -240,7 +265,8 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Gives what messages about connections say of their senders.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
-    where N has a connection, or held a former incarnation of the sender for failed.
+    where N has a connection. It does not where N holds a former incarnation of the sender for failed: what went through
+    that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
 
     Returns:
         ``run_id, node_id, peer, status, incarnation, latency_rounds, kind, trigger, round, is_new``, once per node and
@@ -257,8 +283,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     )  # fmt: skip
     known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
     counts = """kind <> 'STATUS' or known_status is null
-      or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)
-      or known_incarnation < incarnation"""
+      or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)"""
     last = "row_number() over (partition by run_id, node_id, peer order by trigger desc) as place"
     is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
     return (
