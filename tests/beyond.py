@@ -128,9 +128,7 @@ def as_runs(schedules: Iterable[Schedule], settings: Iterable[dict[str, Any]]) -
     """Gives every schedule under every one of some settings of one protocol, schedule by schedule."""
     settings = list(settings)
     scenarios = [{**one.parts, "protocol": protocol} for one in schedules for protocol in settings]
-    return [
-        RunConfig(place, place, Scenario.model_validate(parts), {}) for place, parts in enumerate(scenarios)
-    ]
+    return [RunConfig(place, place, Scenario.model_validate(parts), {}) for place, parts in enumerate(scenarios)]
 
 
 _LOSSES = """

@@ -226,9 +226,19 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
         if copy.fate == "duplicate":
             text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
             fault = case.facts.overtaking(copy)
+            if fault is None and (down := _held_up(case, copy)) is not None:
+                late = f"newer ones had come first, for it had been held up by {crashed(case.facts, down)}"
+                return from_crash(down, f"{text}: {late}")
             text += "" if fault is None else f", where others had overtaken it ({fault})"
             return Cause(DUPLICATE, copy.dst, copy.due, text, fault=fault)
     return None
+
+
+def _held_up(case: Case, copy: Message) -> Down | None:
+    """The newest crash on the way that was felt from when the publication was issued to when a copy came."""
+    facts, trail = case.facts, case.trail
+    downs = [down for node in trail.path for down in facts.downs.get(node, [])]
+    return max((down for down in downs if down.is_felt(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
 def _forgotten(case: Case, node: int, round_: int) -> Cause | None:

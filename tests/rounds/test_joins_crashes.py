@@ -1,11 +1,10 @@
-"""Joins at nodes that are down: whoever waits for one that comes back joins, and nobody waits for ever for one that does not.
+"""Joins at nodes that are down: who waits for one that comes back joins; who waits for one that does not gives up.
 
-P - A - B - J, where J joins at B and then subscribes; B is down when J asks it.
+P - A - B - J        J joins at B and then subscribes; B is down when J asks it.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +52,7 @@ def test_every_run_comes_to_an_end(report: AuditReport) -> None:
 
 
 def test_who_waits_for_a_node_that_comes_back_joins(store: Store) -> None:
-    joiner = [row[1] for row in rows(store, "node", "run_id", "node_id", "name") if row[2] == "J"][0]
+    joiner = next(node for node, name in rows(store, "node", "node_id", "name") if name == "J")
     status = rows(store, "node_status", "run_id", "node_id", "status")
     assert {run for run, node, what in status if node == joiner and what == "VALID_JOINED"} == {BACK}
     asked = rows(store, "message", "run_id", "kind", "fate")

@@ -20,8 +20,10 @@ from pipelines.protocols.delta.forward import BODY, KEY, NODE, PASSED, SENT_FIEL
 from pipelines.protocols.delta.routing import CLOSEST, NEAREST_LEFT, peer_lists
 from pipelines.protocols.delta.tables import PEER, PROCESSING
 
-FAULT_TRIGGER = "cast(-1 as bigint) as trigger"
-"""SQL for the trigger of all that phase 1 sends: before what the round's other messages cause."""
+FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
+"""SQL for the trigger of reports, requests and STATUS: before all other messages of the round."""
+_AGAIN = f"round - {1 << 40} as trigger"
+"""SQL for the trigger of what is sent again: behind STATUS, before PAR_TOP, and in the order of MsgId_N."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
 REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
 REQUEST = ("incarnation", "links", "latency_rounds")
@@ -135,7 +137,7 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
-    """Gives who is asked in the place of synchronisation points that failed: the closest nodes left on the ways past them.
+    """Gives who is asked in the place of synchronisation points that failed: the closest nodes left on the ways there.
 
     That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
 
@@ -238,15 +240,16 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
 def resent_copies(row: DataFrame) -> DataFrame:
     """Gives messages of ProcessingList as rows of the outbox, in their order (settled rule 22), once per receiver.
 
+    Several steps of a round may send some: a newer one must not leave before an older one of another step.
+
     Args:
         row: Processing rows with ``now_round``: when they are sent.
     """
-    order = "row_number() over (partition by run_id, node_id, via order by round, trigger, source, source_seq)"
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     message = row.where("via is not null").select(*KEY, "via", *BODY, "now_round").distinct()
-    return message.selectExpr("*", f"{order} as place").selectExpr(
-        "run_id", FAULT_TRIGGER, "cast(100 + place as bigint) as rank", "kind", "node_id as src", "via as dst",
-        "now_round as sent_round", "source", "source_seq", "hops + 1 as hops", *carried,
+    return message.selectExpr(
+        "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "via as dst", "now_round as sent_round",
+        "source", "source_seq", "hops + 1 as hops", *carried,
     )  # fmt: skip
 
 
