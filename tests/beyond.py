@@ -131,38 +131,55 @@ def as_runs(schedules: Iterable[Schedule], settings: Iterable[dict[str, Any]]) -
     return [RunConfig(place, place, Scenario.model_validate(parts), {}) for place, parts in enumerate(scenarios)]
 
 
+_WANTED = """
+select w.run_id, c.node_id is not null as is_down, count(1) as n_wanted, count(w.delivery_round) as n_made
+from wanted_delivery w
+left join (select distinct run_id, node_id from node_recovery) c on c.run_id = w.run_id and c.node_id = w.subscriber
+group by w.run_id, c.node_id is not null
+"""
 _LOSSES = """
 select run_id, subscriber, source, source_seq from wanted_delivery where delivery_round is null
 order by run_id, subscriber, source, source_seq
 """
-
-
-def losses(reader: StoreReader) -> list[Story]:
-    """Tells the story of every publication that a subscriber wanted and did not get."""
-    return stories(reader, [Question(*row) for row in reader.sql(_LOSSES).collect()])
-
-
-def unexplained(reader: StoreReader, told: Iterable[Story]) -> Iterator[tuple[Story, str]]:
-    """Gives the losses whose stories name no crash that bears on them, and what is wrong with each.
-
-    A loss is explained by a crash of a node on the way, which the schedule has; the crash is no later than the end of
-    the run. Nothing is to be explained where the protocol had not confirmed the subscription yet, or not any more.
-    """
-    crashes = {
-        (row.run_id, row.name, row.crash_round): row
-        for row in reader.sql("select run_id, name, crash_round, until_round from node_recovery").collect()
-    }
-    for story in told:
-        if story.ended == "not_matching" and story.cause is not None and story.cause.kind in _NOT_ASKED:
-            continue
-        if story.ended != "lost" or story.cause is None:
-            yield story, f"it ended as {story.ended}"
-        elif story.cause.kind != "crash":
-            yield story, f"its cause is {story.cause.kind}"
-        elif (story.run, story.names[story.cause.node], story.cause.round) not in crashes:
-            yield story, "there was no such crash"
-        elif story.names[story.cause.node] not in story.path:
-            yield story, "the crash is off the path"
-
-
+_CRASHES = "select run_id, name, crash_round from node_recovery"
 _NOT_ASKED = {"not_confirmed", "unsubscribed"}
+
+
+def ratios(reader: StoreReader) -> list[tuple[int, bool, int, int]]:
+    """Gives run, whether the subscribers crash, the deliveries that they wanted, and those that happened."""
+    return [(row.run_id, row.is_down, row.n_wanted, row.n_made) for row in reader.sql(_WANTED).collect()]
+
+
+def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]:
+    """Tells of every delivery that was wanted and did not happen what `why` says, and what is wrong with that.
+
+    A loss has to be explained by a crash that the schedule has, of a node on the way. Nothing has to be explained where
+    nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way.
+    """
+    crashes = {(row.run_id, row.name, row.crash_round) for row in reader.sql(_CRASHES).collect()}
+    told = stories(reader, [Question(*row) for row in reader.sql(_LOSSES).collect()])
+    for story in told:
+        kind = "" if story.cause is None else story.cause.kind
+        is_early = kind == "subscription_under_way" and not story.is_expected
+        if is_early or (story.ended == "not_matching" and kind in _NOT_ASKED):
+            yield story, "not promised yet", None
+        else:
+            fault = fault_of(story, crashes)
+            yield story, "explained by a crash" if fault is None else "not explained", fault
+
+
+def fault_of(story: Story, crashes: set[tuple[int, str, int]]) -> str | None:
+    """Tells what is wrong with the explanation of a loss; None: nothing.
+
+    Args:
+        story: What `why` says.
+        crashes: Runs, names and rounds of the crashes that there were.
+    """
+    if story.ended != "lost" or story.cause is None:
+        return f"ended as {story.ended}"
+    if story.cause.kind != "crash":
+        return f"its cause is {story.cause.kind}"
+    node = story.names[story.cause.node]
+    if (story.run, node, story.cause.round) not in crashes:
+        return f"{node} did not crash in round {story.cause.round}"
+    return None if node in story.path else f"{node} is not on the way"
