@@ -142,6 +142,7 @@ select run_id, subscriber, source, source_seq from wanted_delivery where deliver
 order by run_id, subscriber, source, source_seq
 """
 _CRASHES = "select run_id, name, crash_round from node_recovery"
+_CONFIRMING = "select r.run_id from run r join protocol p on p.name = r.protocol where p.confirms"
 _NOT_ASKED = {"not_confirmed", "unsubscribed"}
 
 
@@ -154,13 +155,15 @@ def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]
     """Tells of every delivery that was wanted and did not happen what `why` says, and what is wrong with that.
 
     A loss has to be explained by a crash that the schedule has, of a node on the way. Nothing has to be explained where
-    nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way.
+    nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way; what
+    does not confirm never promises that they are not.
     """
+    confirming = {row.run_id for row in reader.sql(_CONFIRMING).collect()}
     crashes = {(row.run_id, row.name, row.crash_round) for row in reader.sql(_CRASHES).collect()}
     told = stories(reader, [Question(*row) for row in reader.sql(_LOSSES).collect()])
     for story in told:
         kind = "" if story.cause is None else story.cause.kind
-        is_early = kind == "subscription_under_way" and not story.is_expected
+        is_early = kind == "subscription_under_way" and not (story.is_expected and story.run in confirming)
         if is_early or (story.ended == "not_matching" and kind in _NOT_ASKED):
             yield story, "not promised yet", None
         else:
