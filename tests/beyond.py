@@ -155,8 +155,8 @@ def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]
     """Tells of every delivery that was wanted and did not happen what `why` says, and what is wrong with that.
 
     A loss has to be explained by a crash that the schedule has, of a node on the way. Nothing has to be explained where
-    nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way; what
-    does not confirm never promises that they are not.
+    nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way.
+    What does not confirm never promises that they are not.
     """
     confirming = {row.run_id for row in reader.sql(_CONFIRMING).collect()}
     crashes = {(row.run_id, row.name, row.crash_round) for row in reader.sql(_CRASHES).collect()}
