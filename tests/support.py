@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.execute import Experiment, execute
+from pipelines.audits.run import AuditReport, audit_store
+from pipelines.execute import Experiment, execute, protocol_module
 from pipelines.inputs import build_inputs
+from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.session import Session
@@ -39,6 +41,16 @@ def run_all(runs: Sequence[RunConfig], session: Session, root: Path, commit_ever
     store = Store(folder, session)
     execute(Experiment(runs, build_inputs(runs, None), commit_every), session, store, lambda progress: None)
     return store
+
+
+def audited(store: Store, protocol: str = "delta") -> AuditReport:
+    """Gives what the audits of a protocol say of a store."""
+    return audit_store(StoreReader(store.session, store.root), store.session, protocol_module(protocol))
+
+
+def broken(report: AuditReport) -> dict[str, object]:
+    """Gives the guarantees that are broken or could not be judged, with what shows it."""
+    return {found.name: found.error or found.shown for found in report.findings if found.error or found.n_violations}
 
 
 def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:

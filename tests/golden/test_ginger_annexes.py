@@ -14,11 +14,8 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
+from support import audited, broken, rows, run_all, run_configs, scenario
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
 
@@ -97,8 +94,8 @@ def test_annex_8_broker_5_is_declined_twice(store: Store, names: dict[tuple[int,
 
 
 def test_all_operations_are_finished_in_one_order(store: Store) -> None:
-    report = audit_store(StoreReader(store.session, store.root), store.session, protocol_module("ginger"))
-    assert {f.name: f.error or f.shown for f in report.findings if f.error or f.n_violations} == {}
+    report = audited(store, "ginger")
+    assert broken(report) == {}
     assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * 3
     report.release()
     assert len(rows(store, "delivery")) == 3 * (3 * 9 + 2 * 6)

@@ -13,10 +13,9 @@ import pytest
 from schedules import SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
 from sequential.generator import QUIET, random_run
 from sequential.network import Network, play
-from support import run_all
+from support import audited, run_all
 
-from pipelines.audits.run import AuditReport, audit_store
-from pipelines.execute import protocol_module
+from pipelines.audits.run import AuditReport
 from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
@@ -50,7 +49,7 @@ def store(networks: list[Network], sail: Session, tmp_path_factory: pytest.TempP
 @pytest.fixture(scope="module")
 def report(store: Store, sail: Session) -> AuditReport:
     """What the audits say."""
-    return audit_store(StoreReader(sail, store.root), sail, protocol_module("delta"))
+    return audited(store)
 
 
 def test_no_guarantee_is_broken(report: AuditReport) -> None:

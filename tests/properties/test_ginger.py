@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 from ginger_support import Timed, delivery_orders, timed_setup
 from sequential_ginger.network import TimedNetwork
-from support import rows, run_all, run_configs
+from support import audited, broken, rows, run_all, run_configs
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
 
@@ -40,8 +37,8 @@ def test_clients_deliver_in_the_order_of_the_sequential_program(store: Store, se
 
 
 def test_all_guarantees_hold(store: Store) -> None:
-    report = audit_store(StoreReader(store.session, store.root), store.session, protocol_module("ginger"))
-    assert {f.name: f.error or f.shown for f in report.findings if f.error or f.n_violations} == {}
+    report = audited(store, "ginger")
+    assert broken(report) == {}
     assert report.verdict == "valid"
     report.release()
 

@@ -22,10 +22,8 @@ from ginger_support import (
     crashing,
     delivery_orders,
 )
-from support import rows, run_all, run_configs
+from support import audited, broken, rows, run_all, run_configs
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
 from pipelines.protocols.ginger.audits.bank import OPERATION
 from pipelines.query import StoreReader
 from pipelines.session import Session
@@ -90,8 +88,8 @@ def test_the_engine_delivers_as_the_nodes_do_by_themselves(store: Store, cases: 
 
 
 def test_all_guarantees_hold_within_the_views(store: Store) -> None:
-    report = audit_store(StoreReader(store.session, store.root), store.session, protocol_module("ginger"))
-    assert {f.name: f.error or f.shown for f in report.findings if f.error or f.n_violations} == {}
+    report = audited(store, "ginger")
+    assert broken(report) == {}
     assert report.verdict == "valid"
     assert {beyond.reason for beyond in report.beyond} <= {"a node found nobody in its view to take it in"}
     assert sum(run.within_bound for run in report.runs) > len(report.runs) // 2

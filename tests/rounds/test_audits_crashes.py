@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 from audit_support import Change, added, copied, found, planted, removed, replaced
-from support import rows, run_all, run_configs, scenario
+from support import audited, rows, run_all, run_configs, scenario
 
-from pipelines.audits.run import AuditReport, audit_store, record
+from pipelines.audits.run import record
 from pipelines.cli.verdict import print_findings, verdict_line
 from pipelines.comparison import compare_node
 from pipelines.errors import QueryError
-from pipelines.execute import protocol_module
 from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
@@ -75,10 +74,6 @@ def plain(sail: Session, root: Path) -> Store:
 @pytest.fixture(scope="module")
 def ids(clean: Store) -> dict[str, int]:
     return {row.name: row.node_id for row in clean.read("node").where("run_id = 0").collect()}
-
-
-def audited(store: Store, protocol: str = "delta") -> AuditReport:
-    return audit_store(StoreReader(store.session, store.root), store.session, protocol_module(protocol))
 
 
 def ask(store: Store, text: str) -> list[tuple[Any, ...]]:

@@ -19,11 +19,8 @@ import networkx as nx
 import pytest
 from audit_support import Change, added, copied, found, planted, removed, replaced
 from pyspark.sql import DataFrame
-from support import rows, run_all, run_configs, scenario
+from support import audited, rows, run_all, run_configs, scenario
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
 
@@ -59,7 +56,7 @@ def ids(clean: Store) -> dict[str, int]:
 
 
 def no_violations(store: Store) -> None:
-    report = audit_store(StoreReader(store.session, store.root), store.session, protocol_module("delta"))
+    report = audited(store)
     assert {f.name: f.error or f.n_violations for f in report.findings if f.error or f.n_violations} == {}
     assert report.verdict == "valid"
 

@@ -13,13 +13,11 @@ import pyarrow as pa
 import pytest
 from audit_support import copied, found, planted, replaced
 from sequential_epidemic.network import Story, play
-from support import rows, run_configs, scenario
+from support import audited, rows, run_configs, scenario
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import Experiment, execute, protocol_module
+from pipelines.execute import Experiment, execute
 from pipelines.inputs import Inputs, build_inputs
 from pipelines.protocols.epidemic.caching import kept
-from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
@@ -279,7 +277,7 @@ def test_audits_that_hold_always_are_not_excused(played: Played, tmp_path: Path)
     twice = planted(
         played.store, tmp_path, delivery=copied("run_id = 1 and hops = 1 and round < 14", round="round + 1")
     )
-    report = audit_store(StoreReader(twice.session, twice.root), twice.session, protocol_module("epidemic"))
+    report = audited(twice, "epidemic")
     finding = {finding.name: finding for finding in report.findings}
     assert finding["delivered_once"].n_violations
     assert not finding["exactly_once"].n_violations

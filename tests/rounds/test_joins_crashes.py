@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
+from support import audited, rows, run_all, run_configs, scenario
 
-from pipelines.audits.run import AuditReport, audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
+from pipelines.audits.run import AuditReport
 from pipelines.session import Session
 from pipelines.store import Store
 
@@ -42,7 +40,7 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def report(store: Store, sail: Session) -> AuditReport:
-    return audit_store(StoreReader(sail, store.root), sail, protocol_module("delta"))
+    return audited(store)
 
 
 def test_every_run_comes_to_an_end(report: AuditReport) -> None:

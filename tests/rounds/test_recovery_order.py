@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
+from support import audited, rows, run_all, run_configs, scenario
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
 from pipelines.session import Session
 from pipelines.store import Store
 
@@ -54,7 +51,7 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def test_nothing_is_lost_within_delta(store: Store, sail: Session) -> None:
-    report = audit_store(StoreReader(sail, store.root), sail, protocol_module("delta"))
+    report = audited(store)
     assert [(f.name, f.shown, f.error) for f in report.findings if f.n_violations != 0] == []
     assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * len(RUNS)
     delivered = [run for (run,) in rows(store, "delivery", "run_id")]

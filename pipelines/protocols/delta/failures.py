@@ -183,8 +183,12 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.due.facts["detached"]:
         return lost
-    attached = work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
-    return lost.unionByName(failure.join(attached, NODE, "left_semi")).distinct()
+    return lost.unionByName(failure.join(_joining(work), NODE, "left_semi")).distinct()
+
+
+def _joining(work: Work) -> DataFrame:
+    """Gives the nodes whose join is under way: their join points have answered."""
+    return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
 
 
 def synchronising(work: Work) -> DataFrame:
@@ -192,8 +196,7 @@ def synchronising(work: Work) -> DataFrame:
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
     if not work.due.facts["detached"]:
         return recovering
-    attached = work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
-    return work.keep("synchronising", recovering.unionByName(attached))
+    return work.keep("synchronising", recovering.unionByName(_joining(work)))
 
 
 def _failures(work: Work) -> DataFrame:
