@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from ginger_support import FIRST_ROUND, TIMER_ROUNDS, Timed
+from ginger_support import FIRST_ROUND, TIMER_ROUNDS, Crashing, Timed
 from sequential_ginger.checker import causal_violations, order_violations
 from sequential_ginger.messages import Id, Publication
 from sequential_ginger.network import Setup
@@ -185,6 +185,13 @@ class NodeNetwork:
         roots = [b for b, above in parent.items() if above is None]
         if len(roots) != 1:
             yield f"roots {roots}"
+
+
+def played(case: Crashing) -> NodeNetwork:
+    """Plays a case; of a bank only what mends the tree."""
+    network = NodeNetwork(case.timed, case.crashes, TIMER_ROUNDS)
+    network.run()
+    return network
 
 
 PARENT = {0: None, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 3}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sequential_ginger.generator import random_setup
@@ -13,7 +14,10 @@ from sequential_ginger.messages import Id, Publication
 from sequential_ginger.network import Setup
 from support import rows, scenario
 
+from pipelines.protocols.ginger.audits.bank import OPERATION
+from pipelines.query import StoreReader
 from pipelines.store import Store
+from udfs.ginger.bank import Accounts
 
 FIRST_ROUND = 200
 """Publications come after all subscriptions are confirmed."""
@@ -83,11 +87,11 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 
 @dataclass(frozen=True)
 class Crashing:
-    """Messages, or the workload of a bank, and brokers that crash for good while they are under way."""
+    """Messages, or a bank whose operations ``publications`` has, and brokers that crash for good meanwhile."""
 
     timed: Timed
     crashes: Mapping[int, int]
-    bank: Mapping[str, Any] | None = None
+    publications: Mapping[str, Any] | None = None
 
     @property
     def scenario(self) -> dict[str, Any]:
@@ -95,7 +99,8 @@ class Crashing:
         parts = self.timed.scenario
         faults = [{"kind": "crash", "node": f"B{b}", "round": at} for b, at in self.crashes.items()]
         protocol = {"name": "ginger", "timer_rounds": TIMER_ROUNDS, "start_balance": START_BALANCE}
-        return {**parts, "protocol": protocol, "workload": self.bank or parts["workload"], "faults": faults}
+        workload = {**parts["workload"], **({"publications": self.publications} if self.publications else {})}
+        return {**parts, "protocol": protocol, "workload": workload, "faults": faults}
 
 
 def crashing(seed: int, n_crashes: int) -> Crashing:
@@ -109,19 +114,24 @@ def crashing(seed: int, n_crashes: int) -> Crashing:
 def bank_with_crashes(seed: int, n_crashes: int) -> Crashing:
     """Draws a bank of two or three accounts on which all clients operate at once; some cannot pay."""
     draw = random.Random(seed)
-    setup = random_setup(draw, n_brokers=(3, 9))
+    drawn = random_setup(draw, n_brokers=(3, 9))
+    setup = replace(drawn, subscribers={"bank": frozenset(drawn.edge)}, publications=[])
     timed = Timed(setup, _latencies(draw, setup, 2), [])
     operations = {"kind": "bank", "round": FIRST_ROUND, "operations": draw.randint(3, 6), "interval": SPREAD // 5}
     shares = {"accounts": draw.choice([2, 3]), "eventual": 0.1, "causal": 0.3, "most": 100}
-    bank = {
-        "subscriptions": [{"at": f"C{c}", "topic": "bank"} for c in setup.edge],
-        "publications": {"generate": {**operations, **shares}},
-    }
-    return Crashing(timed, _crashes(draw, setup, n_crashes), bank)
+    publications = {"generate": {**operations, **shares}}
+    return Crashing(timed, _crashes(draw, setup, n_crashes), publications)
 
 
 def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int]:
     return {b: FIRST_ROUND + draw.randrange(SPREAD) for b in draw.sample(sorted(setup.parent), n_crashes)}
+
+
+def n_refused(store: Store) -> int:
+    """Counts the operations of banks that replicas refused; only if there are any do equal balances say something."""
+    accounts: dict[tuple[int, int], Accounts] = defaultdict(lambda: Accounts(START_BALANCE))
+    operations = sorted(StoreReader(store.session, store.root).sql(OPERATION).collect(), key=lambda row: row.place)
+    return sum(accounts[row.run_id, row.node_id].apply(json.loads(row.content)) for row in operations)
 
 
 def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:

@@ -1,38 +1,43 @@
 """Random runs of protocol ginger whose brokers crash, the root among them: does all drain, in one order?
 
-    python tests/perf/ginger_runs.py [--first 0] [--runs 1000] [--crashes 0 --crashes 1 --crashes 2] [--engine sail]
+    python tests/perf/ginger_runs.py [--first 0] [--runs 1000] [--batch 1000] [--crashes 0 --crashes 2] [--engine sail]
 
-Each row is one job of so many runs: half of them a bank on two or three accounts on which all clients operate at once
-(withdrawals and transfers that cannot be paid included), half of them messages with up to three key items on one or two
-topics. Columns: crashes a run; runs; those within the bound (nobody found that its view is empty); nodes that found a
-new parent; roots that failed; deliveries; deliveries in total order; operations refused; violations within the bound,
-and which guarantees; runs that are not decided; rounds and seconds of the job.
+Half of the runs are a bank on two or three accounts on which all clients operate at once (withdrawals and transfers
+that cannot be paid included), half are messages with up to three key items on one or two topics. With ``--crashes N``
+each of them has up to N crashes, at least one. Schedules that leave a node without anybody in its view are passed over:
+`ginger_nodes` knows them beforehand. A batch is one job, told in a line when it is done.
+
+A row of the table is one ``--crashes``: runs; those passed over; those within the bound; nodes that found a new parent;
+runs that elected a new root; deliveries; deliveries in total order; operations that replicas refused; runs that are not
+decided; violations, and of which guarantees; the longest run in rounds; seconds. Each violation is printed, and the
+exit code is 1 then.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ginger_support import bank_with_crashes, crashing
+from ginger_nodes import played
+from ginger_support import Crashing, bank_with_crashes, crashing, n_refused
 from rich.console import Console
 from rich.table import Table
-from support import run_all, run_configs
+from support import audited, run_all, run_configs
 
-from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
 from pipelines.query import StoreReader
 from pipelines.session import Session, open_session
 
 _COLUMNS = (
-    "crashes", "runs", "within bound", "new parents", "elections", "deliveries", "in total order", "violations",
-    "undecided", "rounds", "seconds",
+    "runs", "passed over", "within bound", "new parents", "elections", "deliveries", "in total order", "refused",
+    "undecided",
 )  # fmt: skip
 COUNTS = """
 select
@@ -45,50 +50,84 @@ select
 """
 
 
-def measure(session: Session, first: int, n_runs: int, n_crashes: int, console: Console) -> list[str]:
-    """Runs and audits one job; gives the cells of its row, and prints what is wrong."""
-    seeds = range(first, first + n_runs)
-    banks = [bank_with_crashes(seed, n_crashes) for seed in seeds[::2]]
-    cases = [*banks, *(crashing(seed, n_crashes) for seed in seeds[1::2])]
-    configs = run_configs([case.scenario for case in cases])
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        store = run_all(configs, session, Path(folder))
-        seconds = time.perf_counter() - start
-        reader = StoreReader(session, store.root)
-        report = audit_store(reader, session, protocol_module("ginger"))
-        counts = reader.sql(COUNTS).collect()[0]
-    broken: Counter[str] = Counter()
-    for finding in report.findings:
-        if finding.error or finding.n_violations:
-            broken[finding.name] += finding.n_violations or 1
-            for shown in finding.shown or (finding.error,):
-                console.print(f"{finding.name}: {shown}")
-    within = sum(run.within_bound for run in report.runs)
-    undecided = sum(run.verdict == "unknown" and run.within_bound for run in report.runs)
-    violations = ", ".join(f"{count} {name}" for name, count in sorted(broken.items())) or "0"
-    report.release()
-    rounds = max(run.rounds for run in report.runs)
-    numbers = (n_crashes, len(configs), within, *counts)
-    return [*(f"{n:,}" for n in numbers), violations, f"{undecided}", f"{rounds}", f"{seconds:.0f}"]
+class Measured:
+    """What all batches gave.
+
+    Attributes:
+        counts: By column.
+        broken: Violations by guarantee.
+        rounds: Of the longest run.
+        seconds: Of all jobs.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.broken: Counter[str] = Counter()
+        self.rounds = 0
+        self.seconds = 0.0
+
+    def add(self, session: Session, cases: Sequence[tuple[int, Crashing]]) -> None:
+        """Runs and audits one job, and prints what is wrong."""
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            store = run_all(run_configs([case.scenario for _, case in cases]), session, Path(folder))
+            self.seconds += time.perf_counter() - start
+            report = audited(store, "ginger")
+            counted = StoreReader(session, store.root).sql(COUNTS).collect()[0].asDict()
+            self.counts.update({name.replace("_", " "): n for name, n in counted.items()})
+            self.counts["refused"] += n_refused(store)
+        self.counts["runs"] += len(cases)
+        self.counts["within bound"] += sum(run.within_bound for run in report.runs)
+        self.counts["undecided"] += sum(run.verdict == "unknown" for run in report.runs)
+        self.rounds = max(self.rounds, *(run.rounds for run in report.runs))
+        for finding in report.findings:
+            if finding.error or finding.n_violations:
+                self.broken[finding.name] += finding.n_violations or 1
+                for shown in finding.shown or (finding.error,):
+                    print(f"{finding.name}: {shown}; seeds from {cases[0][0]} on")
+        report.release()
+
+    def cells(self) -> list[str]:
+        """Gives the cells of the row."""
+        violations = ", ".join(f"{count} {name}" for name, count in sorted(self.broken.items())) or "0"
+        counts = [f"{self.counts[name]:,}" for name in _COLUMNS]
+        return [*counts, violations, f"{self.rounds}", f"{self.seconds:.0f}"]
 
 
-def main() -> None:
-    """Prints the table."""
+def drawn(first: int, n_crashes: int, measured: Measured) -> Iterator[tuple[int, Crashing]]:
+    """Draws runs within the views from a seed on, with their seeds; banks and others take turns."""
+    for seed in itertools.count(first):
+        count = 1 + seed // 2 % n_crashes if n_crashes else 0
+        case = (crashing if seed % 2 else bank_with_crashes)(seed, count)
+        if played(case).isolated:
+            measured.counts["passed over"] += 1
+        else:
+            yield seed, case
+
+
+def main() -> int:
+    """Prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--runs", type=int, default=1000, help="runs of a job")
-    parser.add_argument("--crashes", type=int, action="append", help="crashes a run, one job each")
+    parser.add_argument("--runs", type=int, default=1000, help="runs of a row")
+    parser.add_argument("--batch", type=int, default=1000, help="runs of a job")
+    parser.add_argument("--crashes", type=int, action="append", help="crashes of a run, at most; one row each")
     given = parser.parse_args()
-    console = Console(width=150)
-    table = Table(*_COLUMNS)
+    table, is_wrong = Table("crashes", *_COLUMNS, "violations", "rounds", "seconds"), False
     with open_session(given.engine) as session:
         session.activate()
-        for n_crashes in given.crashes or [0, 1, 2]:
-            table.add_row(*measure(session, given.first, given.runs, n_crashes, console))
-    console.print(table)
+        for n_crashes in given.crashes or [0, 2]:
+            measured = Measured()
+            cases = drawn(given.first, n_crashes, measured)
+            for done in range(0, given.runs, given.batch):
+                measured.add(session, list(itertools.islice(cases, min(given.batch, given.runs - done))))
+                print(f"up to {n_crashes} crashes: {', '.join(measured.cells())}", flush=True)
+            table.add_row(str(n_crashes), *measured.cells())
+            is_wrong = is_wrong or bool(measured.broken) or measured.counts["undecided"] > 0
+    Console(width=150).print(table)
+    return 1 if is_wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
