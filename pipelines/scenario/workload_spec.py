@@ -283,8 +283,8 @@ class BankPublications(Strict):
     interval: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
         5, description="rounds from an operation to the next of the same node"
     )
-    accounts: Annotated[int, Field(ge=2, le=10_000_000, strict=True)] = Field(
-        100, description="account1, account2, ..."
+    accounts: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        100, description="account1, account2, ...; with a single one transfer is withdraw"
     )
     eventual: Share = Field(0.4, description="share of getBalance")
     causal: Share = Field(

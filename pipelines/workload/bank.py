@@ -17,6 +17,7 @@ from pipelines.workload.nodes import Ints
 
 OPERATIONS = ("getBalance", "deposit", "withdraw", "transfer", "applyInterest")
 _GUARANTEES = ("eventual", "causal", "total", "total", "total")
+_WITHDRAW, _TRANSFER = OPERATIONS.index("withdraw"), OPERATIONS.index("transfer")
 _PURPOSE = "workload.bank"
 
 
@@ -36,7 +37,7 @@ def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.
     node, index, round_ = node[order], index[order], round_[order]
     operation = _drawn_operations(spec, seed, node, index)
     account = hashing.integers(seed, f"{_PURPOSE}.account", 1, spec.accounts, node, index)
-    step = hashing.integers(seed, f"{_PURPOSE}.to", 1, spec.accounts - 1, node, index)
+    step = hashing.integers(seed, f"{_PURPOSE}.to", 1, max(1, spec.accounts - 1), node, index)
     columns = _contents(spec, operation, account, (account - 1 + step) % spec.accounts + 1, seed, node, index)
     topic = pa.repeat(pa.scalar(spec.topic, pa.string()), len(node))
     guarantee = pa.array(_GUARANTEES).take(pa.array(operation))
@@ -52,18 +53,19 @@ def _drawn_operations(spec: BankPublications, seed: int, node: Ints, index: Ints
     total = (1.0 - spec.eventual - spec.causal) / 3.0
     ends = np.cumsum([spec.eventual, spec.causal, total, total])
     drawn = hashing.uniform(seed, f"{_PURPOSE}.operation", node, index)
-    return np.searchsorted(ends, drawn, side="right").astype(np.int64)
+    place = np.searchsorted(ends, drawn, side="right").astype(np.int64)
+    return np.where(place == _TRANSFER, _WITHDRAW, place) if spec.accounts == 1 else place
 
 
 def _contents(
     spec: BankPublications, operation: Ints, account: Ints, to: Ints, seed: int, node: Ints, index: Ints
 ) -> dict[str, pa.Array]:
     amount = hashing.integers(seed, f"{_PURPOSE}.amount", 1, spec.most, node, index)
-    is_moved = np.isin(operation, [1, 2, 3])
+    is_moved = np.isin(operation, [1, _WITHDRAW, _TRANSFER])
     return {
         "operation": pa.array(OPERATIONS).take(pa.array(operation)),
         "account": _account(account),
-        "to": pc.if_else(pa.array(operation == 3), _account(to), pa.scalar(None, pa.string())),
+        "to": pc.if_else(pa.array(operation == _TRANSFER), _account(to), pa.scalar(None, pa.string())),
         "amount": pa.array(amount, mask=~is_moved),
         "interest": pa.array(np.full(len(node), spec.interest, dtype=np.int64), mask=operation != 4),
     }

@@ -40,6 +40,14 @@ def test_operations_have_their_guarantee_and_their_accounts() -> None:
     assert all(abs(found[name] - count) < 50 for name, count in expected.items())
 
 
+def test_with_a_single_account_there_is_nobody_to_transfer_to() -> None:
+    rows = operations(operations=500, accounts=1)
+    assert {tuple(row["keys"]) for row in rows} == {("account1",)}
+    found = Counter(row["content"]["operation"] for row in rows)
+    assert found.keys() == {"getBalance", "deposit", "withdraw", "applyInterest"}
+    assert abs(found["withdraw"] - 200) < 50
+
+
 def test_each_client_operates_at_its_interval() -> None:
     rows = operations(operations=20, interval=7)
     assert {row["node_id"] for row in rows} == {2, 3}
