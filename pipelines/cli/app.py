@@ -55,6 +55,10 @@ Engine = Annotated[
     str | None,
     typer.Option(metavar="|".join(ENGINES), callback=_one_of(ENGINES), help="What runs it.", show_default=False),
 ]
+RunId = Annotated[int, typer.Option("--run", metavar="R", help="Id of the run.", show_default=False)]
+RowFormat = Annotated[
+    str, typer.Option("--format", metavar="|".join(FORMATS), callback=_one_of(FORMATS), help="How to print the rows.")
+]
 Remote = Annotated[
     str | None,
     typer.Option(
@@ -241,7 +245,7 @@ def audit(folder: Folder, engine: Engine = None, remote: Remote = None) -> None:
 )
 def why(
     folder: Folder,
-    run_id: Annotated[int, typer.Option("--run", metavar="R", help="Id of the run.", show_default=False)],
+    run_id: RunId,
     subscriber: Annotated[
         str, typer.Option(metavar="NODE", help="Who got the publication, or should have.", show_default=False)
     ],
@@ -262,16 +266,38 @@ def why(
         print_story(told)
 
 
+@app.command(epilog="Example: roundtable compare-node runs/single_crash/latest --run 0 --node B")
+def compare_node(
+    folder: Folder,
+    run_id: RunId,
+    node: Annotated[str, typer.Option(metavar="NODE", help="The node that crashed.", show_default=False)],
+    form: RowFormat = "table",
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:
+    """Compare what a node held before each of its crashes, after the recovery and at the end, table by table.
+
+    State is kept at commits; those nearest to these moments are compared, null is none. `run --commit-every 1` commits
+    every round.
+    """
+    from pipelines.cli.rows import write_rows
+
+    with _opened(folder, engine) as result:
+        rows = result.compare_node(run_id, node).toArrow()
+    write_rows(rows, form, sys.stdout)
+    if not rows.num_rows:
+        complain(f"nothing to compare: {node} did not crash in run {run_id}; view node_recovery has the crashes")
+    elif rows["before_round"].null_count:
+        complain("no commit lies before a crash: run with --commit-every 1 to have one after every round")
+
+
 @app.command(epilog="Example: roundtable sql runs/quickstart/latest 'SELECT * FROM run_summary'")
 def sql(
     folder: Folder,
     statement: Annotated[
         str, typer.Argument(metavar="STATEMENT", help="One SELECT; SHOW TABLES lists the names.", show_default=False)
     ],
-    form: Annotated[
-        str,
-        typer.Option("--format", metavar="|".join(FORMATS), callback=_one_of(FORMATS), help="How to print the rows."),
-    ] = "table",
+    form: RowFormat = "table",
     as_of_round: Annotated[
         int | None, typer.Option(metavar="R", help="What was so at the end of round R.", show_default=False)
     ] = None,
@@ -293,7 +319,7 @@ def sql(
 @app.command(epilog="Example: roundtable export runs/bank/latest --run 0 > run0.jsonl")
 def export(
     folder: Folder,
-    run_id: Annotated[int, typer.Option("--run", metavar="R", help="Id of the run.", show_default=False)],
+    run_id: RunId,
     engine: Engine = None,
 ) -> None:
     """Print a run as a history of operations: index, type, process, f, value and time, a JSON object a line."""

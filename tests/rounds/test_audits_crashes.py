@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from audit_support import Change, added, copied, found, planted, removed, replaced
 from support import audited, rows, run_all, run_configs, scenario
+from typer.testing import CliRunner
 
 from pipelines.audits.run import record
+from pipelines.cli.app import app
 from pipelines.cli.verdict import print_findings, verdict_line
 from pipelines.comparison import compare_node
 from pipelines.errors import QueryError
@@ -312,6 +314,24 @@ def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(c
         compare_node(reader, BACK, "S9")
     with pytest.raises(QueryError, match="no run 9"):
         compare_node(reader, 9, "A")
+
+
+def test_the_command_prints_the_comparison_and_says_what_it_lacks(clean: Store) -> None:
+    def command(run: int, node: str) -> tuple[int, str, str]:
+        arguments = ["compare-node", str(clean.root), "--run", str(run), "--node", node, "--format", "csv"]
+        result = CliRunner().invoke(app, arguments)
+        return result.exit_code, result.stdout, result.stderr
+
+    code, printed, said = command(BACK, "B")
+    rows = compare_node(StoreReader(clean.session, clean.root), BACK, "B")
+    lines = ["".join(f",{'' if value is None else value}" for value in row.values())[1:] for row in rows.to_pylist()]
+    assert (code, printed.splitlines(), said) == (0, [",".join(rows.column_names), *lines], "")
+    code, printed, said = command(BACK, "A")
+    assert (code, printed.count("\n")) == (0, 1)
+    assert said == "nothing to compare: A did not crash in run 0; view node_recovery has the crashes\n"
+    code, printed, said = command(BACK, "BB")
+    assert (code, printed) == (64, "")
+    assert said == "error: there is no node 'BB' in run 0; did you mean 'B'? the nodes are in table node\n"
 
 
 def test_views_and_audits_are_the_same_on_classic_spark(sail: Session, spark: Session, clean: Store) -> None:

@@ -25,6 +25,7 @@ time: {rounds: 20}
 runs: {seeds: [0, 1, 2], grid: {protocol.delta: [0, 2]}}
 engine: sail
 """
+COMMANDS = ["list", "validate", "plan", "run", "resume", "audit", "why", "compare-node", "sql", "export"]
 
 
 def cli(*arguments: str | Path, **options: Any) -> Result:
@@ -49,12 +50,11 @@ def test_help_fits_a_screen_and_names_the_commands_that_exist(arguments: tuple[s
     result = cli(*arguments)
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) <= 40
-    commands_and_codes = ("list", "validate", "plan", "run", "resume", "audit", "why", "sql", "export", "70")
-    assert all(name in result.stdout for name in commands_and_codes)
+    assert all(name in result.stdout for name in (*COMMANDS, "70"))
     assert "report" not in result.stdout
 
 
-@pytest.mark.parametrize("command", ["list", "validate", "plan", "run", "resume", "audit", "why", "sql", "export"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example(command: str) -> None:
     result = cli(command, "--help")
     assert result.exit_code == 0
@@ -96,6 +96,7 @@ def test_list_says_what_there_is_a_line_each(group: str, name: str) -> None:
         (("sql", "d"), "missing argument"),
         (("sql", "d", "select 1", "--format", "tabel"), "did you mean 'table'?"),
         (("sql", "d", "select 1", "--as-of-round", "x"), "as-of-round"),
+        (("compare-node", "d", "--run", "0"), "missing option '--node'"),
         (("validate",), "missing argument 'file..."),
         (("--verison",), "--version"),
     ],
