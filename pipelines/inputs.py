@@ -126,6 +126,8 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
     problems = [] if spec.check is None else list(spec.check(scenario.protocol, overlay, workload, faults))
     if len(faults.replacement) and not spec.reconfigures:
         problems.append(_keeps_overlay(spec.name))
+    if scenario.overlay.start == "joining" and not spec.builds_overlay:
+        problems.append(_needs_overlay(spec.name))
     if problems:
         raise InputError(*problems)
     return overlay, workload, faults
@@ -137,6 +139,13 @@ def _keeps_overlay(protocol: str) -> Problem:
         f"protocol {protocol} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or break"
     )
     return Problem(("faults",), message)
+
+
+def _needs_overlay(protocol: str) -> Problem:
+    message = (
+        f"protocol {protocol} needs an overlay to begin with; allowed: joined, and workload.joins for single nodes"
+    )
+    return Problem(("overlay", "start"), message)
 
 
 def message_kinds(protocol: str) -> Sequence[str]:

@@ -30,8 +30,10 @@ class NodeNetwork:
     """One run: ``logs`` has what clients published and delivered, in order; ``isolated`` who found no new parent."""
 
     def __init__(
-        self, timed: Timed, crashes: Mapping[int, int], timer_rounds: int, total_degree: int = 8, max_hops: int = 3
-    ) -> None:
+        self, timed: Timed, crashes: Mapping[int, int], timer_rounds: int, total_degree: int = 8, max_hops: int = 3,
+        buffer_size: int = 150, until: Mapping[int, int] | None = None,
+        joins: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
         """Sets the nodes as they are when all subscriptions are confirmed.
 
         Args:
@@ -40,17 +42,24 @@ class NodeNetwork:
             timer_rounds: As in the settings.
             total_degree: As in the settings.
             max_hops: As in the settings.
+            buffer_size: As in the settings.
+            until: When brokers that crash come back.
+            joins: When brokers join at their parents; they are leaves of the tree without clients.
         """
-        self.timed, self.crashes = timed, crashes
-        self.mode = json.dumps({"total_degree": total_degree, "max_hops": max_hops, "timer": timer_rounds})
+        self.timed, self.crashes, self.until, self.joins = timed, dict(crashes), dict(until or {}), dict(joins or {})
+        settings = {"total_degree": total_degree, "max_hops": max_hops, "timer": timer_rounds}
+        self.mode = json.dumps({**settings, "buffer_size": buffer_size})
         self.logs: dict[int, list[tuple[str, Publication]]] = {c: [] for c in timed.setup.edge}
         self.isolated: set[int] = set()
+        self.lost: set[int] = set()
+        self.status: dict[int, str] = {}
         self.sent: list[tuple[int, int, Item]] = []
         self.last_round = self.last_delivery = 0
         self.publication: dict[Id, Publication] = {m.id: m for _, m in timed.calls}
         self._history: dict[int, list[Item]] = defaultdict(list)
         self._due: dict[int, dict[int, list[Item]]] = defaultdict(lambda: defaultdict(list))
-        self.parts = {node: [] for node in (*timed.setup.parent, *timed.setup.edge)} | self._tree(max_hops)
+        there = (*timed.setup.parent.keys() - self.joins.keys(), *timed.setup.edge)
+        self.parts = {node: [] for node in there} | self._tree(max_hops)
         self._lay()
         for round_, m in timed.calls:
             message = Message(m.topic, m.client, m.seq, m.guarantee, tuple(sorted(m.keys)), round_)
@@ -61,6 +70,7 @@ class NodeNetwork:
         links = [
             {"src": a, "dst": b, "latency_rounds": latency, "src_role": role[a], "dst_role": role[b]}
             for pair, latency in self.timed.latency.items()
+            if pair.isdisjoint(self.joins)
             for a, b in (sorted(pair), sorted(pair, reverse=True))
         ]
         run = pa.RecordBatch.from_pylist([{"run_id": 0, "root": 0, "max_hops": max_hops, "links": links}])
@@ -78,7 +88,7 @@ class NodeNetwork:
         setup = self.timed.setup
         for topic, subscribers in setup.subscribers.items():
             brokers = setup.members(topic)
-            for b in setup.parent:
+            for b in setup.parent.keys() - self.joins.keys():
                 self.parts[b].append(Item("member", 0, topic=topic, covered=sorted(brokers | subscribers)))
             for b in brokers:
                 near = {n for n in (*setup.parent, setup.parent[b]) if n == setup.parent[b] or setup.parent.get(n) == b}
@@ -97,8 +107,31 @@ class NodeNetwork:
 
     def run(self) -> None:
         """Makes all rounds."""
-        while rounds := [*self._due, *(at for b, at in self.crashes.items() if b in self.parts)]:
+        while rounds := [*self._due, *self._faults()]:
             self.round(min(rounds))
+
+    def _faults(self) -> Iterator[int]:
+        """Rounds of crashes and recoveries to come, and of joins."""
+        done = self.last_round
+        times = [*self.crashes.values(), *self.until.values(), *self.joins.values()]
+        return (at for at in times if at > done)
+
+    def is_down(self, node: int, at: int) -> bool:
+        """Tells whether a broker is down."""
+        return self.crashes.get(node, 1 << 60) <= at < self.until.get(node, 1 << 60)
+
+    def _contacts(self, now: int) -> Iterator[tuple[int, Item]]:
+        """Brokers that come back, or join, with whom they know."""
+        links = self.timed.latency
+        brokers = self.timed.setup.parent
+        for b in (b for b, at in self.until.items() if at == now):
+            known = [(links[pair], *(pair - {b})) for pair in links if b in pair]
+            near = sorted((wait, other) for wait, other in known if other in brokers)
+            contacts, waits = [contact for _, contact in near], [wait for wait, _ in near]
+            yield b, Item("inbox", -1, "Join", covered=contacts, acked=waits, details="RECOVERING")
+        for b in (b for b, at in self.joins.items() if at == now):
+            to = brokers[b] or 0
+            yield b, Item("inbox", -1, "Join", covered=[to], acked=[links[frozenset((b, to))]], details="JOINING")
 
     def round(self, now: int) -> None:
         """Makes one round."""
@@ -106,10 +139,14 @@ class NodeNetwork:
         out: dict[int, list[tuple[int, Item]]] = defaultdict(list)
         for broker in sorted(b for b, at in self.crashes.items() if at == now):
             del self.parts[broker]
+            self._history.pop(broker, None)
             for node, parts in self.parts.items():
                 near = [part for part in parts if part.relation == "neighbour" and part.other == broker]
                 for part in near:
                     out[node].append((broker, self._news(node, part)))
+        for node, contact in self._contacts(now):
+            self.parts.setdefault(node, [])
+            self._due[now][node].append(contact)
         for node, inbox in sorted(self._due.pop(now, {}).items()):
             if node in self.parts:
                 self._handle(now, node, inbox, out[node])
@@ -133,17 +170,28 @@ class NodeNetwork:
                     self._log(node, "deliver", row)
                     self.last_delivery = now
                 case "history":
-                    self._history[node].append(row)
+                    self._remember(node, row)
                     if row.kind == "published":
                         self._log(node, "publish", row)
                 case "connected":
-                    if row.other not in self.parts:
+                    if self.is_down(row.other or 0, now):
                         out.append((row.other or 0, self._news(node, row)))
+                case "status" if row.kind in ("RECOVERING", "JOINING", "OPERATIONAL"):
+                    self.status[node] = row.kind
                 case "status":
-                    self.isolated.add(node)
+                    (self.isolated if row.kind == "ISOLATED" else self.lost).add(node)
                 case _:
                     parts.append(row)
         self.parts[node] = parts
+
+    def _remember(self, node: int, row: Item) -> None:
+        """The buffer, without what has left it."""
+        history = self._history[node]
+        if row.kind == "left":
+            gone = [e for e in history if e.topic == row.topic and e.place <= row.place and e.kind != "published"]
+            self._history[node] = [event for event in history if event not in gone]
+        else:
+            history.append(row)
 
     def _log(self, client: int, what: str, row: Item) -> None:
         self.logs[client].append((what, self.publication[row.message.id]))
@@ -153,7 +201,7 @@ class NodeNetwork:
         assert dst is not None
         wait = item.wait if item.wait is not None else self.timed.latency[frozenset((src, dst))]
         self.sent.append((now, src, item))
-        if self.crashes.get(dst, 1 << 60) > now + wait:
+        if not self.is_down(dst, now + wait):
             place = (now << 40) + (src << 20) + number
             self._due[now + wait][dst].append(item._replace(relation="inbox", place=place, other=src, wait=wait))
 
@@ -174,7 +222,7 @@ class NodeNetwork:
     def _left_over(self) -> Iterator[str]:
         for node, parts in self.parts.items():
             for part in parts:
-                if part.relation in ("pending", "entry_queue", "hold", "await"):
+                if part.relation in ("pending", "entry_queue", "hold", "await", "parked"):
                     yield f"{node} still has {part.relation} of {part.source} {part.source_seq} {part.other}"
 
     def _roots(self) -> Iterator[str]:
@@ -187,13 +235,6 @@ class NodeNetwork:
             yield f"roots {roots}"
 
 
-def played(case: Crashing) -> NodeNetwork:
-    """Plays a case; of a bank only what mends the tree."""
-    network = NodeNetwork(case.timed, case.crashes, TIMER_ROUNDS)
-    network.run()
-    return network
-
-
 PARENT = {0: None, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 3}
 EDGE = {8: 4, 9: 5, 10: 6, 11: 6, 12: 7}
 """The overlay of Figure 5.2."""
@@ -203,6 +244,29 @@ OPERATION = [
     (FIRST_ROUND + 2, Publication(12, 1, "t", frozenset({"b"}), "total")),
 ]
 """An operation on two key items, a message before it and one after it."""
+
+
+def plain(parent: Mapping[int, int | None], edge: Mapping[int, int]) -> Timed:
+    """All clients publish on topic t, two in total order, and subscribe to it; every link takes a round."""
+    clients = sorted(edge)
+    guarantees = ("total", "causal", "total")
+    calls = [
+        (FIRST_ROUND + round_, Publication(client, 1 + round_ // 4, "t", frozenset({"a"}), guarantees[client % 3]))
+        for round_ in (0, 4, 8)
+        for client in clients
+    ]
+    pairs = [*((b, above) for b, above in parent.items() if above is not None), *edge.items()]
+    setup = Setup(parent, edge, {"t": frozenset(edge)}, [m for _, m in calls])
+    return Timed(setup, {frozenset(pair): 1 for pair in pairs}, calls)
+
+
+def played(case: Crashing) -> NodeNetwork:
+    """Plays a case; of a bank only what mends the tree."""
+    network = NodeNetwork(
+        case.timed, case.crashes, TIMER_ROUNDS, buffer_size=case.buffer_size, until=case.until, joins=case.joins
+    )
+    network.run()
+    return network
 
 
 def operation_with_crash(broker: int, round_: int) -> NodeNetwork:

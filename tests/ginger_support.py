@@ -6,7 +6,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sequential_ginger.generator import random_setup
@@ -87,19 +87,32 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 
 @dataclass(frozen=True)
 class Crashing:
-    """Messages, or a bank whose operations ``publications`` has, and brokers that crash for good meanwhile."""
+    """Messages, or a bank whose operations ``publications`` has, and brokers that crash meanwhile.
+
+    ``until`` says which of them come back, and when; ``joins`` which brokers join, and when.
+    """
 
     timed: Timed
     crashes: Mapping[int, int]
     publications: Mapping[str, Any] | None = None
+    buffer_size: int = 150
+    until: Mapping[int, int] = field(default_factory=dict)
+    joins: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def scenario(self) -> dict[str, Any]:
         """The same as a scenario."""
         parts = self.timed.scenario
-        faults = [{"kind": "crash", "node": f"B{b}", "round": at} for b, at in self.crashes.items()]
+        faults = [
+            {"kind": "crash", "node": f"B{b}", "round": at} | ({"until": self.until[b]} if b in self.until else {})
+            for b, at in self.crashes.items()
+        ]
+        above = self.timed.setup.parent
+        joins = [{"node": f"B{b}", "to": f"B{above[b]}", "round": at} for b, at in self.joins.items()]
         protocol = {"name": "ginger", "timer_rounds": TIMER_ROUNDS, "start_balance": START_BALANCE}
-        workload = {**parts["workload"], **({"publications": self.publications} if self.publications else {})}
+        protocol |= {"buffer_size": self.buffer_size}
+        calls = {"publications": self.publications} if self.publications else {}
+        workload = {**parts["workload"], **calls, **({"joins": joins} if joins else {})}
         return {**parts, "protocol": protocol, "workload": workload, "faults": faults}
 
 
@@ -109,6 +122,16 @@ def crashing(seed: int, n_crashes: int) -> Crashing:
     setup = random_setup(draw, n_brokers=(3, 9))
     timed = _timed(draw, setup, _latencies(draw, setup, 2), SPREAD)
     return Crashing(timed, _crashes(draw, setup, n_crashes))
+
+
+def coming_back(seed: int, n_crashes: int) -> Crashing:
+    """Draws the same, with brokers that come back, and brokers without clients that join."""
+    case, draw = crashing(seed, n_crashes), random.Random(seed)
+    setup = case.timed.setup
+    busy = {*setup.parent.values(), *setup.edge.values(), *case.crashes}
+    joins = {b: FIRST_ROUND + draw.randrange(SPREAD) for b in setup.parent if b not in busy}
+    until = {b: at + draw.choice([1, 2, 5, 10, 20, 40]) for b, at in case.crashes.items()}
+    return replace(case, until=until, joins=joins)
 
 
 def bank_with_crashes(seed: int, n_crashes: int) -> Crashing:

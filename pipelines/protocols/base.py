@@ -28,6 +28,7 @@ class ProtocolSpec:
         confirms: Whether it confirms calls; otherwise a call is final when it is issued.
         keeps_source_order: Whether a subscriber gets all publications of a source in their order.
         reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
+        builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
     """
@@ -40,4 +41,5 @@ class ProtocolSpec:
     module: str
     keeps_source_order: bool = True
     reconfigures: bool = False
+    builds_overlay: bool = True
     check: Check | None = None

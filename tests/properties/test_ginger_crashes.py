@@ -7,12 +7,16 @@ makes thousands of them.
 from __future__ import annotations
 
 import itertools
+import json
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from ginger_nodes import PARENT, operation_with_crash, played
+from ginger_nodes import PARENT, NodeNetwork, operation_with_crash, plain, played
 from ginger_support import (
     FIRST_ROUND,
+    TIMER_ROUNDS,
     Crashing,
     bank_with_crashes,
     crashing,
@@ -28,7 +32,9 @@ from pipelines.store import Store
 
 SOON = FIRST_ROUND + 100
 N_BANKS = 10
-N_RUNS = 30
+N_RUNS = 22
+N_SMALL = 8
+SMALL = 2
 
 
 @pytest.mark.parametrize("n_crashes", [1, 2])
@@ -36,8 +42,30 @@ def test_nodes_keep_all_guarantees_within_the_views(n_crashes: int) -> None:
     networks = {seed: played(crashing(seed, n_crashes)) for seed in range(250)}
     within = {seed: network for seed, network in networks.items() if not network.isolated}
     assert {seed: found for seed, network in within.items() if (found := network.violations())} == {}
-    assert len(within) > 180
+    assert len(within) > (245 if n_crashes == 1 else 230)
     assert sum("RootElection" in network.kinds for network in within.values()) > 20
+
+
+def sub_tree(network: NodeNetwork) -> set[tuple[int, int]]:
+    """Brokers and their neighbours in the sub-tree of the topic."""
+    assert (network.isolated, network.violations()) == (set(), [])
+    return {(b, part.other) for b in network.parts for part in network.parts[b] if part.relation == "subscriber"}
+
+
+def test_a_broker_outside_a_sub_tree_joins_it_to_take_in_those_who_are_in_it() -> None:
+    """B1, where the sub-tree ends, fails; B0 is not in it, and nobody else is in the views of B2 and B3."""
+    network = NodeNetwork(plain({0: None, 1: 0, 2: 1, 3: 1}, {5: 2, 6: 3}), {1: FIRST_ROUND + 2}, TIMER_ROUNDS)
+    network.run()
+    assert sub_tree(network) == {(0, 2), (0, 3), (2, 0), (2, 5), (3, 0), (3, 6)}
+
+
+def test_what_has_left_small_buffers_is_published_again() -> None:
+    """Nothing is lost even with a single event in a buffer; clients are told of what was missing."""
+    cases = [replace(crashing(seed, 2), buffer_size=1 + seed % 2) for seed in range(150)]
+    within = {seed: network for seed, case in enumerate(cases) if not (network := played(case)).isolated}
+    assert {seed: found for seed, network in within.items() if (found := network.violations())} == {}
+    assert [network.lost for network in within.values() if network.lost] == []
+    assert sum("Repeat" in network.kinds for network in within.values()) > 20
 
 
 def test_a_total_order_operation_is_finished_whatever_broker_fails_when() -> None:
@@ -55,9 +83,13 @@ def short(draw: Callable[[int, int], Crashing], count: int) -> list[Crashing]:
     return list(itertools.islice((case for case in drawn if played(case).last_round < SOON), count))
 
 
+def with_small_buffers(seed: int, n_crashes: int) -> Crashing:
+    return replace(crashing(N_RUNS + seed, n_crashes), buffer_size=SMALL)
+
+
 @pytest.fixture(scope="module")
 def cases() -> list[Crashing]:
-    return short(crashing, N_RUNS)
+    return [*short(crashing, N_RUNS), *short(with_small_buffers, N_SMALL)]
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +123,21 @@ def test_trees_were_mended_and_messages_sent_again(store: Store) -> None:
     assert {"NeighborDown", "ParentRequest", "LostMessageRequest", "LostMessages", "RootElection", "Failed"} <= kinds
     answers = [row for row in rows(store, "message", "kind", "body") if row[0] == "LostMessages"]
     assert any('"events": []' not in body for _, body in answers)
+
+
+def test_small_buffers_hold_no_more_and_publishers_are_told(store: Store) -> None:
+    sizes = Counter(
+        (run, node, topic)
+        for run, node, topic, event in rows(store, "state_metadata_buffer", "run_id", "node_id", "topic", "event")
+        if event != "published"
+    )
+    size = {run: json.loads(text)["protocol.buffer_size"] for run, text in rows(store, "run", "run_id", "parameters")}
+    assert all(count <= size[run] for (run, *_), count in sizes.items())
+    assert {size[run] for (run, *_), count in sizes.items() if count == size[run]} == {SMALL}
+    told = {row[:3] for row in rows(store, "state_exception", "run_id", "source", "source_seq")}
+    again = {row[1:] for row in rows(store, "message", "kind", "run_id", "source", "source_seq") if row[0] == "Repeat"}
+    assert told == again != set()
+    assert rows(store, "state_gap") == []
 
 
 def test_some_replicas_refuse_what_an_account_cannot_pay(store: Store) -> None:

@@ -121,6 +121,16 @@ def test_what_is_left_over(
     assert found(store, "nothing_waiting", "ginger") == [(0, "B1", "C1", 3, detail)]
 
 
+def test_a_message_that_was_never_repeated(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    asks = added(run_id=0, node_id=ids["B1"], partner=ids["B3"], kind="LostMessageRequest")
+    lacks = added(run_id=0, node_id=ids["B2"], topic="t", source=ids["C1"], source_seq=3, status="given_up")
+    store = planted(clean, root, state_parked=asks, state_gap=lacks)
+    assert found(store, "nothing_waiting", "ginger") == [
+        (0, "B1", None, None, "still waits for messages that have left the buffer of B3"),
+        (0, "B2", "C1", 3, "never got what has left the buffers"),
+    ]
+
+
 def parent_of(ids: dict[str, int], node: str, parent: str | None) -> Change:
     where = f"node_id = {ids[node]} and relationship = 'parent'"
     return removed(where) if parent is None else replaced(where, neighbour=str(ids[parent]))

@@ -120,8 +120,8 @@ def test_the_topics_root_processes_in_the_order_of_arrival() -> None:
     first = handled(0, ROUND, [*around, *(due(m.source_seq, "Metadata", 2, m) for m in (one, other, free))])
     acks = [due(10 + m.source_seq, "TotalAck", 3, m) for m in (other, free, one)]
     rows = handled(0, ROUND + 1, [*around, *state(first), *acks])
-    processed = [row.source_seq for row in rows if row.relation == "history"]
-    assert processed == [3, 1, 2]
+    processed = [(kind, to, seq) for kind, to, seq in sent(rows) if to == 2]
+    assert processed == [("TotalProcessed", 2, 3), ("TotalProcessed", 2, 1), ("TotalProcessed", 2, 2)]
 
 
 def test_rows_of_many_nodes_go_through_in_one_batch() -> None:
@@ -136,6 +136,6 @@ def test_rows_of_many_nodes_go_through_in_one_batch() -> None:
     })  # fmt: skip
     (out,) = handle_nodes([batch])
     rows = [(row["node_id"], row["relation"], row["kind"], row["other"]) for row in out.to_pylist()]
-    assert rows == [(1, "history", "passed", None), (1, "out", "Metadata", 2), (9, "delivered", None, None)]
+    assert rows == [(1, "out", "Metadata", 2), (9, "delivered", None, None)]
     assert set(out["run_id"].to_pylist()) == {4}
     assert all(place >> 20 == ROUND for place in out["place"].to_pylist())

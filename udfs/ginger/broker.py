@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from udfs.ginger.buffer import Buffer, Event, Id
+from udfs.ginger.gaps import Asker
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Event
 from udfs.ginger.queue import Message, next_admitted
-from udfs.ginger.seeking import Seeker
-
-Id = tuple[int, int]
 
 
 @dataclass
@@ -52,16 +50,24 @@ class Waiting:
 
 @dataclass
 class Topic:
-    """What a broker knows of a topic: its subscribers among brokers and clients, queue, and pending messages."""
+    """What a broker knows of a topic: its subscribers among brokers and clients, buffer, queue, pending messages."""
 
+    buffer: Buffer
     brokers: set[int] = field(default_factory=set)
     clients: set[int] = field(default_factory=set)
     queue: list[Waiting] = field(default_factory=list)
     pending: dict[Id, Pending] = field(default_factory=dict)
-    history: list[Event] = field(default_factory=list)
-    seen: set[Id] = field(default_factory=set)
-    processed: set[Id] = field(default_factory=set)
     members: set[int] = field(default_factory=set)
+
+    @property
+    def seen(self) -> set[Id]:
+        """The messages that have passed."""
+        return self.buffer.seen
+
+    @property
+    def processed(self) -> set[Id]:
+        """The messages that have been processed."""
+        return self.buffer.processed
 
     @property
     def locked(self) -> set[str]:
@@ -69,11 +75,14 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.message.keys}
 
 
-class Broker(Seeker):
+class Broker(Asker):
     """A broker in a round."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
-        """Reads its state: as in `Node`, and ``subscriber``, ``member``, ``pending``, ``entry_queue``, ``history``."""
+        """Reads its state.
+
+        As in `Asker`, and ``subscriber``, ``member``, ``pending``, ``entry_queue``, ``discarded``, ``history``.
+        """
         self.topics: dict[str, Topic] = {}
         self.failed: set[int] = set()
         super().__init__(node, round_, state)
@@ -97,12 +106,13 @@ class Broker(Seeker):
     def _read_member(self, row: Item) -> None:
         self.topic(row.topic).members = set(row.covered)
 
-    def _read_history(self, row: Item) -> None:
-        topic, message = self.topic(row.topic), row.message
-        topic.history.append(Event(row.kind or "", message, row.hops or 0))
-        topic.seen.add(message.id)
-        if row.kind == "processed":
-            topic.processed.add(message.id)
+    def buffer(self, topic: str | None) -> Buffer:
+        """Gives the buffer of a topic."""
+        return self.topic(topic).buffer
+
+    def buffers(self) -> list[Buffer]:
+        """Gives the buffers of all topics."""
+        return [topic.buffer for _, topic in sorted(self.topics.items())]
 
     @property
     def is_waiting(self) -> bool:
@@ -111,7 +121,7 @@ class Broker(Seeker):
 
     def topic(self, name: str | None) -> Topic:
         """Gives what it knows of a topic."""
-        return self.topics.setdefault(name or "", Topic())
+        return self.topics.setdefault(name or "", Topic(Buffer(name or "")))
 
     def handle(self, item: Item) -> None:
         """Handles one application message."""
@@ -148,11 +158,7 @@ class Broker(Seeker):
             self._acknowledge(topic, sender, message, covered)
 
     def _note(self, topic: Topic, what: str, message: Message, hops: int) -> None:
-        topic.seen.add(message.id)
-        if what == "processed":
-            topic.processed.add(message.id)
-        topic.history.append(Event(what, message, hops))
-        self.keep("history", message, kind=what, hops=hops)
+        self.buffered(topic.buffer, Event(what, message, hops))
 
     def _pass_on(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         if message.id in topic.seen:

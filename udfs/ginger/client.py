@@ -6,22 +6,23 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from udfs.ginger.buffer import Buffer, Event, Id
+from udfs.ginger.gaps import Asker
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Event, Missing, read_missing
+from udfs.ginger.missing import Missing, read_missing
 from udfs.ginger.queue import Message
-from udfs.ginger.seeking import Seeker
-
-Id = tuple[int, int]
 
 
-class Client(Seeker):
-    """A client in a round; ``history`` has what it published and delivered, where nodes may crash."""
+class Client(Asker):
+    """A client in a round; where nodes may crash it has buffers of what it delivered, and what it published."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
-        """Reads its state, see `Node`."""
+        """Reads its state: as in `Asker`, and ``client_topic``, ``exception`` and ``hold``."""
         self.topics: dict[str, bool] = {}
-        self.published: list[Message] = []
-        self.delivered: dict[Id, Message] = {}
+        self.published: dict[Id, Message] = {}
+        self.delivered: dict[str, Buffer] = {}
+        self.exceptions: list[Item] = []
+        self.hold: list[Item] = []
         super().__init__(node, round_, state)
 
     def _read_client_topic(self, row: Item) -> None:
@@ -29,9 +30,31 @@ class Client(Seeker):
 
     def _read_history(self, row: Item) -> None:
         if row.kind == "published":
-            self.published.append(row.message)
+            self.published[row.message.id] = row.message
         else:
-            self.delivered[row.message.id] = row.message
+            super()._read_history(row)
+
+    def _read_exception(self, row: Item) -> None:
+        self.exceptions.append(row)
+
+    def _read_hold(self, row: Item) -> None:
+        self.hold.append(row)
+
+    def buffer(self, topic: str | None) -> Buffer:
+        """Gives the deliveries of a topic."""
+        return self.delivered.setdefault(topic or "", Buffer(topic or ""))
+
+    def buffers(self) -> list[Buffer]:
+        """Gives the deliveries of all topics."""
+        return [buffer for _, buffer in sorted(self.delivered.items())]
+
+    def needs(self, partner: int, event: Event) -> bool:
+        """A client delivers what it subscribes to."""
+        return self.topics.get(event.message.topic, False)
+
+    def has_delivered(self, message: Message) -> bool:
+        """Tells whether it has delivered a message."""
+        return message.id in self.buffer(message.topic).seen
 
     def handle(self, item: Item) -> None:
         """Handles a call or a message."""
@@ -40,41 +63,49 @@ class Client(Seeker):
             case "publish":
                 self.publish(item.message)
             case "Metadata":
-                self.deliver(item.message, item.hops or 0)
-            case "NeighborDown":
-                self.on_neighbor_down(int(item.details or 0))
-            case "ParentResponse":
-                self.on_parent_response(item)
-            case "ParentBuffer":
-                self.on_parent_buffer(item)
-            case "LostMessages":
-                self.on_lost_messages(item)
-            case "TreeViewUpdate":
-                self.on_tree_view_update(item)
-            case "Timer":
-                self.on_timer(*json.loads(item.details or "[]"))
+                self.on_metadata(item)
+            case "Exception":
+                self.on_exception(item)
+            case _:
+                self.handle_repair(item)
 
     def publish(self, message: Message) -> None:
         """Hands a message to the edge broker, if there is one that it is level with."""
         if self.may_crash:
-            self.published.append(message)
+            self.published[message.id] = message
             self.keep("history", message, kind="published")
         if self.is_level and self.parent is not None:
             self.send(self.parent, "Metadata", message, 1)
 
+    def on_metadata(self, item: Item) -> None:
+        """Delivers a message, unless it has to wait for some that have to be repeated."""
+        if self.parked:
+            self.hold.append(item._replace(relation="hold"))
+        else:
+            self.deliver(item.message, item.hops or 0)
+
     def deliver(self, message: Message, hops: int) -> None:
         """Delivers a message, once."""
-        if message.id not in self.delivered:
-            self.delivered[message.id] = message
+        if not self.has_delivered(message):
             self.keep("delivered", message, hops=hops)
-            if self.may_crash:
-                self.keep("history", message, kind="delivered")
+            self.buffered(self.buffer(message.topic), Event("processed" if message.is_total else "passed", message, 0))
+
+    def on_exception(self, item: Item) -> None:
+        """A message of this client has left the buffers, and somebody lacks it: it is published again (4.3.2.3)."""
+        lacking = int(item.details or 0)
+        if all((told.message.id, told.other) != (item.message.id, lacking) for told in self.exceptions):
+            place = self.next_place()
+            self.exceptions.append(item._replace(relation="exception", place=place, other=lacking, details=None))
+        if self.parent is not None:
+            self.send(self.parent, "Repeat", self.published[item.message.id], details=item.details)
 
     def on_neighbor_down(self, neighbour: int) -> None:
         """The edge broker failed."""
         if neighbour == self.parent:
             self.parent = None
             self.remember(is_level=False)
+            self.forget_partner(neighbour)
+            self.hold.clear()
             self.lost(neighbour)
             self.seek()
 
@@ -93,30 +124,33 @@ class Client(Seeker):
         theirs = read_missing(item.details)
         own = Missing(failed=self.dead)
         for topic in theirs.passed:
-            for message in self.delivered.values():
-                if message.topic == topic:
-                    event = Event("processed" if message.is_total else "passed", message, 0)
-                    own.note(event)
-                    if not theirs.has(event):
-                        own.events.append(event)
+            for event in self.buffer(topic).events:
+                own.note(event)
+                if not theirs.has(event):
+                    own.events.append(event)
             own.name(topic)
         self.send(self.parent or 0, "LostMessageRequest", details=own.text())
 
     def on_lost_messages(self, item: Item) -> None:
         """Delivers what it missed; then its own messages that nobody seems to have go out again."""
-        if item.other != self.parent:
+        told = self.filled(item) if item.other == self.parent else None
+        if told is None:
             return
-        for event in read_missing(item.details).events:
+        for event in told.events:
             is_final = event.what == ("processed" if event.message.is_total else "passed")
-            if is_final and self.topics[event.message.topic]:
+            if is_final and event.message.has_body and self.topics[event.message.topic]:
                 self.deliver(event.message, event.hops + 1)
         self.remember(is_level=True)
-        for message in self.published:
-            if message.id not in self.delivered:
+        while self.hold:
+            self.on_metadata(self.hold.pop(0))
+        for message in self.published.values():
+            if not self.has_delivered(message):
                 self.send(self.parent or 0, "Metadata", message, 1)
 
     def leave(self) -> None:
         """Leaves its state behind; without crashes it does not change."""
         if self.may_crash:
             self.leave_around("edge")
+            self.leave_buffers()
+            self.rows += [*self.exceptions, *(item._replace(place=self.next_place()) for item in self.hold)]
             self.keep("repair", None, kind="client", details=json.dumps(self.memory, sort_keys=True))

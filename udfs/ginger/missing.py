@@ -5,19 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from udfs.ginger.buffer import Event, Id
 from udfs.ginger.queue import Message
-
-Id = tuple[int, int]
-
-
-class Event(NamedTuple):
-    """An entry of a buffer: a message ``passed`` at a broker, or was ``processed`` there; ``hops`` to get there."""
-
-    what: str
-    message: Message
-    hops: int
 
 
 @dataclass
@@ -25,16 +15,19 @@ class Missing:
     """ParentBuffer (ids only), LostMessageRequest and its answer.
 
     Attributes:
-        events: Messages that the receiver lacks, in the order of the sender's buffers.
+        events: Messages that the receiver lacks, in the order of the sender's buffers; those that have left them are
+            without a body.
         passed: By topic the ids that passed at the sender.
         processed: By topic the ids that were processed there.
         failed: Brokers that the sender knows to have failed.
+        members: ParentBuffer for a broker that joins: who has to lock the key items of a topic.
     """
 
     events: list[Event] = field(default_factory=list)
     passed: dict[str, set[Id]] = field(default_factory=dict)
     processed: dict[str, set[Id]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
+    members: dict[str, list[int]] = field(default_factory=dict)
 
     def name(self, topic: str) -> None:
         """Says that it is about a topic, known messages or none."""
@@ -44,7 +37,9 @@ class Missing:
     def note(self, event: Event) -> None:
         """Adds the id of an event that the sender has had."""
         self.name(event.message.topic)
-        (self.passed if event.what == "passed" else self.processed)[event.message.topic].add(event.message.id)
+        self.passed[event.message.topic].add(event.message.id)
+        if event.what == "processed":
+            self.processed[event.message.topic].add(event.message.id)
 
     def has(self, event: Event) -> bool:
         """Tells whether the sender has had an event."""
@@ -57,6 +52,7 @@ class Missing:
             "events": [[what, *message[:4], list(message.keys), message.issued_round, hops]
                        for what, message, hops in self.events],
             "passed": _listed(self.passed), "processed": _listed(self.processed), "failed": sorted(self.failed),
+            **({"members": self.members} if self.members else {}),
         })  # fmt: skip
 
 
@@ -75,4 +71,6 @@ def read_missing(text: str | None) -> Missing:
         Event(what, Message(topic, source, seq, guarantee, tuple(keys), issued), hops)
         for what, topic, source, seq, guarantee, keys, issued, hops in given["events"]
     ]
-    return Missing(events, _sets(given["passed"]), _sets(given["processed"]), set(given["failed"]))
+    return Missing(
+        events, _sets(given["passed"]), _sets(given["processed"]), set(given["failed"]), given.get("members", {})
+    )

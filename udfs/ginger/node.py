@@ -26,6 +26,7 @@ class Node:
                 may crash, and ``repair`` where the node has anything to do with it.
         """
         self.node = node
+        self.round = round_
         self.rows: list[Item] = []
         self._place = round_ * _PLACES
         self.parent: int | None = None

@@ -13,7 +13,7 @@ class Message(NamedTuple):
         topic: Its topic.
         source: The client.
         source_seq: Its number among the client's calls.
-        guarantee: ``eventual``, ``causal`` or ``total``.
+        guarantee: ``eventual``, ``causal`` or ``total``; nothing where only the id is known.
         keys: Its key items, sorted.
         issued_round: The round in which the client issued it.
     """
@@ -29,6 +29,15 @@ class Message(NamedTuple):
     def id(self) -> tuple[int, int]:
         """Identifies it within its run."""
         return self.source, self.source_seq
+
+    @property
+    def has_body(self) -> bool:
+        """Whether more than the id is known of it."""
+        return self.guarantee != ""
+
+    def without_body(self) -> Message:
+        """Gives what is left of it when it has left a buffer."""
+        return self._replace(guarantee="", keys=(), issued_round=0)
 
     @property
     def is_total(self) -> bool:

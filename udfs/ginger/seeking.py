@@ -8,6 +8,8 @@ from typing import Any
 from udfs.ginger.items import Item
 from udfs.ginger.node import Node
 
+LONG = 10
+"""How much longer a broker takes to answer that joins the sub-trees of topics first."""
 MAX_PASSES = 4
 """Times that a node asks all brokers of its view before it gives up."""
 
@@ -39,8 +41,11 @@ class Seeker(Node):
         return bool(self.recall("is_level", True))
 
     def candidates(self) -> list[int]:
-        """Brokers to ask, by hops, ancestors before siblings, then by id."""
-        dead = self.dead
+        """Brokers to ask, by hops, ancestors before siblings, then by id.
+
+        A broker that joins knows no others than its contacts, which may be back by now.
+        """
+        dead = set() if self.recall("is_joining", False) else self.dead
         found = [broker for broker in self.view if broker not in dead]
         return sorted(found, key=lambda b: (sum(self.view[b]), self.view[b] == (1, 1), b))
 
@@ -80,11 +85,17 @@ class Seeker(Node):
         raise NotImplementedError
 
     def on_parent_response(self, item: Item) -> None:
-        """A broker accepts, or the next one is asked."""
+        """A broker accepts, or the next one is asked; null: it joins sub-trees first, and that takes a while."""
         if item.other != self.recall("asked", None):
             return
+        answer = json.loads(item.details or "false")
+        if answer is None:
+            attempt = self.recall("attempt", 0) + 1
+            self.remember(attempt=attempt)
+            self.timer("parent", item.other or 0, attempt, LONG * self.patience(item.other or 0))
+            return
         self.remember(asked=None)
-        if json.loads(item.details or "false"):
+        if answer:
             self.parent = item.other
             self.connect(item.other or 0)
             self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
@@ -105,7 +116,7 @@ class Seeker(Node):
         elif what == "parent" and partner == self.parent:
             self.on_neighbor_down(partner)
         elif what == "parent" and partner == self.recall("asked", None):
-            self.remember(asked=None)
+            self.remember(asked=None, declined=[*self.recall("declined", []), partner])
             self.lost(partner)
             self.seek()
 
@@ -118,11 +129,16 @@ class Seeker(Node):
         self.remember(dead=sorted(self.dead | {broker}))
 
     def on_tree_view_update(self, item: Item) -> None:
-        """The parent tells what it sees; a step down, and what is near enough, is the node's own view."""
+        """The parent tells what it sees; a step down, and what is near enough, is the node's own view.
+
+        What it sees is up, also if it had failed before.
+        """
         if item.other != self.parent:
             return
+        seen = json.loads(item.details or "[]")
+        self.remember(dead=sorted(self.dead - {other for other, *_ in seen}))
         self.view = {}
-        for other, up, down, latency in json.loads(item.details or "[]"):
+        for other, up, down, latency in seen:
             if other != self.node and self.belongs(up, down + 1):
                 self.view[other] = (up, down + 1)
                 self.latency.setdefault(other, latency + (item.wait or 1))

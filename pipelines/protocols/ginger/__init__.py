@@ -28,6 +28,9 @@ class GingerSettings(Strict):
     timer_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
         200, description="how long a node waits for the answers of an election, and a third of it for others"
     )
+    buffer_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        150, description="events of a topic that a node keeps to send them again (bufferSize); of older ones the ids"
+    )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         3, description="hops over which a broker's entry in a path is passed on (maxHops)"
     )
@@ -41,5 +44,6 @@ SPEC = ProtocolSpec(
     confirms=True,
     module="pipelines.protocols.ginger.protocol",
     keeps_source_order=False,
+    builds_overlay=False,
     check=problems,
 )

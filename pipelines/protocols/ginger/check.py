@@ -94,9 +94,10 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     yield from found
     if not found:
         yield from _topic_problems(overlay, workload)
-    yield from _unsupported(overlay, workload, faults)
+        yield from _join_problems(overlay, workload)
+    yield from _unsupported(overlay, faults)
     most = 2 * settings.max_hops * max(overlay.latency_rounds.tolist(), default=0)
-    if len(faults.crash) and settings.timer_rounds < most:
+    if (len(faults.crash) or len(workload.join)) and settings.timer_rounds < most:
         message = (
             f"in {settings.timer_rounds} rounds no answer may come over {settings.max_hops} of the slowest links;"
             f" allowed: {most} or more"
@@ -104,15 +105,28 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         yield Problem(("protocol", "timer_rounds"), message)
 
 
-def _unsupported(overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:
-    for node, until in zip(faults.crash["node_id"].to_pylist(), faults.crash["until"].to_pylist(), strict=True):
-        name = overlay.names[node]
+def _unsupported(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
+    for node in faults.crash["node_id"].to_pylist():
         if node >= overlay.n_brokers:
-            yield Problem(("faults",), f"{name!r} is a client; with protocol ginger only brokers crash")
-        if until is not None:
-            yield Problem(("faults",), f"{name!r} recovers; brokers of protocol ginger stay down: leave until: out")
-    if len(workload.join):
-        yield Problem(("workload", "joins"), "brokers of protocol ginger are there from the start; remove the joins")
+            yield Problem(("faults",), f"{overlay.names[node]!r} is a client; with protocol ginger only brokers crash")
+
+
+def _join_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    """Brokers join when the sub-trees stand, and clients hang on those that were there before."""
+    tree = _Tree(overlay)
+    clients = {tree.edge(client): overlay.names[client] for client in range(overlay.n_brokers, len(overlay.names))}
+    topics = _topics(tree, workload.subscription)
+    first = max((topic.confirmed_round for topic in topics.values()), default=0)
+    for index, row in enumerate(workload.join.to_pylist()):
+        place, node = ("workload", "joins", index), row["node_id"]
+        if node >= overlay.n_brokers:
+            yield Problem((*place, "node"), f"{overlay.names[node]!r} is a client; allowed: a broker without clients")
+        elif node in clients:
+            message = f"{overlay.names[node]!r} joins, but client {clients[node]!r} is at it; put it at another broker"
+            yield Problem((*place, "node"), message)
+        if row["round"] < first:
+            message = f"round {row['round']} is before all subscriptions are confirmed; allowed: {first} or later"
+            yield Problem((*place, "round"), message)
 
 
 def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:

@@ -18,7 +18,8 @@ from udfs.ginger.items import FIELDS, OUT
 from udfs.ginger.nodes import handle_nodes
 
 _NODE = ["run_id", "node_id"]
-_MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_hops, 'timer', timer_rounds))"""
+_MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_hops, 'timer', timer_rounds,
+    'buffer_size', buffer_size))"""
 _SCHEMA = ", ".join(f"{name} {sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
 _ITEM = f"struct({', '.join(name for name, _ in FIELDS)}) as item"
 _MESSAGE = {name: name for name in ("topic", "source", "source_seq", "guarantee", "keys", "issued_round")}
@@ -43,14 +44,36 @@ def call_items(calls: DataFrame) -> DataFrame:
     return parts(published, "inbox", CALL_TRIGGER, "round", kind="kind", **message)
 
 
-def known(part: DataFrame, touched: DataFrame, *, may_crash: bool) -> DataFrame:
+def join_items(contact: DataFrame, who: DataFrame, status: str) -> DataFrame:
+    """Brokers that join or come back, with those that they may ask, the nearest first: before all else of the round.
+
+    Args:
+        contact: Table ``contact``.
+        who: ``run_id, node_id, round``.
+        status: What they are until they have a parent.
+    """
+    near = "array_sort(collect_list(struct(latency_rounds, contact))) as near"
+    known = contact.join(who.hint("shuffle_hash"), _NODE).groupBy(*_NODE, "round").agg(F.expr(near))
+    columns = {"covered": "transform(near, n -> n.contact)", "acked": "transform(near, n -> n.latency_rounds)"}
+    return parts(known, "inbox", "-1", "round", kind="'Join'", details=f"'{status}'", **columns)
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    """The join of a broker, its first call, is confirmed when it has a parent: call events."""
+    operational = rows.where("relation = 'status' and kind = 'OPERATIONAL'")
+    return operational.selectExpr(
+        "run_id", "node_id as source", "cast(1 as bigint) as source_seq", "round", "'confirmed' as event"
+    )
+
+
+def known(part: DataFrame, touched: DataFrame, *, mends: bool) -> DataFrame:
     """The state of nodes that have something to handle; of their view of the tree only where they may need it."""
     near = part.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
-    return near if may_crash else near.where("relation not in ('tree_view', 'client_topic', 'member')")
+    return near if mends else near.where("relation not in ('tree_view', 'client_topic', 'member')")
 
 
 def memory(buffer: DataFrame, touched: DataFrame, setting: DataFrame) -> list[DataFrame]:
-    """What nodes need beside their parts where they may crash: the settings, and what they have handled."""
+    """What nodes need beside their parts where the tree may be mended: the settings, and what they have handled."""
     mode = touched.join(setting, "run_id").withColumn("mode", F.expr(_MODE))
     near = buffer.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
     return [
@@ -76,9 +99,9 @@ def handled(due: DataFrame, state: list[DataFrame]) -> DataFrame:
     return node.mapInArrow(handle_nodes, _SCHEMA)
 
 
-def parts_after(rows: DataFrame, part: DataFrame, touched: DataFrame, *, may_crash: bool) -> DataFrame:
+def parts_after(rows: DataFrame, part: DataFrame, touched: DataFrame, *, mends: bool) -> DataFrame:
     """Parts of nodes that handled something are new, but for what never changes; the others stay."""
-    fixed = _FIXED if may_crash else _FIXED_WITHOUT_CRASHES
+    fixed = _FIXED if mends else _FIXED_WITHOUT_CRASHES
     flagged = part.join(touched.selectExpr(*_NODE, "true as is_touched").hint("shuffle_hash"), _NODE, "left")
     others = flagged.where(f"is_touched is null or {fixed}").select(PART.columns)
     return others.unionByName(rows.where(f"relation not in {_GONE}").select(PART.columns))
@@ -101,18 +124,19 @@ def deliveries(rows: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def increments(rows: DataFrame) -> dict[str, DataFrame]:
-    """What only grows: the buffers of brokers, and the deliveries of clients in order."""
+def increments(rows: DataFrame, *, mends: bool) -> dict[str, DataFrame]:
+    """What comes in increments: the deliveries of clients in order, and buffers where the tree may be mended."""
     message = ("topic", "source", "source_seq")
     event = (*message, "guarantee", "keys", "issued_round", "hops")
-    return {
-        "metadata_buffer": rows.where("relation = 'history'").selectExpr(*_NODE, "place", "kind as event", *event),
-        "delivered": rows.where("relation = 'delivered'").selectExpr(*_NODE, "place", *message),
-    }
+    grown = {"delivered": rows.where("relation = 'delivered'").selectExpr(*_NODE, "place", *message)}
+    if mends:
+        history = rows.where("relation = 'history'")
+        grown["metadata_buffer"] = history.selectExpr(*_NODE, "place", "kind as event", *event)
+    return grown
 
 
 def statuses(rows: DataFrame) -> DataFrame:
-    """Nodes that nobody takes in."""
+    """Nodes that nobody takes in, and those that come back or join."""
     return rows.where("relation = 'status'").selectExpr(*_NODE, "round", "kind as status")
 
 

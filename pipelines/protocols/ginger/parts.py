@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import Derived, State
 from pipelines.protocols.ginger.tables import (
     AWAIT,
     CLIENT_TOPIC,
+    CONTACT,
     DELIVERED,
+    DISCARDED,
     ENTRY_QUEUE,
+    EXCEPTION,
     FAILED,
+    GAP,
     HOLD,
     LOCKED,
     MEMBER,
     METADATA_BUFFER,
     NEIGHBOUR,
+    PARKED,
     PART,
     PENDING,
     REPAIR_MEMORY,
@@ -29,7 +34,7 @@ from pipelines.protocols.ginger.tables import (
     SUBSCRIBER,
     TREE_VIEW,
 )
-from pipelines.protocols.ginger.waits import CLIENT_WAITS, ENTRY_QUEUE_WAITS, HOLD_WAITS, PENDING_WAITS
+from pipelines.protocols.ginger.waits import CLIENT_WAITS, ENTRY_QUEUE_WAITS, GAP_WAITS, HOLD_WAITS, PENDING_WAITS
 from pipelines.tables import Table
 from udfs.ginger.items import FIELDS
 
@@ -37,9 +42,11 @@ _NODE = ["run_id", "node_id"]
 _TYPES = {"string": "string", "int64": "bigint"}
 _SHOWN = (
     NEIGHBOUR, SUBSCRIBER, TREE_VIEW, CLIENT_TOPIC, MEMBER, HOLD, AWAIT, FAILED, REPAIR_MEMORY, PENDING, ENTRY_QUEUE,
+    DISCARDED, PARKED, GAP, EXCEPTION,
 )  # fmt: skip
 _WAITS = {
     "repair": CLIENT_WAITS, "entry_queue": ENTRY_QUEUE_WAITS, "hold": HOLD_WAITS, "pending": PENDING_WAITS,
+    "gap": GAP_WAITS,
 }  # fmt: skip
 _NAMES = {
     "arrival": "place as arrival", "came_from": "kind as came_from", "client": "other as client",
@@ -47,6 +54,7 @@ _NAMES = {
     "down": "issued_round as down", "latency_rounds": "wait as latency_rounds", "sender": "other as sender",
     "partner": "other as partner", "failed": "other as failed", "memory": "details as memory",
     "role": "kind as role", "usage": "kind as usage", "members": "covered as members",
+    "events": "details as events", "told": "details as told", "status": "kind as status", "lacking": "other as lacking",
 }  # fmt: skip
 """What columns of tables are called in parts."""
 
@@ -113,10 +121,19 @@ def _grown(rows: DataFrame) -> DataFrame:
     return rows
 
 
+def _bounded(rows: DataFrame) -> DataFrame:
+    """Buffers without what has left them; a row ``left`` says up to which place, of a topic."""
+    key = [*_NODE, "topic"]
+    mark = rows.where("event = 'left'").groupBy(key).agg(F.expr("max(place) as mark"))
+    inside = rows.join(mark.hint("shuffle_hash"), key, "left")
+    return inside.where("mark is null or event = 'published' or place > mark").select(METADATA_BUFFER.columns)
+
+
 STATES = (
     State(PART),
     State(SUBSCRIBE),
-    State(METADATA_BUFFER, compact=_grown),
+    State(CONTACT, facts={"n_joining": "count_if(is_joining)"}, is_durable=True),
+    State(METADATA_BUFFER, compact=_bounded),
     State(DELIVERED, compact=_grown),
     *(
         State(table, derived=Derived(PART.name, partial(shown, table)), waits=_WAITS.get(table.name))
@@ -124,4 +141,4 @@ STATES = (
     ),
     State(LOCKED, derived=Derived(PART.name, _locked)),
 )
-"""All relations; the buffers and the deliveries only grow."""
+"""All relations; buffers and deliveries come in increments."""

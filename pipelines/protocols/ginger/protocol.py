@@ -22,14 +22,15 @@ from pipelines.protocols.ginger import handling, parts, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.parts import STATES
 from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, NEIGHBOUR, PART, PAYLOAD, REPAIR, SUBSCRIBE
-from pipelines.protocols.ginger.tree import client_topics, neighbours, seen, tree_views
+from pipelines.protocols.ginger.tree import client_topics, contacts, neighbours, seen, tree_views
 
 _EVENT = "run_id", "source", "source_seq", "round", "event"
 BOUND = """
 select run_id, min(round) as round, min(reason) as reason from (
-  select run_id, round, 'a node found nobody in its view to take it in' as reason
+  select run_id, round, case status when 'ISOLATED' then 'a node found nobody in its view to take it in'
+    else 'a message left all buffers, and its publisher was not reached' end as reason
   from node_status
-  where status = 'ISOLATED'
+  where status in ('ISOLATED', 'MESSAGE_LOST')
   union all
   select f.run_id, f.round, 'a node crashed before all subscriptions were confirmed' as reason
   from fault_event f
@@ -53,13 +54,16 @@ class GingerProtocol:
     assumes: frozenset[Assumption] = frozenset({"no_loss"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """The tree stands, and nobody has subscribed."""
-        tree = seen(start.fixed["node"], start.fixed["link"], start.fixed["setting"])
+        """The tree stands, but for brokers that join later, and nobody has subscribed."""
+        node, link = start.fixed["node"], start.fixed["link"]
+        joining = start.calls.where("kind = 'join'").select("run_id", "node_id", "join_point")
+        there = node.join(joining, ["run_id", "node_id"], "left_anti")
+        tree = seen(there, link, start.fixed["setting"])
         of_nodes = [
             parts.neighbour_parts(neighbours(tree)), parts.tree_view_parts(tree_views(tree)),
             parts.client_topic_parts(client_topics(start.calls)),
         ]  # fmt: skip
-        return {"part": reduce(DataFrame.unionByName, of_nodes)}
+        return {"part": reduce(DataFrame.unionByName, of_nodes), "contact": contacts(node, link, joining)}
 
     def round(self, due: Round) -> RoundResult:
         """Makes one round, the steps of which the module text numbers."""
@@ -73,8 +77,8 @@ class GingerProtocol:
         if not due.kinds.isdisjoint(("subscribe", "Subscribe", "Subscribed")):
             outbox += _subscribe(due, result)
             events += [subscribe.confirmed(due.inbox)] if "Subscribed" in due.kinds else []
-        if not due.kinds.isdisjoint(HANDLED):
-            outbox += _handle(due, result)
+        if not due.kinds.isdisjoint(HANDLED) or due.crashes.recovered is not None:
+            outbox += _handle(due, result, events)
         if due.crashes.crashed is not None:
             neighbour, setting = parts.shown(NEIGHBOUR, due.state["part"]), due.fixed["setting"]
             outbox.append(handling.detections(due.crashes.crashed, neighbour, setting))
@@ -125,21 +129,37 @@ def _with_sub_trees(due: Round, known: DataFrame) -> DataFrame:
     return reduce(DataFrame.unionByName, changed, others)
 
 
-def _handle(due: Round, result: RoundResult) -> list[DataFrame]:
-    """Step 2: gives the outbox in parts."""
+def _inbox(due: Round) -> DataFrame:
+    """Whatever nodes have to handle."""
     items = [handling.inbox_items(due.inbox)]
     if due.calls is not None and "publish" in due.kinds:
         items.append(handling.call_items(due.calls))
-    got = due.keep("got", reduce(DataFrame.unionByName, items))
+    if due.calls is not None and "join" in due.kinds:
+        items.append(handling.join_items(due.state["contact"], _who(due.calls.where("kind = 'join'")), "JOINING"))
+    if due.crashes.recovered is not None:
+        items.append(handling.join_items(due.state["contact"], _who(due.crashes.recovered), "RECOVERING"))
+    return reduce(DataFrame.unionByName, items)
+
+
+def _who(frame: DataFrame) -> DataFrame:
+    return frame.select("run_id", "node_id", "round")
+
+
+def _handle(due: Round, result: RoundResult, events: list[DataFrame]) -> list[DataFrame]:
+    """Step 2: gives the outbox in parts."""
+    mends, may_join = due.may_crash or due.facts["n_joining"] > 0, due.facts["n_joining"] > 0
+    got = due.keep("got", _inbox(due))
     touched = got.select("run_id", "node_id").distinct()
     part = result.state.get("part", due.state["part"])
-    state = [handling.known(part, touched, may_crash=due.may_crash)]
-    if due.may_crash:
+    state = [handling.known(part, touched, mends=mends)]
+    if mends:
         state += handling.memory(due.state["metadata_buffer"], touched, due.fixed["setting"])
     rows = due.keep("rows", handling.handled(got, state))
-    result.state["part"] = handling.parts_after(rows, part, touched, may_crash=due.may_crash)
-    result.state |= handling.increments(rows)
-    result.node_status = handling.statuses(rows) if not due.kinds.isdisjoint(REPAIR) else None
+    result.state["part"] = handling.parts_after(rows, part, touched, mends=mends)
+    result.state |= handling.increments(rows, mends=mends)
+    if not due.kinds.isdisjoint((*REPAIR, "join")) or due.crashes.recovered is not None:
+        result.node_status = handling.statuses(rows)
+        events += [handling.joined(rows)] if may_join else []
     result.delivery = handling.deliveries(rows)
     if due.crashes.down is None:
         return [handling.sent(rows)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
-from pipelines.tables import BIGINT, INT, LONGS, STRING, table
+from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
 STRINGS = T.ArrayType(STRING)
 PATH = T.ArrayType(
@@ -21,10 +21,11 @@ PATH = T.ArrayType(
 APPLICATION = ("Metadata", "TotalAck", "TotalProcessed", "Failed")
 REPAIR = (
     "NeighborDown", "Timer", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
-    "TreeViewUpdate", "RootElection",
+    "TreeViewUpdate", "RootElection", "Exception", "Repeat",
+    "JoinTopic", "TopicJoined",
 )  # fmt: skip
 KINDS = ("Subscribe", "Subscribed", *APPLICATION, *REPAIR)
-HANDLED = frozenset({*APPLICATION, *REPAIR, "publish"})
+HANDLED = frozenset({*APPLICATION, *REPAIR, "publish", "join"})
 """Kinds of messages and calls that nodes handle one by one."""
 PAYLOAD = T.StructType(
     [
@@ -43,6 +44,8 @@ PAYLOAD = T.StructType(
 BODY = """case when kind = 'Subscribe' then
     to_json(named_struct('topic', topic, 'subscription_id', subscription_id, 'edge', edge,
       'path', path))
+  when kind in ('Exception', 'Repeat') then to_json(named_struct('topic', topic, 'lacking', cast(details as bigint)))
+  when kind = 'JoinTopic' or (kind = 'TopicJoined' and details is null) then to_json(named_struct('topic', topic))
   when kind = 'NeighborDown' then to_json(named_struct('peer', cast(details as bigint)))
   when details is not null then details
   when kind = 'Subscribed' then to_json(named_struct('subscription_id', subscription_id))
@@ -82,6 +85,13 @@ PART = table(
     ("sent", LONGS, "what the parent was told of the covered"),
     ("wait", BIGINT, "rounds to the other node"),
     ("details", STRING, "JSON, as messages carry it"),
+)  # fmt: skip
+CONTACT = table(
+    "contact", "a broker that another one asks first when it joins, or comes back after a failure", "node_id,contact",
+    _BROKER,
+    ("contact", BIGINT, "the other broker: the one to join at, or a neighbour in the overlay"),
+    ("latency_rounds", BIGINT, "rounds from one to the other"),
+    ("is_joining", BOOLEAN, "whether the broker joins while the run goes on"),
 )  # fmt: skip
 SUBSCRIBE = table(
     "subscribe", "a Subscribe message that a broker has had", "node_id,subscription_id",
@@ -130,6 +140,33 @@ METADATA_BUFFER = table(
      " published, delivered"),
     *_MESSAGE, *_ORDER,
     ("hops", BIGINT, "links it travelled over"),
+)  # fmt: skip
+DISCARDED = table(
+    "discarded", "the events of a topic that have left a node's buffer", "node_id,topic",
+    ("node_id", BIGINT, "the node"),
+    ("topic", STRING, "the topic"),
+    ("place", BIGINT, "place of the last of them"),
+    ("events", STRING, "JSON: event, source, source_seq and hops of each, in order"),
+)  # fmt: skip
+PARKED = table(
+    "parked", "what a partner told, put aside until messages are repeated that have left its buffer", "node_id,partner",
+    ("node_id", BIGINT, "the node"),
+    ("partner", BIGINT, "the partner"),
+    ("kind", STRING, "kind of message"),
+    ("told", STRING, "its body"),
+)  # fmt: skip
+GAP = table(
+    "gap", "a message that a node lacks and that has left the buffer of its partner", "node_id,source,source_seq",
+    ("node_id", BIGINT, "the node"),
+    *_MESSAGE,
+    ("guarantee", STRING, "its delivery guarantee, when it has been repeated"),
+    ("status", STRING, "open; given_up: its publisher did not repeat it"),
+)  # fmt: skip
+EXCEPTION = table(
+    "exception", "a client that was told that somebody lacks a message of its", "node_id,source,source_seq,lacking",
+    ("node_id", BIGINT, "the client"),
+    *_MESSAGE,
+    ("lacking", BIGINT, "the node that lacks it"),
 )  # fmt: skip
 TREE_VIEW = table(
     "tree_view", "a broker that a node sees beyond its neighbours", "node_id,other",

@@ -4,8 +4,28 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.ginger.tables import CLIENT_TOPIC, NEIGHBOUR, TREE_VIEW
+from pipelines.protocols.ginger.tables import CLIENT_TOPIC, CONTACT, NEIGHBOUR, TREE_VIEW
 from udfs.ginger.tree import NEIGHBOURS, rooted
+
+
+def contacts(node: DataFrame, link: DataFrame, joining: DataFrame) -> DataFrame:
+    """Gives table ``contact``: for those that join their join points, for the other brokers those that they link to.
+
+    Args:
+        node: Table ``node``.
+        link: Table ``link``.
+        joining: ``run_id, node_id, join_point`` of the brokers that join later.
+    """
+    broker = node.where("role = 'broker'").select("run_id", "node_id")
+    to = broker.withColumnRenamed("node_id", "contact")
+    near = (
+        link.selectExpr("run_id", "src as node_id", "dst as contact", "latency_rounds")
+        .join(broker, ["run_id", "node_id"])
+        .join(to, ["run_id", "contact"])
+        .join(joining, ["run_id", "node_id"], "left")
+    )
+    known = near.where("join_point is null or join_point = contact")
+    return known.selectExpr("*", "join_point is not null as is_joining").select(CONTACT.columns)
 
 
 def seen(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:

@@ -51,6 +51,13 @@ left join state_subscriber s on s.run_id = w.run_id and s.node_id = w.node_id an
 where f.failed is null and s.neighbour is null and not array_contains(w.covered, w.member)
 """
 """Only the root of the topic's sub-tree asks whether all members are covered."""
+GAP_WAITS = """
+select run_id, node_id, source, source_seq, case when status = 'open'
+    then 'it is lacking: it has left the buffers, and its publisher has not repeated it yet'
+    else 'it is lacking: it has left the buffers, and its publisher was never reached' end as reason
+from state_gap
+where guarantee = ''
+"""
 CLIENT_WAITS = """
 select b.run_id, b.node_id, b.source, b.source_seq, 'the client has no edge broker' as reason
 from state_metadata_buffer b

@@ -83,7 +83,21 @@ CLIENTS_NEED_BUILD = (
         "outside the sub-tree of 't'",
         "clients at A",
     ),
-    _build("ginger: a recovery", _GINGER + "faults: §[{kind: crash, node: B, round: 5, until: 9}]\n", "stay down"),
+    _build(
+        "ginger: an overlay that is joined from nothing",
+        _GINGER.replace("overlay: {", "overlay: {start: §joining, "),
+        "workload.joins",
+    ),
+    _build(
+        "ginger: a broker with a client joins",
+        _GINGER.replace("at: A}", "at: C}") + "workload: {joins: [{node: §C, to: B, round: 9}]}\n",
+        "client 'X' is at it",
+    ),
+    _build(
+        "ginger: a join before the subscriptions stand",
+        _GINGER + "workload: {joins: [{node: C, to: B, round: §5}], subscriptions: [{at: X, topic: t}]}\n",
+        "allowed: 6 or later",
+    ),
     _build("ginger: a crash of a client", _GINGER + "faults: §[{kind: crash, node: X, round: 5}]\n", "only brokers"),
     _build(
         "ginger: a timer shorter than answers take",

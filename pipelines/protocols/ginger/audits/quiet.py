@@ -26,6 +26,13 @@ with waiting as (
     concat('still awaits what ', n.name, ' has to say') as detail
   from state_await a join node n on n.run_id = a.run_id and n.node_id = a.partner
   union all
+  select p.run_id, p.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+    concat('still waits for messages that have left the buffer of ', n.name) as detail
+  from state_parked p join node n on n.run_id = p.run_id and n.node_id = p.partner
+  union all
+  select run_id, node_id, source, source_seq, 'never got what has left the buffers' as detail
+  from state_gap where status = 'given_up'
+  union all
   select run_id, node_id, source, source_seq, concat('still locks key item ', key_item, ' of topic ', topic) as detail
   from state_locked
 )

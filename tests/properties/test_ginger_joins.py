@@ -1,0 +1,67 @@
+"""Brokers of protocol ginger come back after failures, and new ones join, while messages are under way (section 6.1).
+
+Without an engine in `ginger_nodes`; then some of these runs on one, with the same deliveries.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ginger_nodes import played
+from ginger_support import FIRST_ROUND, Crashing, coming_back, delivery_orders
+from support import audited, broken, rows, run_all, run_configs
+
+from pipelines.session import Session
+from pipelines.store import Store
+
+SOON = FIRST_ROUND + 100
+N_RUNS = 16
+
+
+def drawn(seed: int) -> Crashing:
+    return coming_back(seed, seed % 3)
+
+
+def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
+    cases = {seed: drawn(seed) for seed in range(200)}
+    within = {seed: network for seed, case in cases.items() if not (network := played(case)).isolated}
+    assert {seed: found for seed, network in within.items() if (found := network.violations())} == {}
+    assert len(within) > 150
+    assert {status for network in within.values() for status in network.status.values()} == {"OPERATIONAL"}
+    assert sum(len(cases[seed].until) for seed in within) > 100
+    found = [item for network in within.values() for *_, item in network.sent if item.kind == "TopicJoined"]
+    assert sum(item.details is not None for item in found) > 5
+    assert sum(len(cases[seed].joins) for seed in within) > 100
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Crashing]:
+    """Runs that are soon quiet and have brokers that join or come back."""
+    found = (case for seed in itertools.count() if (case := drawn(seed)).until or case.joins)
+    return list(itertools.islice((case for case in found if played(case).last_round < SOON), N_RUNS))
+
+
+@pytest.fixture(scope="module")
+def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, cases: list[Crashing]) -> Store:
+    return run_all(run_configs([case.scenario for case in cases]), sail, tmp_path_factory.mktemp("ginger_joins"))
+
+
+def test_the_engine_delivers_as_the_nodes_do_by_themselves(store: Store, cases: list[Crashing]) -> None:
+    orders = delivery_orders(store)
+    for run, case in enumerate(cases):
+        for client, log in played(case).logs.items():
+            assert orders.get((run, f"C{client}"), []) == [m.id for what, m in log if what == "deliver"], (run, client)
+
+
+def test_all_guarantees_hold_and_the_new_brokers_are_in_the_tree(store: Store, cases: list[Crashing]) -> None:
+    report = audited(store, "ginger")
+    assert broken(report) == {}
+    assert report.verdict == "valid"
+    within = {run.run_id for run in report.runs if run.within_bound}
+    report.release()
+    told = {row[:3] for row in rows(store, "node_status", "run_id", "status", "node_id") if row[0] in within}
+    for before in ("RECOVERING", "JOINING"):
+        began = {(run, node) for run, status, node in told if status == before}
+        assert began != set()
+        assert began <= {(run, node) for run, status, node in told if status == "OPERATIONAL"}
