@@ -32,6 +32,36 @@ SOMETIMES = {
     "joins after a crash": "select count(1) from node_status where status = 'VALID_JOINED' and round > 0",
 }
 """What failures cause, and SQL that counts it."""
+RARELY = {
+    "partners lost midway": """with state as (
+      select run_id, node_id, status, round as first_round,
+        lead(round) over (partition by run_id, node_id order by round) as next_round
+      from node_status
+    )
+    select count(1) from (
+      select distinct d.run_id, d.message_id from message d
+      join state s on s.run_id = d.run_id and s.node_id = d.dst and s.status = 'RECOVERING'
+        and d.due_round > s.first_round and d.due_round <= coalesce(s.next_round, d.due_round)
+      join message a on a.run_id = d.run_id and a.kind = 'SYN_REQUEST' and a.src = d.dst
+        and a.dst = cast(get_json_object(d.body, '$.peer') as bigint)
+        and a.sent_round >= s.first_round and a.due_round < d.due_round
+      left join message p on p.run_id = a.run_id and p.kind = 'PAR_SUB' and p.src = a.dst and p.dst = a.src
+        and p.sent_round >= a.due_round and p.due_round <= d.due_round
+      where d.kind = 'DETECT' and d.fate = 'delivered' and a.fate = 'delivered' and p.src is null
+    ) lost""",
+    "joins through a bypass": """select count(1) from (
+      select distinct m.run_id, m.source from message m
+      join node_status s on s.run_id = m.run_id and s.node_id = m.source
+      left join link l on l.run_id = m.run_id and l.src = m.src and l.dst = m.dst
+      where m.kind = 'J' and m.fate = 'delivered' and s.status = 'VALID_JOINED' and s.round > m.due_round
+        and l.src is null
+    ) joined""",
+}
+"""The same for what takes many schedules to happen.
+
+A partner is lost midway that took a SYN_REQUEST and whose failure is reported before its PAR_SUB has come. A join goes
+through a bypass if its J went between two nodes without a link, and it was completed.
+"""
 LAST_CALL = 60
 Delivered = dict[tuple[int, int], list[int]]
 """Subscriber and source to the publications of that source that were delivered, in their order."""
