@@ -16,6 +16,13 @@ _OPEN: dict[str, Session] = {}
 os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that `tests/properties/test_crashes.py` reads."""
+    parser.addoption(
+        "--schedules", type=int, metavar="N", help="play N random crash schedules instead of a few eventful ones"
+    )
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Marks the tests that need a JVM."""
     if "spark" in getattr(item, "fixturenames", ()):

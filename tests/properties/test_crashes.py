@@ -1,16 +1,18 @@
 """Crashes within δ: nothing is lost, repeated or reordered, nobody waits for ever, and the sequential program agrees.
 
 The schedules are random: trees, latencies, calls and joins that go on during crashes, repeated crashes and recoveries,
-at most δ nodes not OPERATIONAL at once.
+at most δ nodes not OPERATIONAL at once. There are six of them, eventful ones; ``--schedules 2000`` takes so many as
+they come. Each is played with both duplicate detectors.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from schedules import SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
+from schedules import RARELY, SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
 from sequential.generator import QUIET, random_run
 from sequential.network import Network, play
 from support import audited, run_all
@@ -21,16 +23,34 @@ from pipelines.session import Session
 from pipelines.store import Store
 
 N_SCHEDULES = 6
+MOST_IN_A_JOB = 500
 N_CRASHES = 5
 LAST_RECOVERY, LAST_ROUND = 110, QUIET + 90
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Cuts the schedules into jobs: None is that of the eventful ones, two numbers are places among all of them."""
+    if "networks" in metafunc.fixturenames:
+        n_schedules = metafunc.config.getoption("schedules")
+        firsts = range(0, n_schedules or 0, MOST_IN_A_JOB)
+        jobs = [(first, min(first + MOST_IN_A_JOB, n_schedules)) for first in firsts] or [None]
+        names = ["eventful" if job is None else f"{job[0]} to {job[1]}" for job in jobs]
+        metafunc.parametrize("networks", jobs, indirect=True, scope="module", ids=names)
+
+
 @pytest.fixture(scope="module")
-def networks() -> list[Network]:
-    """Short schedules with many crashes as the sequential program played them, with both duplicate detectors."""
-    played_once = (random_run(seed, "identifier") for seed in short_schedules(100))
-    eventful = itertools.islice(filter(_is_eventful, played_once), N_SCHEDULES)
-    return [one for first in eventful for one in (first, play(first.schedule, "visited"))]
+def networks(request: pytest.FixtureRequest) -> list[Network]:
+    """Short schedules as the sequential program played them, with both duplicate detectors."""
+    chosen = _eventful() if request.param is None else itertools.islice(_as_they_come(), *request.param)
+    return [one for first in chosen for one in (first, play(first.schedule, "visited"))]
+
+
+def _as_they_come() -> Iterator[Network]:
+    return (random_run(seed, "identifier") for seed in short_schedules(100))
+
+
+def _eventful() -> Iterator[Network]:
+    return itertools.islice(filter(_is_eventful, _as_they_come()), N_SCHEDULES)
 
 
 def _is_eventful(one: Network) -> bool:
@@ -76,8 +96,9 @@ def test_the_sequential_program_agrees(networks: list[Network], store: Store, sa
         assert all(all_ == sorted(set(all_)) for all_ in found[run].values()), run
 
 
-def test_what_failures_cause_happens_sometimes(store: Store, sail: Session) -> None:
+def test_what_failures_cause_happens_sometimes(networks: list[Network], store: Store, sail: Session) -> None:
     reader = StoreReader(sail, store.root)
-    counts = {what: reader.sql(text).collect()[0][0] for what, text in SOMETIMES.items()}
+    texts = SOMETIMES | (RARELY if len(networks) > MOST_IN_A_JOB else {})
+    counts = {what: reader.sql(text).collect()[0][0] for what, text in texts.items()}
     print(counts)
     assert all(counts.values()), counts
