@@ -34,6 +34,8 @@ faults: [{kind: crash, node: A, round: 9, until: 13}]
 time: {rounds: 60}
 runs: {seeds: [0, 1]}
 """
+_LIMIT = 1200
+"""Seconds after which a program that neither ends nor commits enough is given up."""
 
 
 def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -73,8 +75,10 @@ def killed(command: Sequence[str], root: Path, commits: int, draw: random.Random
         env=os.environ | {DEBUG: "1"},
     ) as child:
         try:
+            until = time.monotonic() + _LIMIT
             while child.poll() is None and n_commits(root) < commits:
-                time.sleep(0.002)
+                assert time.monotonic() < until, f"{n_commits(root)} commits after {_LIMIT} s"
+                time.sleep(0.005)
             time.sleep(draw.uniform(0, 0.1))
             if child.poll() is None:
                 os.kill(child.pid, signal.SIGKILL)

@@ -3,7 +3,7 @@
     python tests/perf/kills.py [--engine sail|spark] [--kills 60] [--seed 0] [--commit-every 4]
 
 A moment is a random number of commits (of all tables; an undisturbed run makes some hundred of them) and a random part
-of a tenth of a second. A run is killed again while it is resumed, up to three times or until it ends before its moment
+of a tenth of a second. A run is killed again while it is resumed, up to eight times or until it ends before its moment
 comes; then all tables are compared, and the state tables as of each commit. The table tells what the kills left behind.
 """
 
@@ -29,7 +29,7 @@ from pipelines.ledger import Ledger
 from pipelines.session import Session, open_session
 from pipelines.store import Store
 
-MOST = 3
+MOST = 8
 """Kills of one run."""
 
 
@@ -75,7 +75,7 @@ class Kills:
         root = self._folder / f"store{self.n_stores}"
         command = self._run(root)
         for n_left in range(n_kills, -1, -1):
-            ahead = self._draw.randint(1, self._n_commits if n_left == n_kills else self._n_commits // 2)
+            ahead = self._draw.randint(1, self._n_commits // (2 if n_left == n_kills else 4))
             if not killed(command, root, n_commits(root) + ahead if n_left else sys.maxsize, self._draw):
                 break
             self.found[left_behind(self._session, root)] += 1
