@@ -31,7 +31,7 @@ class NodeNetwork:
 
     def __init__(
         self, timed: Timed, crashes: Mapping[int, int], timer_rounds: int, total_degree: int = 8, max_hops: int = 3,
-        buffer_size: int = 150, until: Mapping[int, int] | None = None,
+        buffer_size: int = 150, collect_every: int = 0, until: Mapping[int, int] | None = None,
         joins: Mapping[int, int] | None = None,
     ) -> None:  # fmt: skip
         """Sets the nodes as they are when all subscriptions are confirmed.
@@ -43,12 +43,13 @@ class NodeNetwork:
             total_degree: As in the settings.
             max_hops: As in the settings.
             buffer_size: As in the settings.
+            collect_every: As in the settings.
             until: When brokers that crash come back.
             joins: When brokers join at their parents; they are leaves of the tree without clients.
         """
         self.timed, self.crashes, self.until, self.joins = timed, dict(crashes), dict(until or {}), dict(joins or {})
         settings = {"total_degree": total_degree, "max_hops": max_hops, "timer": timer_rounds}
-        self.mode = json.dumps({**settings, "buffer_size": buffer_size})
+        self.mode = json.dumps({**settings, "buffer_size": buffer_size, "collect_every": collect_every})
         self.logs: dict[int, list[tuple[str, Publication]]] = {c: [] for c in timed.setup.edge}
         self.isolated: set[int] = set()
         self.lost: set[int] = set()
@@ -104,6 +105,11 @@ class NodeNetwork:
     def kinds(self) -> set[str | None]:
         """Kinds of all messages that were sent."""
         return {item.kind for _, _, item in self.sent}
+
+    @property
+    def buffered(self) -> list[Item]:
+        """Whatever is in a buffer at the end."""
+        return [event for node in self.parts for event in self._history[node]]
 
     def run(self) -> None:
         """Makes all rounds."""
@@ -187,8 +193,10 @@ class NodeNetwork:
     def _remember(self, node: int, row: Item) -> None:
         """The buffer, without what has left it."""
         history = self._history[node]
-        if row.kind == "left":
-            gone = [e for e in history if e.topic == row.topic and e.place <= row.place and e.kind != "published"]
+        if row.kind in ("left", "collected"):
+            is_own = row.kind == "collected"
+            old = [e for e in history if e.topic == row.topic and e.place <= row.place]
+            gone = [event for event in old if (event.kind == "published") == is_own]
             self._history[node] = [event for event in history if event not in gone]
         else:
             history.append(row)
@@ -263,8 +271,9 @@ def plain(parent: Mapping[int, int | None], edge: Mapping[int, int]) -> Timed:
 def played(case: Crashing) -> NodeNetwork:
     """Plays a case; of a bank only what mends the tree."""
     network = NodeNetwork(
-        case.timed, case.crashes, TIMER_ROUNDS, buffer_size=case.buffer_size, until=case.until, joins=case.joins
-    )
+        case.timed, case.crashes, TIMER_ROUNDS, buffer_size=case.buffer_size, collect_every=case.collect_every,
+        until=case.until, joins=case.joins,
+    )  # fmt: skip
     network.run()
     return network
 

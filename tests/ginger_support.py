@@ -96,6 +96,7 @@ class Crashing:
     crashes: Mapping[int, int]
     publications: Mapping[str, Any] | None = None
     buffer_size: int = 150
+    collect_every: int = 0
     until: Mapping[int, int] = field(default_factory=dict)
     joins: Mapping[int, int] = field(default_factory=dict)
 
@@ -110,7 +111,7 @@ class Crashing:
         above = self.timed.setup.parent
         joins = [{"node": f"B{b}", "to": f"B{above[b]}", "round": at} for b, at in self.joins.items()]
         protocol = {"name": "ginger", "timer_rounds": TIMER_ROUNDS, "start_balance": START_BALANCE}
-        protocol |= {"buffer_size": self.buffer_size}
+        protocol |= {"buffer_size": self.buffer_size, "collect_every": self.collect_every}
         calls = {"publications": self.publications} if self.publications else {}
         workload = {**parts["workload"], **calls, **({"joins": joins} if joins else {})}
         return {**parts, "protocol": protocol, "workload": workload, "faults": faults}

@@ -1,4 +1,4 @@
-"""Brokers of protocol ginger come back after failures, and new ones join, while messages are under way (section 6.1).
+"""The future work of the Ginger thesis (section 6.1): brokers come back and join, and buffers are collected.
 
 Without an engine in `ginger_nodes`; then some of these runs on one, with the same deliveries.
 """
@@ -6,6 +6,8 @@ Without an engine in `ginger_nodes`; then some of these runs on one, with the sa
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from ginger_nodes import played
@@ -20,7 +22,8 @@ N_RUNS = 16
 
 
 def drawn(seed: int) -> Crashing:
-    return coming_back(seed, seed % 3)
+    """Every other run collects what everybody has had."""
+    return replace(coming_back(seed, seed % 3), collect_every=2 * (seed // 3 % 2))
 
 
 def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
@@ -33,6 +36,16 @@ def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
     found = [item for network in within.values() for *_, item in network.sent if item.kind == "TopicJoined"]
     assert sum(item.details is not None for item in found) > 5
     assert sum(len(cases[seed].joins) for seed in within) > 100
+
+
+def test_what_everybody_has_had_is_forgotten() -> None:
+    """With any buffer, and brokers that fail; of nearly all messages nothing but runs of ids is left."""
+    for size in (150, 2):
+        cases = [replace(coming_back(seed, seed % 3), collect_every=1, buffer_size=size) for seed in range(60)]
+        within = [network for case in cases if not (network := played(case)).isolated]
+        assert [network.violations() for network in within if network.violations()] == []
+        n_sent = sum(len(network.publication) for network in within)
+        assert sum(len(network.buffered) for network in within) < n_sent // 5
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +65,14 @@ def test_the_engine_delivers_as_the_nodes_do_by_themselves(store: Store, cases: 
     for run, case in enumerate(cases):
         for client, log in played(case).logs.items():
             assert orders.get((run, f"C{client}"), []) == [m.id for what, m in log if what == "deliver"], (run, client)
+
+
+def test_buffers_are_collected_where_the_settings_say_so(store: Store, cases: list[Crashing]) -> None:
+    size = Counter(run for (run,) in rows(store, "state_metadata_buffer", "run_id"))
+    collected = {run for run, case in enumerate(cases) if case.collect_every}
+    assert {run for run, kind in rows(store, "message", "run_id", "kind") if kind == "Collect"} <= collected != set()
+    of = {flag: sum(size[run] for run in range(N_RUNS) if (run in collected) == flag) for flag in (True, False)}
+    assert of[True] < of[False] // 2
 
 
 def test_all_guarantees_hold_and_the_new_brokers_are_in_the_tree(store: Store, cases: list[Crashing]) -> None:

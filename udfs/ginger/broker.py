@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from udfs.ginger.buffer import Buffer, Event, Id
-from udfs.ginger.gaps import Asker
+from udfs.ginger.collecting import Collector
 from udfs.ginger.items import Item
 from udfs.ginger.queue import Message, next_admitted
 
@@ -75,7 +75,7 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.message.keys}
 
 
-class Broker(Asker):
+class Broker(Collector):
     """A broker in a round."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:

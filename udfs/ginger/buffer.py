@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from udfs.ginger.queue import Message
 
 Id = tuple[int, int]
+Runs = dict[str, list[list[int]]]
+"""Ids by source (as text, for JSON): the first and the last number of each run of numbers, ascending."""
 
 
 class Event(NamedTuple):
@@ -19,6 +23,40 @@ class Event(NamedTuple):
     hops: int
 
 
+def in_runs(runs: Mapping[str, list[list[int]]], of: Id) -> bool:
+    """Tells whether an id is in one of the runs."""
+    own = runs.get(str(of[0]), [])
+    place = bisect_right(own, of[1], key=lambda run: run[0]) - 1
+    return place >= 0 and of[1] <= own[place][1]
+
+
+def joined(runs: Runs, others: Iterable[tuple[str, list[list[int]]]]) -> Runs:
+    """Gives runs with those of others, which may overlap."""
+    found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
+    for source, own in others:
+        merged: list[list[int]] = []
+        for first, last in sorted([*found.get(source, []), *own]):
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1][1] = max(merged[-1][1], last)
+            else:
+                merged.append([first, last])
+        found[source] = merged
+    return found
+
+
+class Known(set[Id]):
+    """Ids that a node has had, beside those that everybody has had."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        """Starts with what everybody has had."""
+        super().__init__()
+        self._buffer = buffer
+
+    def __contains__(self, of: object) -> bool:
+        """Tells whether it has had an id."""
+        return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
+
+
 @dataclass
 class Buffer:
     """What a node has had of a topic, in the order in which it had it.
@@ -27,19 +65,22 @@ class Buffer:
         topic: The topic.
         left: The events that have left the buffer; of their messages the ids alone are known.
         whole: Those that are in the buffer, by their places.
-        seen: Ids of all messages that passed.
-        processed: Ids of all messages that were processed.
-        mark: Place of the last event that left.
+        collected: The messages that everybody has had, so that there is nothing else left of them.
+        mark: No event up to this place is in the buffer.
         has_changed: Whether any left in this round.
     """
 
     topic: str
     left: list[Event] = field(default_factory=list)
     whole: dict[int, Event] = field(default_factory=dict)
-    seen: set[Id] = field(default_factory=set)
-    processed: set[Id] = field(default_factory=set)
+    collected: Runs = field(default_factory=dict)
     mark: int = -1
     has_changed: bool = False
+
+    def __post_init__(self) -> None:
+        """Knows no ids yet: ``seen`` passed here, ``processed`` were processed."""
+        self.seen = Known(self)
+        self.processed = Known(self)
 
     @property
     def events(self) -> list[Event]:
@@ -52,8 +93,9 @@ class Buffer:
 
     def add(self, place: int, event: Event) -> None:
         """Adds an event at the end."""
-        self.whole[place] = event
-        self._know(event)
+        if not in_runs(self.collected, event.message.id):
+            self.whole[place] = event
+            self._know(event)
 
     def _know(self, event: Event) -> None:
         self.seen.add(event.message.id)
@@ -68,14 +110,33 @@ class Buffer:
             self.left.append(Event(what, message.without_body(), hops))
             self.has_changed = True
 
+    def collect(self, runs: Mapping[str, list[list[int]]]) -> None:
+        """Forgets messages that everybody has had but for their ids (section 6.1)."""
+        self.collected = joined(self.collected, runs.items())
+        last = max(self.whole, default=self.mark)
+        self.left = [event for event in self.left if not in_runs(self.collected, event.message.id)]
+        self.whole = {p: event for p, event in self.whole.items() if not in_runs(self.collected, event.message.id)}
+        for ids in (self.seen, self.processed):
+            ids.difference_update([of for of in ids if in_runs(self.collected, of)])
+        self.mark = max(self.mark, next(iter(self.whole)) - 1 if self.whole else last)
+        self.has_changed = True
+
     def read(self, mark: int, details: str | None) -> None:
         """Reads what `text` gave, and the mark; events are added after it."""
         self.mark = mark
-        for what, source, seq, hops in json.loads(details or "[]"):
+        given: dict[str, Any] = json.loads(details or "{}")
+        self.collected = given["collected"]
+        for what, source, seq, hops in given["left"]:
             event = Event(what, Message(self.topic, source, seq, "", (), 0), hops)
             self.left.append(event)
             self._know(event)
 
     def text(self) -> str:
-        """Gives what has left as JSON: what, source, number and hops of each."""
-        return json.dumps([[what, *message.id, hops] for what, message, hops in self.left])
+        """Gives what has left as JSON: what, source, number and hops of each, and the runs of what is collected."""
+        left = [[what, *message.id, hops] for what, message, hops in self.left]
+        return json.dumps({"left": left, "collected": self.collected}, sort_keys=True)
+
+
+def runs_of(ids: Collection[Id]) -> Runs:
+    """Gives ids as runs."""
+    return joined({}, ((str(source), [[seq, seq]]) for source, seq in sorted(ids)))

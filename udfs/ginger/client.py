@@ -6,20 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from udfs.ginger.buffer import Buffer, Event, Id
-from udfs.ginger.gaps import Asker
+from udfs.ginger.buffer import Buffer, Event, Id, Runs, in_runs
+from udfs.ginger.collecting import Collector
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing, read_missing
+from udfs.ginger.missing import Missing
 from udfs.ginger.queue import Message
 
 
-class Client(Asker):
+class Client(Collector):
     """A client in a round; where nodes may crash it has buffers of what it delivered, and what it published."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
         """Reads its state: as in `Asker`, and ``client_topic``, ``exception`` and ``hold``."""
         self.topics: dict[str, bool] = {}
-        self.published: dict[Id, Message] = {}
+        self.published: dict[Id, tuple[int, Message]] = {}
         self.delivered: dict[str, Buffer] = {}
         self.exceptions: list[Item] = []
         self.hold: list[Item] = []
@@ -30,7 +30,8 @@ class Client(Asker):
 
     def _read_history(self, row: Item) -> None:
         if row.kind == "published":
-            self.published[row.message.id] = row.message
+            if not self.has_delivered_all(row.message):
+                self.published[row.message.id] = row.place, row.message
         else:
             super()._read_history(row)
 
@@ -52,6 +53,10 @@ class Client(Asker):
         """A client delivers what it subscribes to."""
         return self.topics.get(event.message.topic, False)
 
+    def has_delivered_all(self, message: Message) -> bool:
+        """Tells whether everybody has had a message."""
+        return in_runs(self.buffer(message.topic).collected, message.id)
+
     def has_delivered(self, message: Message) -> bool:
         """Tells whether it has delivered a message."""
         return message.id in self.buffer(message.topic).seen
@@ -72,8 +77,9 @@ class Client(Asker):
     def publish(self, message: Message) -> None:
         """Hands a message to the edge broker, if there is one that it is level with."""
         if self.may_crash:
-            self.published[message.id] = message
-            self.keep("history", message, kind="published")
+            place = self.next_place()
+            self.published[message.id] = place, message
+            self.keep("history", message, place, kind="published")
         if self.is_level and self.parent is not None:
             self.send(self.parent, "Metadata", message, 1)
 
@@ -97,7 +103,7 @@ class Client(Asker):
             place = self.next_place()
             self.exceptions.append(item._replace(relation="exception", place=place, other=lacking, details=None))
         if self.parent is not None:
-            self.send(self.parent, "Repeat", self.published[item.message.id], details=item.details)
+            self.send(self.parent, "Repeat", self.published[item.message.id][1], details=item.details)
 
     def on_neighbor_down(self, neighbour: int) -> None:
         """The edge broker failed."""
@@ -105,6 +111,7 @@ class Client(Asker):
             self.parent = None
             self.remember(is_level=False)
             self.forget_partner(neighbour)
+            self.remember(told={})
             self.hold.clear()
             self.lost(neighbour)
             self.seek()
@@ -121,7 +128,7 @@ class Client(Asker):
         """Sends what the new broker lacks of what was delivered here."""
         if item.other != self.parent:
             return
-        theirs = read_missing(item.details)
+        theirs = self.told(item)
         own = Missing(failed=self.dead)
         for topic in theirs.passed:
             for event in self.buffer(topic).events:
@@ -129,6 +136,8 @@ class Client(Asker):
                 if not theirs.has(event):
                     own.events.append(event)
             own.name(topic)
+            if self.buffer(topic).collected:
+                own.collected[topic] = self.buffer(topic).collected
         self.send(self.parent or 0, "LostMessageRequest", details=own.text())
 
     def on_lost_messages(self, item: Item) -> None:
@@ -143,13 +152,30 @@ class Client(Asker):
         self.remember(is_level=True)
         while self.hold:
             self.on_metadata(self.hold.pop(0))
-        for message in self.published.values():
+        for _, message in self.published.values():
             if not self.has_delivered(message):
                 self.send(self.parent or 0, "Metadata", message, 1)
+
+    def report(self, topic: str) -> None:
+        """Tells what it has delivered."""
+        if self.topics.get(topic, False):
+            self.tell_parent(topic, set(self.buffer(topic).seen), [self.node])
+
+    def collect(self, topic: str, runs: Runs) -> None:
+        """Nobody needs its own messages any more either."""
+        super().collect(topic, runs)
+        own = {of: at for of, (at, message) in self.published.items() if message.topic == topic}
+        gone = [of for of in own if in_runs(runs, of)]
+        if gone:
+            for of in gone:
+                del self.published[of]
+            first = min((at for of, at in own.items() if of not in gone), default=max(own.values()) + 1)
+            self.keep("history", None, first - 1, kind="collected", topic=topic)
 
     def leave(self) -> None:
         """Leaves its state behind; without crashes it does not change."""
         if self.may_crash:
+            self.report_all()
             self.leave_around("edge")
             self.leave_buffers()
             self.rows += [*self.exceptions, *(item._replace(place=self.next_place()) for item in self.hold)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from udfs.ginger.buffer import Buffer, Event, Id
+from udfs.ginger.buffer import Buffer, Event, Id, Runs
 from udfs.ginger.items import Item
 from udfs.ginger.missing import Missing, read_missing
 from udfs.ginger.queue import Message
@@ -83,7 +83,7 @@ class Asker(Seeker):
 
     def _read_history(self, row: Item) -> None:
         buffer = self.buffer(row.topic)
-        if row.place > buffer.mark and row.kind != "left":
+        if row.place > buffer.mark and row.kind not in ("left", "collected"):
             buffer.add(row.place, Event(row.kind or "", row.message, row.hops or 0))
 
     def _read_parked(self, row: Item) -> None:
@@ -100,9 +100,20 @@ class Asker(Seeker):
             self.keep("history", event.message, place, kind=event.what, hops=event.hops)
             buffer.shrink(self.settings["buffer_size"])
 
+    def told(self, item: Item) -> Missing:
+        """Reads what a partner tells; what everybody has had is forgotten here, too."""
+        told = read_missing(item.details)
+        for topic, runs in told.collected.items():
+            self.collect(topic, runs)
+        return told
+
+    def collect(self, topic: str, runs: Runs) -> None:
+        """Forgets messages that everybody has had."""
+        self.buffer(topic).collect(runs)
+
     def filled(self, item: Item) -> Missing | None:
         """Reads what a partner tells; if it lacks a body that is needed here, the item is parked until it is there."""
-        told, partner = read_missing(item.details), item.other or 0
+        told, partner = self.told(item), item.other or 0
         told.events = [self.with_body(event) for event in told.events]
         lacking = [event for event in told.events if not event.message.has_body and self.needs(partner, event)]
         new = [event.message for event in lacking if not self.buffer(event.message.topic).has(event)]
@@ -182,7 +193,7 @@ class Asker(Seeker):
     def leave_buffers(self) -> None:
         """Leaves behind what has left the buffers, and what is put aside."""
         for buffer in self.buffers():
-            if buffer.left:
+            if buffer.left or buffer.collected:
                 self.keep("discarded", None, buffer.mark, topic=buffer.topic, details=buffer.text())
             if buffer.has_changed:
                 self.keep("history", None, buffer.mark, kind="left", topic=buffer.topic)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from udfs.ginger.broker import Broker, Topic
-from udfs.ginger.buffer import Event
+from udfs.ginger.buffer import Event, Runs, in_runs, runs_of
 from udfs.ginger.items import Item
 from udfs.ginger.missing import Missing, read_missing
 from udfs.ginger.queue import Message
@@ -41,28 +42,29 @@ class HoldingBroker(Broker):
     def handle_application(self, item: Item) -> None:
         """Handles a message that is not held, or not any more."""
         if item.kind == "Failed":
-            self.on_failed(item.other, int(item.details or 0))
+            self.on_failed(item.other, *json.loads(item.details or "[]"))
         else:
             super().handle(item)
 
     def lost(self, broker: int) -> None:
         """What came from a failed broker before is handled before the news that it failed."""
         super().lost(broker)
-        news = Item("inbox", 0, kind="Failed", other=self.node, details=str(broker))
+        news = Item("inbox", 0, kind="Failed", other=self.node, details=json.dumps([broker, True]))
         if self.is_waiting:
             self.hold.append(news)
         else:
             self.handle_application(news)
 
-    def on_failed(self, sender: int | None, broker: int) -> None:
-        """Coverage need not wait for a failed broker; the news goes on through the tree."""
+    def on_failed(self, sender: int | None, broker: int, is_down: bool) -> None:
+        """Coverage need not wait for a failed broker; the news goes on through the tree, maybe after it is back."""
         if broker in self.failed:
             return
         self.failed.add(broker)
-        super().lost(broker)
+        if is_down and sender != self.node:
+            super().lost(broker)
         around = self.children | ({self.parent} if self.parent is not None else set())
         for neighbour in sorted(around - {sender}):
-            self.send(neighbour, "Failed", details=str(broker))
+            self.send(neighbour, "Failed", details=json.dumps([broker, broker in self.dead]))
         self._try_topics()
 
     def settle(self) -> None:
@@ -85,11 +87,13 @@ class HoldingBroker(Broker):
         known.name(name)
         known.passed[name] |= self.topic(name).seen
         known.processed[name] |= self.topic(name).processed
+        if self.buffer(name).collected:
+            known.collected[name] = self.buffer(name).collected
 
     def on_parent_buffer(self, item: Item) -> None:
         """Alg. 11: sends what the new parent lacks, and asks for what it has and this broker lacks."""
         if item.other == self.parent:
-            theirs = read_missing(item.details)
+            theirs = self.told(item)
             for name, members in sorted(theirs.members.items()):
                 self.topic(name).members = set(members)
                 self.keep("member", None, 0, topic=name, covered=members)
@@ -98,12 +102,56 @@ class HoldingBroker(Broker):
 
     def missing_of(self, theirs: Missing) -> Missing:
         """Gives what another one lacks of the topics that it names."""
-        answer = Missing(failed=self.failed)
+        answer = Missing(failed=self.failed, back=self.failed - self.dead)
         for name in sorted(theirs.passed):
             events = [event for event in self.buffer(name).events if not theirs.has(event)]
             answer.events += [self.with_body(event) for event in events]
             self.note_known(answer, name)
         return answer
+
+    def on_received(self, item: Item) -> None:
+        """A child or a client has had messages for good, and so have all below it."""
+        received = self.recall("received", {})
+        of_topic = {
+            **received.get(item.topic, {}),
+            str(item.other): [list(item.covered), json.loads(item.details or "{}")],
+        }
+        self.remember(received={**received, item.topic: of_topic})
+
+    def report(self, topic: str) -> None:
+        """Collects what all below it have had, and at the topic's root everybody, or tells the parent."""
+        about, received = self.topic(topic), self.recall("received", {}).get(topic, {})
+        below = {str(node) for node in about.brokers & self.children | about.clients}
+        if self.is_waiting or not below <= received.keys():
+            return
+        ids, covered = set(about.seen) - about.pending.keys(), {self.node}
+        for node in below:
+            covered.update(received[node][0])
+            ids = self.common(ids, received[node][1])
+        if not self.is_topic_root(about):
+            self.tell_parent(topic, ids, covered)
+        elif len(ids) >= self.collect_every and about.members <= covered | self.failed:
+            self.collect(topic, runs_of(ids))
+
+    def collect(self, topic: str, runs: Runs) -> None:
+        """Whatever everybody has had is over here, too; those below hear of it."""
+        about = self.topic(topic)
+        new = [of for of in about.seen if in_runs(runs, of)]
+        super().collect(topic, runs)
+        for pending in [pending for of, pending in about.pending.items() if in_runs(runs, of)]:
+            self.process(about, None, pending.message, pending.hops)
+        publishers = {source for source, _ in new} & self.clients
+        for node in sorted((about.brokers & self.children | about.clients | publishers) if new else ()):
+            self.tell(node, "Collect", topic, json.dumps(runs_of(new)))
+
+    def forget_partner(self, partner: int) -> None:
+        """What a partner that failed has had counts no more; a new parent is told of everything."""
+        super().forget_partner(partner)
+        received = self.recall("received", {})
+        if received:
+            others = {t: {n: told for n, told in of.items() if n != str(partner)} for t, of in received.items()}
+            self.remember(received=others)
+        self.remember(told={})
 
     def own_copy(self, message: Message) -> Message:
         """A message that is pending is at hand, whether it has left the buffer or not."""
@@ -118,6 +166,9 @@ class HoldingBroker(Broker):
     def on_lost_message_request(self, item: Item) -> None:
         """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
         sender = item.other or 0
+        if sender not in self.children | self.clients:
+            # Whoever took the sender in has failed since, and came back without knowing it.
+            self.send(sender, "NeighborDown", details=str(self.node))
         if sender not in self.awaits:
             return
         is_answered, told = sender in self.parked, self.filled(item)
@@ -180,7 +231,7 @@ class HoldingBroker(Broker):
             elif message.id not in topic.processed:
                 self.process(topic, sender, message, hops + 1)
         for broker in sorted(missing.failed):
-            self.on_failed(sender, broker)
+            self.on_failed(sender, broker, broker not in missing.back)
 
     def take_id(self, topic: Topic, what: str, message: Message, hops: int) -> None:
         """Notes a message of which no more than the id is there."""

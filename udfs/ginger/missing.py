@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from udfs.ginger.buffer import Event, Id
+from udfs.ginger.buffer import Event, Id, Runs, in_runs
 from udfs.ginger.queue import Message
 
 
@@ -20,6 +20,8 @@ class Missing:
         passed: By topic the ids that passed at the sender.
         processed: By topic the ids that were processed there.
         failed: Brokers that the sender knows to have failed.
+        back: Those of them that are up again.
+        collected: By topic the messages that everybody has had.
         members: ParentBuffer for a broker that joins: who has to lock the key items of a topic.
     """
 
@@ -27,6 +29,8 @@ class Missing:
     passed: dict[str, set[Id]] = field(default_factory=dict)
     processed: dict[str, set[Id]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
+    back: set[int] = field(default_factory=set)
+    collected: dict[str, Runs] = field(default_factory=dict)
     members: dict[str, list[int]] = field(default_factory=dict)
 
     def name(self, topic: str) -> None:
@@ -44,7 +48,8 @@ class Missing:
     def has(self, event: Event) -> bool:
         """Tells whether the sender has had an event."""
         known = self.passed if event.what == "passed" else self.processed
-        return event.message.id in known.get(event.message.topic, ())
+        topic, of = event.message.topic, event.message.id
+        return of in known.get(topic, ()) or in_runs(self.collected.get(topic, {}), of)
 
     def text(self) -> str:
         """Gives it as JSON."""
@@ -52,6 +57,8 @@ class Missing:
             "events": [[what, *message[:4], list(message.keys), message.issued_round, hops]
                        for what, message, hops in self.events],
             "passed": _listed(self.passed), "processed": _listed(self.processed), "failed": sorted(self.failed),
+            **({"back": sorted(self.back)} if self.back else {}),
+            **({"collected": self.collected} if self.collected else {}),
             **({"members": self.members} if self.members else {}),
         })  # fmt: skip
 
@@ -71,6 +78,6 @@ def read_missing(text: str | None) -> Missing:
         Event(what, Message(topic, source, seq, guarantee, tuple(keys), issued), hops)
         for what, topic, source, seq, guarantee, keys, issued, hops in given["events"]
     ]
-    return Missing(
-        events, _sets(given["passed"]), _sets(given["processed"]), set(given["failed"]), given.get("members", {})
-    )
+    passed, processed = _sets(given["passed"]), _sets(given["processed"])
+    others = set(given.get("back", ())), given.get("collected", {}), given.get("members", {})
+    return Missing(events, passed, processed, set(given["failed"]), *others)

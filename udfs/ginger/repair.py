@@ -48,6 +48,8 @@ class RepairingBroker(TopicJoiner):
                 self.on_lost_message_request(item)
             case "RootElection":
                 self.on_root_election(item)
+            case "Received":
+                self.on_received(item)
             case "JoinTopic":
                 self.on_join_topic(item.other or 0, item.topic or "")
             case "TopicJoined":
@@ -179,15 +181,16 @@ class RepairingBroker(TopicJoiner):
             return
         outside = [name for name in request["subscribedTopics"] if not self.is_inside(self.topic(name))]
         is_forced = bool(request.get("isClient") or request["breakDegree"])
-        if outside and request["breakDegree"] and not self.recall("is_elected", False):
+        is_joined = not outside or request["breakDegree"] or self.recall("is_elected", False)
+        if not is_joined or not (is_forced or self.residual_degree > 0):
+            self.send(sender, "ParentResponse", details="false")
+        elif outside:
             others = [entrant for entrant in self.recall("entrants", []) if entrant[0] != sender]
             self.remember(entrants=[*others, [sender, request, self.latency.get(sender, 1)]])
             self.send(sender, "ParentResponse", details="null")
             self.join_topics(outside)
-            return
-        accepts = (not outside or self.recall("is_elected", False)) and (is_forced or self.residual_degree > 0)
-        self.send(sender, "ParentResponse", details=json.dumps(accepts))
-        if accepts:
+        else:
+            self.send(sender, "ParentResponse", details="true")
             self._take_in(sender, request)
 
     def _may_take_in(self, sender: int, request: dict[str, Any]) -> bool:
@@ -236,7 +239,9 @@ class RepairingBroker(TopicJoiner):
             self.topic(name).brokers.add(self.parent or 0)
 
     def view_changed(self) -> None:
-        """Tells children and clients what is to be seen from here (Alg. 2)."""
+        """Tells children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root."""
+        if self.parent is None and not self.is_root:
+            return
         for child in sorted(self.children | self.clients):
             seen = {broker: place for broker, place in self.view.items() if broker != child}
             if self.parent is not None:
@@ -250,6 +255,7 @@ class RepairingBroker(TopicJoiner):
         if self.is_level and self.recall("is_joining", False):
             self.remember(is_joining=False)
             self.keep("status", None, kind="OPERATIONAL")
+        self.report_all()
         super().leave()
         self.leave_around("parent")
         self.leave_buffers()

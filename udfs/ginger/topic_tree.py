@@ -46,7 +46,7 @@ class TopicJoiner(HoldingBroker):
             joins[name] = {"askers": [], "waiting": waiting, "is_own": False}
             self.remember(joins=joins)
             for neighbour in waiting:
-                self._tell(neighbour, "JoinTopic", name)
+                self.tell(neighbour, "JoinTopic", name)
         join = joins[name]
         join["is_own"] = join["is_own"] or is_own
         if asker is not None and asker in join["waiting"]:
@@ -90,7 +90,7 @@ class TopicJoiner(HoldingBroker):
         if self.is_inside(topic):
             self._connect(topic, asker)
             details = self.missing_of(Missing(passed={name: set()})).text()
-        self._tell(asker, "TopicJoined", name, details)
+        self.tell(asker, "TopicJoined", name, details)
         self.try_all(topic)
 
     def on_topic_joined(self, item: Item) -> None:
@@ -116,13 +116,9 @@ class TopicJoiner(HoldingBroker):
         self.apply(sender, theirs)
         lacking = self.missing_of(theirs)
         if lacking.events:
-            self._tell(sender, "TopicJoined", name, lacking.text())
+            self.tell(sender, "TopicJoined", name, lacking.text())
         self.try_all(topic)
         return True
-
-    def _tell(self, neighbour: int, kind: str, topic: str, details: str | None = None) -> None:
-        wait = self.latency.get(neighbour)
-        self.keep("out", None, kind=kind, other=neighbour, topic=topic, wait=wait, details=details)
 
     def _connect(self, topic: Topic, neighbour: int) -> None:
         topic.brokers.add(neighbour)
@@ -156,7 +152,7 @@ class TopicJoiner(HoldingBroker):
             if neighbour in topic.brokers:
                 continue
             if self.is_inside(topic):
-                self._tell(neighbour, "JoinTopic", name)
+                self.tell(neighbour, "JoinTopic", name)
             else:
                 self._look_for(name, None, is_own=False)
 

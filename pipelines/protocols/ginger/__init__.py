@@ -31,6 +31,10 @@ class GingerSettings(Strict):
     buffer_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
         150, description="events of a topic that a node keeps to send them again (bufferSize); of older ones the ids"
     )
+    collect_every: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
+        0,
+        description="messages of a topic after which a node tells what it has had, so that buffers forget it; 0: never",
+    )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         3, description="hops over which a broker's entry in a path is passed on (maxHops)"
     )

@@ -19,7 +19,7 @@ from udfs.ginger.nodes import handle_nodes
 
 _NODE = ["run_id", "node_id"]
 _MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_hops, 'timer', timer_rounds,
-    'buffer_size', buffer_size))"""
+    'buffer_size', buffer_size, 'collect_every', collect_every))"""
 _SCHEMA = ", ".join(f"{name} {sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
 _ITEM = f"struct({', '.join(name for name, _ in FIELDS)}) as item"
 _MESSAGE = {name: name for name in ("topic", "source", "source_seq", "guarantee", "keys", "issued_round")}

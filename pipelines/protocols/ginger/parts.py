@@ -54,7 +54,7 @@ _NAMES = {
     "down": "issued_round as down", "latency_rounds": "wait as latency_rounds", "sender": "other as sender",
     "partner": "other as partner", "failed": "other as failed", "memory": "details as memory",
     "role": "kind as role", "usage": "kind as usage", "members": "covered as members",
-    "events": "details as events", "told": "details as told", "status": "kind as status", "lacking": "other as lacking",
+    "ids": "details as ids", "told": "details as told", "status": "kind as status", "lacking": "other as lacking",
 }  # fmt: skip
 """What columns of tables are called in parts."""
 
@@ -122,11 +122,14 @@ def _grown(rows: DataFrame) -> DataFrame:
 
 
 def _bounded(rows: DataFrame) -> DataFrame:
-    """Buffers without what has left them; a row ``left`` says up to which place, of a topic."""
+    """Buffers without what has left them: rows say up to which place of a topic that is; for own messages others do."""
     key = [*_NODE, "topic"]
-    mark = rows.where("event = 'left'").groupBy(key).agg(F.expr("max(place) as mark"))
+    marks = rows.where("event in ('left', 'collected')").groupBy(key)
+    last = "max(case when event = '{0}' then place end) as last_{0}"
+    mark = marks.agg(F.expr(last.format("left")), F.expr(last.format("collected")))
     inside = rows.join(mark.hint("shuffle_hash"), key, "left")
-    return inside.where("mark is null or event = 'published' or place > mark").select(METADATA_BUFFER.columns)
+    gone = "place <= case event when 'published' then last_collected when 'collected' then place else last_left end"
+    return inside.where(f"not coalesce({gone}, false)").select(METADATA_BUFFER.columns)
 
 
 STATES = (

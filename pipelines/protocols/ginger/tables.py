@@ -22,7 +22,7 @@ APPLICATION = ("Metadata", "TotalAck", "TotalProcessed", "Failed")
 REPAIR = (
     "NeighborDown", "Timer", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
     "TreeViewUpdate", "RootElection", "Exception", "Repeat",
-    "JoinTopic", "TopicJoined",
+    "JoinTopic", "TopicJoined", "Received", "Collect",
 )  # fmt: skip
 KINDS = ("Subscribe", "Subscribed", *APPLICATION, *REPAIR)
 HANDLED = frozenset({*APPLICATION, *REPAIR, "publish", "join"})
@@ -142,11 +142,12 @@ METADATA_BUFFER = table(
     ("hops", BIGINT, "links it travelled over"),
 )  # fmt: skip
 DISCARDED = table(
-    "discarded", "the events of a topic that have left a node's buffer", "node_id,topic",
+    "discarded", "what has left a node's buffer of a topic", "node_id,topic",
     ("node_id", BIGINT, "the node"),
     ("topic", STRING, "the topic"),
-    ("place", BIGINT, "place of the last of them"),
-    ("events", STRING, "JSON: event, source, source_seq and hops of each, in order"),
+    ("place", BIGINT, "no event up to this place is in the buffer"),
+    ("ids", STRING, "JSON, left: event, source, source_seq and hops of each, in order; collected: what everybody has had,"
+     " by source runs of numbers"),
 )  # fmt: skip
 PARKED = table(
     "parked", "what a partner told, put aside until messages are repeated that have left its buffer", "node_id,partner",
@@ -198,7 +199,7 @@ HOLD = table(
     *_MESSAGE, *_ORDER,
     ("hops", BIGINT, "links it travelled over"),
     ("covered", LONGS, "nodes known to have locked its keys"),
-    ("details", STRING, "Failed: the broker that failed"),
+    ("details", STRING, "Failed: JSON, the broker that failed and whether it is still down"),
 )  # fmt: skip
 AWAIT = table(
     "await", "a new child or client whose missing messages a broker awaits", "node_id,partner",
