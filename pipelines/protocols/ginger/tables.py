@@ -146,8 +146,8 @@ DISCARDED = table(
     ("node_id", BIGINT, "the node"),
     ("topic", STRING, "the topic"),
     ("place", BIGINT, "no event up to this place is in the buffer"),
-    ("ids", STRING, "JSON, left: event, source, source_seq and hops of each, in order; collected: what everybody has had,"
-     " by source runs of numbers"),
+    ("ids", STRING, "JSON, left: event, source, source_seq and hops of each, in order; collected: what everybody has"
+     " had, by source runs of numbers"),
 )  # fmt: skip
 PARKED = table(
     "parked", "what a partner told, put aside until messages are repeated that have left its buffer", "node_id,partner",
