@@ -106,6 +106,15 @@ def _placeholder(kind: T.DataType) -> str:
     return "id" if isinstance(kind, T.LongType) else f"cast(null as {kind.simpleString()})"
 
 
+@dataclass
+class _Kept:
+    """A relation in a file, its columns, and how many need it: its round's plans, and the state."""
+
+    relation: Relation
+    schema: T.StructType
+    n_holders: int = 1
+
+
 class FileMaterialiser(Materialiser):
     """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one)."""
 
@@ -116,6 +125,7 @@ class FileMaterialiser(Materialiser):
         self._number = itertools.count()
         self._folder = Path(tempfile.mkdtemp(prefix="rounds-", dir=session.scratch))
         self._schemas: dict[str, T.StructType] = {}
+        self._kept: dict[int, _Kept] = {}
 
     def declare(self, schemas: Mapping[str, T.StructType]) -> None:
         """Remembers the columns, so that they are not asked for."""
@@ -131,8 +141,24 @@ class FileMaterialiser(Materialiser):
     def _relation(self, place: Path, schema: T.StructType) -> Relation:
         frame = self.session.spark.read.schema(schema).parquet(str(place))
         # Nothing is written where there are no rows.
-        is_empty = not place.exists()
-        return Relation(frame, lambda: shutil.rmtree(place, ignore_errors=True), is_empty, place)
+        relation = Relation(frame, lambda: self._release(id(frame)), not place.exists(), place)
+        self._kept[id(frame)] = _Kept(relation, schema)
+        return relation
+
+    def _release(self, key: int) -> None:
+        kept = self._kept[key]
+        kept.n_holders -= 1
+        if not kept.n_holders:
+            shutil.rmtree(kept.relation.place or "", ignore_errors=True)
+            del self._kept[key]
+
+    def _settled(self, name: str, frame: DataFrame) -> Relation:
+        """Gives the relation that the frame reads if it does nothing else: it has one more holder then."""
+        kept = self._kept.get(id(frame))
+        if kept is None or kept.schema != self._schemas.get(name):
+            return self.keep(name, frame)
+        kept.n_holders += 1
+        return kept.relation
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
@@ -164,8 +190,8 @@ class FileMaterialiser(Materialiser):
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
-        """Writes each relation, then asks for all facts in one query."""
-        relations = {name: self.keep(name, frame) for name, frame in frames.items()}
+        """Writes each relation that is not written yet, then asks for all facts in one query."""
+        relations = {name: self._settled(name, frame) for name, frame in frames.items()}
         return relations, _asked(relations, facts)
 
 

@@ -17,15 +17,36 @@ from pipelines.protocols.delta.work import Work, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "JOIN_REQUEST", "PAR_TOP")
 _SYNCHRONISING = ("SYN_REQUEST", "PAR_TOP", "PAR_SUB", "DETECT")
+_CONCERNING = ("DETECT", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
     """Makes phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
     if work.due.facts["returned"] or work.due.crashes.recovered is not None:
         _drop_old(work)
-    before = work.now("peer")
     if (crashed := work.due.crashes.crashed) is not None:
         _set_detectors(work, crashed)
+    if work.has(*_CONCERNING) or work.due.crashes.recovered is not None:
+        nodes = work.keep("concerned", _concerned(work))
+        if not work.is_empty(nodes):
+            work.narrow(nodes)
+            _mend(work)
+            work.widen()
+
+
+def _concerned(work: Work) -> DataFrame:
+    """Gives the nodes that come back, hear of faults, recover, or have somebody to answer: all that phase 1 changes."""
+    told = work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id")
+    nodes = [told] if work.has(*_CONCERNING) else []
+    if (recovered := work.due.crashes.recovered) is not None:
+        nodes.append(recovered.select(NODE))
+    if work.is_recovering:
+        nodes += [work.now("status").where("status = 'RECOVERING'").select(NODE), work.now("syn_request").select(NODE)]
+    return union(*nodes).distinct()
+
+
+def _mend(work: Work) -> None:
+    before = work.now("peer")
     if (recovered := work.due.crashes.recovered) is not None:
         _come_back(work, recovered)
     if work.has("DETECT") or (work.due.facts["joiners"] and work.has("JOIN_REQUEST", "STATUS")):
@@ -84,7 +105,7 @@ def _come_back(work: Work, recovered: DataFrame) -> None:
     topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
     path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
-    work.result.state["subscription"] = work.now("subscription").unionByName(own)
+    work.change("subscription", work.now("subscription").unionByName(own))
     _synchronise(work, recovery.neighbours(path, recovered))
 
 
@@ -159,7 +180,7 @@ def _bypass(work: Work) -> None:
         return
     work.put("peer", peers.with_failures(work.now("peer"), failure))
     if work.is_recovering or work.due.facts["detached"]:
-        _learn_links(work, recovery.stored_links(work.now("topology"), failure, synchronising(work)))
+        _learn_links(work, recovery.stored_links(work.whole("topology"), failure, synchronising(work)))
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))

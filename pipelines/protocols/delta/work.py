@@ -8,6 +8,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from pipelines.contract import OUTBOX, Round, RoundResult
+from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.tables import PAYLOAD
 
 SENT_AS = {name: "string" if name == "kind" else "bigint" for name in OUTBOX} | {
@@ -16,6 +17,8 @@ SENT_AS = {name: "string" if name == "kind" else "bigint" for name in OUTBOX} | 
 }  # fmt: skip
 """All columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
+_BY_NODE = ("topology", "path", "subscription", "processing")
+"""Relations with many rows at every node."""
 
 
 def union(*frames: DataFrame) -> DataFrame:
@@ -41,6 +44,9 @@ class Work:
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
+        nodes: The only nodes that the steps concern for the moment: ``run_id, node_id``; None for all (see `narrow`).
+        parts: What `now` gives of relations meanwhile.
+        changed: Which of these parts differ from what the relations had.
     """
 
     due: Round
@@ -56,15 +62,56 @@ class Work:
     events: list[DataFrame] = field(default_factory=list)
     statuses: list[DataFrame] = field(default_factory=list)
     fates: list[DataFrame] = field(default_factory=list)
+    nodes: DataFrame | None = None
+    parts: dict[str, DataFrame] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Gives the newest form of a relation."""
-        return self.result.state.get(name, self.due.state[name])
+        """Gives the newest form of a relation; between `narrow` and `widen` that of the nodes in question."""
+        if self.nodes is None or name not in _BY_NODE:
+            return self.result.state.get(name, self.due.state[name])
+        if name not in self.parts:
+            of_nodes = self.whole(name).join(self.nodes.hint("shuffle_hash"), NODE, "left_semi")
+            self.parts[name] = self.keep(f"near_{name}", of_nodes)
+        return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
         """Changes a relation that later steps of the round read; gives it."""
-        self.result.state[name] = kept = self.keep(name, frame)
+        kept = self.keep(name, frame)
+        self.change(name, kept)
         return kept
+
+    def change(self, name: str, frame: DataFrame) -> None:
+        """Changes a relation without materialising it."""
+        if self.nodes is None or name not in _BY_NODE:
+            self.result.state[name] = frame
+        else:
+            self.parts[name] = frame
+            self.changed.add(name)
+
+    def narrow(self, nodes: DataFrame) -> None:
+        """Confines the large relations to the rows of some nodes, until `widen`: steps read and write these alone.
+
+        Args:
+            nodes: ``run_id, node_id``, kept.
+        """
+        self.nodes = nodes
+
+    def widen(self) -> None:
+        """Ends what `narrow` began: puts what the steps wrote back between the rows of the other nodes."""
+        whole = {name: self.whole(name) for name in sorted(self.changed)}
+        self.nodes = None
+        self.parts.clear()
+        self.changed.clear()
+        for name, frame in whole.items():
+            self.put(name, frame)
+
+    def whole(self, name: str) -> DataFrame:
+        """Gives the newest form of a relation with the rows of all nodes."""
+        before = self.result.state.get(name, self.due.state[name])
+        if self.nodes is None or name not in self.changed:
+            return before
+        return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises what several steps read; a name always stands for the same columns."""
