@@ -1,6 +1,7 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
-- Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back.
+- Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back;
+  the rows of a small one go into the plans themselves.
 - Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any more.
   ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through
   joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint
@@ -23,10 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 from pyspark.sql.observation import Observation
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipelines.engine.inline import inlined
 from pipelines.session import Session
 
 Facts = Mapping[str, str]
+_FEW_BYTES = 64 * 1024
 
 
 def _nothing() -> None:
@@ -42,12 +46,14 @@ class Relation:
         release: Gives its room back; the frame must not be used afterwards.
         is_empty: Whether it is known to have no rows; not every engine tells.
         place: Where it is written, if it is in a file.
+        rows: What is written there, if that is little.
     """
 
     frame: DataFrame
     release: Callable[[], None] = _nothing
     is_empty: bool = False
     place: Path | None = None
+    rows: pa.Table | None = None
 
 
 class Materialiser(ABC):
@@ -139,11 +145,17 @@ class FileMaterialiser(Materialiser):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _relation(self, place: Path, schema: T.StructType) -> Relation:
-        frame = self.session.spark.read.schema(schema).parquet(str(place))
         # Nothing is written where there are no rows.
-        relation = Relation(frame, lambda: self._release(id(frame)), not place.exists(), place)
+        rows = _few_rows([*place.glob("*.parquet")], schema)
+        frame = self._scan([place], schema) if rows is None else inlined(self.session.spark, rows, schema)
+        relation = Relation(
+            frame, lambda: self._release(id(frame)), rows is not None and not rows.num_rows, place, rows
+        )
         self._kept[id(frame)] = _Kept(relation, schema)
         return relation
+
+    def _scan(self, places: Sequence[Path], schema: T.StructType) -> DataFrame:
+        return self.session.spark.read.schema(schema).parquet(*map(str, places))
 
     def _release(self, key: int) -> None:
         kept = self._kept[key]
@@ -182,10 +194,13 @@ class FileMaterialiser(Materialiser):
 
     def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
         """Reads all files in one scan; planning a union of scans takes long."""
-        places = [str(part.place) for part in parts if not part.is_empty]
-        if len(places) <= 1:
-            return next((part.frame for part in parts if not part.is_empty), parts[0].frame)
-        return self.session.spark.read.schema(self._schemas[name]).parquet(*places)
+        full = [part for part in parts if not part.is_empty]
+        if len(full) <= 1:
+            return (full or parts)[0].frame
+        rows = [part.rows for part in full if part.rows is not None]
+        if len(rows) == len(full) and sum(table.nbytes for table in rows) <= _FEW_BYTES:
+            return inlined(self.session.spark, pa.concat_tables(rows), self._schemas[name])
+        return self._scan([part.place for part in full if part.place is not None], self._schemas[name])
 
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
@@ -193,6 +208,15 @@ class FileMaterialiser(Materialiser):
         """Writes each relation that is not written yet, then asks for all facts in one query."""
         relations = {name: self._settled(name, frame) for name, frame in frames.items()}
         return relations, _asked(relations, facts)
+
+
+def _few_rows(files: Sequence[Path], schema: T.StructType) -> pa.Table | None:
+    """Reads the rows of files if they are few."""
+    if sum(file.stat().st_size for file in files) > _FEW_BYTES:
+        return None
+    wanted = to_arrow_schema(schema)
+    parts = (pq.ParquetFile(file).read(use_threads=False) for file in files)
+    return pa.concat_tables([wanted.empty_table(), *(part.select(wanted.names).cast(wanted) for part in parts)])
 
 
 def _asked(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:

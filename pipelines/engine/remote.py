@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from threading import Thread
 from typing import cast
 
 import grpc
@@ -14,6 +15,8 @@ from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 from pipelines.engine.settings import shipped_settings
 from pipelines.errors import EngineError
+
+_FAREWELL_SECONDS = 3.0
 
 
 def connect(
@@ -34,7 +37,7 @@ def connect(
     for interceptor in interceptors:
         channel.add_interceptor(interceptor)
     session = RemoteSession.builder.channelBuilder(channel).create()
-    closing.callback(session.stop)
+    closing.callback(_stop, session)
     if is_near:
         # Streams within a process do not break off; not preparing for that halves the time of a small query.
         session.client.disable_reattachable_execute()
@@ -42,6 +45,13 @@ def connect(
         session.client.set_retry_policies([])
         session.release_session_on_close = False
     return cast(SparkSession, session)
+
+
+def _stop(session: RemoteSession) -> None:
+    """Ends a session, but does not wait for ever: gRPC does when Ctrl-C broke off a call (its issue 19973)."""
+    farewell = Thread(target=session.stop, daemon=True)
+    farewell.start()
+    farewell.join(_FAREWELL_SECONDS)
 
 
 def connect_given(closing: ExitStack) -> SparkSession:
