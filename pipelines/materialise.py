@@ -30,7 +30,7 @@ from pipelines.engine.inline import inlined
 from pipelines.session import Session
 
 Facts = Mapping[str, str]
-_FEW_BYTES = 64 * 1024
+_FEW_BYTES = 128 * 1024
 
 
 def _nothing() -> None:
