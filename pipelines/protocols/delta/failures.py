@@ -184,7 +184,7 @@ def _bypass(work: Work) -> None:
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
-    path = _look_again(work, failure) if work.due.facts["joiners"] else work.now("path")
+    path = _look_again(work, failure) if "topology" in work.changed else work.now("path")
     beyond = work.keep("frontier", peers.frontier(path, failure, work.now("peer")))
     recovering = synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
@@ -258,11 +258,14 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
 
 
 def _look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Computes the ways of nodes anew whose links or failed peers changed: writes path, subscription."""
+    """Computes the ways of nodes anew whose links or failed peers changed: writes path, subscription.
+
+    The paths themselves are those of TOP_N, so they stay where that does.
+    """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
         return work.now("path")
-    if work.due.facts["joiners"]:
+    if "topology" in work.changed:
         next_path = routing.next_paths(work.now("path"), work.now("topology"), node, work.radius, peer, work.keep)
     else:
         next_path = routing.other_ways(work.now("path"), node, peer)
@@ -337,7 +340,9 @@ def _learn_links(work: Work, links: DataFrame) -> None:
     """
     if not work.due.facts["joiners"]:
         return
-    told = work.keep("told_links", links)
+    told = work.keep("told_links", routing.unknown_links(links, work.now("topology")))
+    if work.is_empty(told):
+        return
     node = told.select(NODE).distinct()
     merged = work.now("topology").join(node, NODE, "left_semi").unionByName(told)
     paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None, work.keep).distinct()

@@ -60,6 +60,21 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
 
 
+def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
+    """Gives the told links that `merge_links` would change TOP_N by.
+
+    Args:
+        told: Rows of relation ``topology``.
+        topology: The relation.
+    """
+    known = topology.withColumnRenamed("is_marked", "was_marked")
+    return (
+        told.join(known.hint("shuffle_hash"), [*NODE, "a", "b"], "left")
+        .where("was_marked is null or (was_marked and not is_marked)")
+        .select(TOPOLOGY.columns)
+    )
+
+
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
     """Gives P(N, X) for every node X of the views that is given: marked links count (settled rules 7 and 17).
 
