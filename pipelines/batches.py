@@ -13,8 +13,8 @@ from itertools import groupby
 from pipelines.inputs import Inputs
 from pipelines.scenario.expand import RunConfig
 
-MAX_ROWS = 8_000_000
-"""Rows of state that a batch is planned for; with the messages of busy rounds, some GB."""
+MAX_ROWS = 2_000_000
+"""Rows of state that a batch is planned for; with what crashes and busy rounds add, some 3 KB each."""
 
 
 @dataclass(frozen=True)
