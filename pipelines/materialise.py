@@ -47,6 +47,7 @@ class Relation:
         is_empty: Whether it is known to have no rows; not every engine tells.
         place: Where it is written, if it is in a file.
         rows: What is written there, if that is little.
+        n_bytes: How much room it takes, where the engine tells.
     """
 
     frame: DataFrame
@@ -54,6 +55,7 @@ class Relation:
     is_empty: bool = False
     place: Path | None = None
     rows: pa.Table | None = None
+    n_bytes: int = 0
 
 
 class Materialiser(ABC):
@@ -146,11 +148,11 @@ class FileMaterialiser(Materialiser):
 
     def _relation(self, place: Path, schema: T.StructType) -> Relation:
         # Nothing is written where there are no rows.
-        rows = _few_rows([*place.glob("*.parquet")], schema)
+        files = [*place.glob("*.parquet")]
+        n_bytes = sum(file.stat().st_size for file in files)
+        rows = _rows(files, schema) if n_bytes <= _FEW_BYTES else None
         frame = self._scan([place], schema) if rows is None else inlined(self.session.spark, rows, schema)
-        relation = Relation(
-            frame, lambda: self._release(id(frame)), rows is not None and not rows.num_rows, place, rows
-        )
+        relation = Relation(frame, lambda: self._release(id(frame)), not files, place, rows, n_bytes)
         self._kept[id(frame)] = _Kept(relation, schema)
         return relation
 
@@ -210,10 +212,7 @@ class FileMaterialiser(Materialiser):
         return relations, _asked(relations, facts)
 
 
-def _few_rows(files: Sequence[Path], schema: T.StructType) -> pa.Table | None:
-    """Reads the rows of files if they are few."""
-    if sum(file.stat().st_size for file in files) > _FEW_BYTES:
-        return None
+def _rows(files: Sequence[Path], schema: T.StructType) -> pa.Table:
     wanted = to_arrow_schema(schema)
     parts = (pq.ParquetFile(file).read(use_threads=False) for file in files)
     return pa.concat_tables([wanted.empty_table(), *(part.select(wanted.names).cast(wanted) for part in parts)])

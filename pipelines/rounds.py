@@ -37,6 +37,7 @@ from pipelines.replacements import Replacements
 
 _MAX_INCREMENTS = 16
 _MAX_BUFFERED = 2_000_000
+_MAX_HELD_BYTES = 1024**3
 _NODE = ["run_id", "node_id"]
 _EVENTS = ("delivery", "call_event", "node_status")
 
@@ -132,7 +133,7 @@ class RoundEngine:
     def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
         """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
 
-        A commit comes early when many messages are buffered.
+        A commit comes early when many messages are buffered, or the relations that wait for it take much room.
 
         Args:
             horizon: The last round that may happen.
@@ -146,7 +147,8 @@ class RoundEngine:
             n_handled = self._make_round(upcoming)
             observe(Progress(self.round, self._traffic.n_messages, n_handled))
             n_buffered += n_handled
-            if self._history.n_rounds >= commit_every or n_buffered >= _MAX_BUFFERED:
+            is_full = n_buffered >= _MAX_BUFFERED or self._history.n_bytes >= _MAX_HELD_BYTES
+            if self._history.n_rounds >= commit_every or is_full:
                 self.commit(is_final=False)
                 n_buffered = 0
         self.commit(is_final=True)
