@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import confirm, forward, join, peers, recovery, routing
+from pipelines.protocols.delta import confirm, forward, handover, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
@@ -367,13 +367,13 @@ def _learn(work: Work) -> None:
 def _hand_over(work: Work) -> None:
     """Algorithm 7, lines 13 to 20: sends PAR_TOP and PAR_SUB; reads all routing information; writes syn_request."""
     request, path = work.now("syn_request"), work.now("path")
-    ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
+    ready = work.keep("answerable", handover.answerable(request, work.now("status"), work.now("synch"), path))
     if work.is_empty(ready):
         return
     timed = ready.selectExpr("*", work.present)
     tombstone, subscriber = work.now("tombstone"), work.due.fixed["subscription"]
-    work.send(recovery.send_topology(timed, work.now("topology"), path, work.setting), "links", "delay_rounds")
-    entries = recovery.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting)
+    work.send(handover.send_topology(timed, work.now("topology"), path, work.setting), "links", "delay_rounds")
+    entries = handover.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting)
     work.send(entries, "entries", "tombstones", "delay_rounds")
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
 
