@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -82,9 +82,7 @@ class _Network:
                     self._play_node(node, round_, inbox[node.node], returned, gone[node.node], come[node.node])
                 else:
                     node.relink(gone[node.node], come[node.node])
-            for node in self.nodes.values():
-                if not self.is_down(node.node, round_):
-                    self._take_sent(node)
+            self._take_sent([node for node in self.nodes.values() if not self.is_down(node.node, round_)])
         for message in (message for rest in self.due.values() for message in rest):
             self.story.messages.append((*message.what, "in_flight"))
         self.story.caches = {n: {e.key for e in node.cache.events()} for n, node in self.nodes.items()}
@@ -153,11 +151,13 @@ class _Network:
         elif call["kind"] == "unsubscribe" and subscription in node.clients:
             node.unsubscribe(subscription)
 
-    def _take_sent(self, node: Dispatcher) -> None:
-        self.story.deliveries += node.delivered
-        for number, message in enumerate(sorted(node.sent, key=lambda message: message.order), start=1):
+    def _take_sent(self, nodes: Sequence[Dispatcher]) -> None:
+        """Numbers what the nodes sent in a round, by sender, and puts it on the links."""
+        self.story.deliveries += [delivery for node in nodes for delivery in node.delivered]
+        sent = [message for node in nodes for message in node.sent]
+        for number, message in enumerate(sorted(sent, key=lambda message: (message.src, message.order)), start=1):
             latency = message.latency or self.latency[message.src, message.dst]
-            message_id = (message.sent_round << 40) + (message.src << 20) + number
+            message_id = (message.sent_round << 40) + number
             self.due[message.sent_round + latency].append(replace(message, message_id=message_id))
 
 
