@@ -37,7 +37,7 @@ from pipelines.replacements import Replacements
 
 _MAX_INCREMENTS = 16
 _MAX_BUFFERED = 2_000_000
-_MAX_HELD_BYTES = 1024**3
+_MAX_HELD_BYTES = 2 * 1024**3
 _NODE = ["run_id", "node_id"]
 _EVENTS = ("delivery", "call_event", "node_status")
 
