@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 import pipelines as rt
 from pipelines.data import installed_data
 from pipelines.session import Engine
+from pipelines.study import answers, write
 
 SCENARIO = installed_data() / "conf" / "scenarios" / "epidemic_loss.yaml"
 STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"]
@@ -79,13 +80,7 @@ QUERIES: Mapping[str, str] = {
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
     """Gives the answers to `QUERIES` with each run's strategy, buffer and loss rate."""
-    run_rows = _answer(result, _PARAMETERS)
-    return {name: _answer(result, text).merge(run_rows, on="run_id") for name, text in QUERIES.items()}
-
-
-def _answer(result: rt.Result, text: str) -> pd.DataFrame:
-    answer: pd.DataFrame = result.sql(text).toArrow().to_pandas()
-    return answer
+    return answers(result, _PARAMETERS, QUERIES)
 
 
 # COMMAND ----------
@@ -153,15 +148,6 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         cost = alt.Y("mean(per_event):Q", title="messages per event message")
         charts[f"overhead_{str(what).split()[0]}"] = _curve(data, cost, f"Overhead: {what}")
     return charts
-
-
-def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Writes the pictures as SVG files; gives their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / f"{name}.svg" for name in charts]
-    for path, chart in zip(written, charts.values(), strict=True):
-        chart.save(str(path))
-    return written
 
 
 # COMMAND ----------

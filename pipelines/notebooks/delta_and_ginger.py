@@ -1,0 +1,181 @@
+# Databricks notebook source
+"""Protocols delta and ginger under the same crashes: runs ``delta_and_ginger.yaml`` with both, and compares.
+
+As a script: ``python -m pipelines.notebooks.delta_and_ginger [FOLDER [PATH=VALUE ...]]`` prints the tables, and writes
+the stores and the pictures into FOLDER; ``PATH=VALUE`` changes the scenario of both, as ``roundtable run --set`` does.
+Needs the extra ``report`` (Altair).
+"""
+
+# MAGIC %md
+# MAGIC # A bypass, or a tree that mends itself?
+# MAGIC The same overlay, calls and crashes for both protocols: rows of the same seed can be joined.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from pyspark.sql import SparkSession
+
+import pipelines as rt
+from pipelines.data import installed_data
+from pipelines.record import Record
+from pipelines.session import Engine
+from pipelines.study import answers, write
+
+SCENARIO = installed_data() / "conf" / "scenarios" / "delta_and_ginger.yaml"
+PROTOCOLS: Mapping[str, Sequence[str]] = {
+    "delta": (),
+    "ginger": ("protocol={name: ginger, root: Kansas City, timer_rounds: 30}",),
+}
+"""What each protocol changes in the scenario."""
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC One job a protocol; every number of crashes with every seed is a run.
+
+# COMMAND ----------
+
+
+def run(
+    protocol: str, store: Path, overrides: Sequence[str] = (), engine: Engine | None = None,
+    spark: SparkSession | None = None,
+) -> rt.Result:  # fmt: skip
+    """Runs the scenario with one of `PROTOCOLS`; the other arguments as in `pipelines.run`."""
+    return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=(*PROTOCOLS[protocol], *overrides))
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The measures
+# MAGIC Times in milliseconds. A repair lasts from the report of a failure until the node is connected again: with delta
+# MAGIC to those behind the failed one, with ginger to a new parent that has sent what was missed.
+
+# COMMAND ----------
+
+_PARAMETERS = """
+select r.run_id, r.seed, r.protocol, p.faults_0_generate_count as crashes
+from run r
+join parameter p on p.run_id = r.run_id
+"""
+_REPAIR = {
+    "delta": "select run_id, name, bypass_rounds as rounds from bypass where ended_round is not null",
+    "ginger": """
+      select run_id, name, reconfiguration_rounds as rounds from reconfiguration where ended_round is not null""",
+}
+QUERIES: Mapping[str, str] = {
+    "run": """
+      select s.run_id, s.within_bound, s.n_messages, s.n_deliveries, w.n_wanted, w.n_delivered
+      from run_summary s
+      join (select run_id, count(1) as n_wanted, count(delivery_round) as n_delivered
+        from wanted_delivery group by run_id) w on w.run_id = s.run_id""",
+    "delivery": """
+      select d.run_id, d.subscriber, d.source, d.source_seq, p.guarantee, d.latency_rounds as rounds
+      from delivery d
+      join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
+      where d.subscriber <> d.source""",
+}
+"""What is asked of both protocols; deliveries are those to others."""
+_ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
+
+
+def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
+    """Gives the answers to `QUERIES`, and repairs, of a store; rounds also as ``ms``."""
+    round_ms = Record.read(result.store).prepared().scenario.time.round_ms
+    protocol = result.sql("select distinct protocol from run").collect()[0].protocol
+    found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
+    return {name: _in_ms(rows, round_ms) for name, rows in found.items()}
+
+
+def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
+    return rows.assign(ms=rows["rounds"] * round_ms) if "rounds" in rows else rows
+
+
+def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Puts the measures of several stores together.
+
+    Each delivery gets ``late_ms``: how much later it was than in the run of the same seed without crashes.
+    """
+    every = {name: pd.concat([of_store[name] for of_store in found], ignore_index=True) for name in found[0]}
+    calm = every["delivery"].query("crashes == 0")[[*_ONE, "ms"]].rename(columns={"ms": "calm_ms"})
+    delivery = every["delivery"].merge(calm, on=_ONE, how="left")
+    return {**every, "delivery": delivery.assign(late_ms=delivery.ms - delivery.calm_ms)}
+
+
+def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Gives the comparison as tables: by protocol and crashes, and by guarantee as well."""
+    by = ["protocol", "crashes"]
+    run, delivery, repair = (found[name].groupby(by) for name in ("run", "delivery", "repair"))
+    totals = run[["n_delivered", "n_wanted", "n_messages", "n_deliveries"]].sum()
+    whole = pd.DataFrame({
+        "runs": run.size(), "beyond": run.size() - run.within_bound.sum(),
+        "delivered": (totals.n_delivered / totals.n_wanted).map("{:.1%}".format),
+        "messages/delivery": (totals.n_messages / totals.n_deliveries).round(1),
+        "repairs": repair.size(), "repair_mean": repair.ms.mean(), "repair_max": repair.ms.max(),
+        "late_mean": delivery.late_ms.mean(), "late_max": delivery.late_ms.max(),
+    })  # fmt: skip
+    latency = found["delivery"].groupby([*by, "guarantee"]).ms
+    spread = pd.DataFrame({"n": latency.size(), "median": latency.median(), "p95": latency.quantile(0.95)})
+    spread["max"] = latency.max()
+    return {"protocols": whole.round(1).reset_index(), "latency": spread.round(0).astype(int).reset_index()}
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The pictures
+
+# COMMAND ----------
+
+_GUARANTEES = ["eventual", "causal", "total"]
+
+
+def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draws latencies by crashes and guarantee, a panel a protocol.
+
+    Args:
+        found: What `together` gives.
+
+    Returns:
+        Altair charts by name.
+    """
+    latency = found["delivery"].groupby(["protocol", "crashes", "guarantee"]).ms
+    rows = latency.agg(["median", lambda ms: ms.quantile(0.95)]).set_axis(["median", "p95"], axis=1).reset_index()
+    base = alt.Chart(rows).encode(
+        x=alt.X("crashes:O", title="brokers that crash", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("guarantee:N", sort=_GUARANTEES),
+        color=alt.Color("guarantee:N", title="asked for", scale=alt.Scale(domain=_GUARANTEES, scheme="tableau10")),
+    )
+    bar = base.mark_bar().encode(y=alt.Y("median:Q", title="latency in ms: median (bar), 95th percentile (tick)"))
+    tick = base.mark_tick(thickness=2, color="black").encode(y="p95:Q", color=alt.value("black"))
+    panel = (bar + tick).properties(width=220, height=220)
+    chart = panel.facet(column=alt.Column("protocol:N", title=None)).properties(
+        title="Latency under the same crashes"
+    )  # fmt: skip
+    return {"delta_and_ginger": chart}
+
+
+# COMMAND ----------
+
+if __name__ == "__main__":
+    arguments = [] if "dbutils" in globals() else sys.argv[1:]
+    target = Path(arguments[0] if arguments else "delta_and_ginger")
+    measured = []
+    for name in PROTOCOLS:
+        with run(name, target / name, overrides=arguments[1:], spark=globals().get("spark")) as finished:
+            print(name, finished.verdict)
+            measured.append(measures(finished))
+    compared = together(measured)
+    for numbers in tables(compared).values():
+        print(numbers.to_string(index=False))
+    for file in write(pictures(compared), target):
+        print(file)

@@ -1,0 +1,163 @@
+# Databricks notebook source
+"""Ginger's bank where brokers fail: runs ``ginger_study.yaml`` and draws Figures 5.3 to 5.5 of the thesis.
+
+As a script: ``python -m pipelines.notebooks.ginger_study [FOLDER [PATH=VALUE ...]]`` prints the tables, and writes the
+pictures into FOLDER; ``PATH=VALUE`` changes the scenario, as ``roundtable run --set`` does. Needs the extra ``report``
+(Altair).
+"""
+
+# MAGIC %md
+# MAGIC # Ginger: what failures cost, and what key items do
+# MAGIC Matos: *Ginger*, section 5.4. A bank with replicas at five edge brokers; children of the root fail at once.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from pyspark.sql import SparkSession
+
+import pipelines as rt
+from pipelines.data import installed_data
+from pipelines.record import Record
+from pipelines.session import Engine
+from pipelines.study import answers, write
+
+SCENARIO = installed_data() / "conf" / "scenarios" / "ginger_study.yaml"
+GUARANTEES = ["eventual", "causal", "total"]
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC Every combination of accounts, brokers that fail and a seed is a run; all are one job.
+
+# COMMAND ----------
+
+
+def run(
+    store: Path | None = None, overrides: Sequence[str] = (), engine: Engine | None = None,
+    spark: SparkSession | None = None,
+) -> rt.Result:  # fmt: skip
+    """Runs the scenario; arguments as in `pipelines.run`."""
+    return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=overrides)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The measures
+# MAGIC A row per run and what is measured in it, times in milliseconds.
+
+# COMMAND ----------
+
+_PARAMETERS = """
+select run_id, faults_0_generate_count as faults, workload_publications_generate_accounts as accounts from parameter
+"""
+
+
+def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
+    """Gives reconfigurations, one row each, and latencies, one row per run and guarantee, with the run's parameters."""
+    round_ms = Record.read(result.store).prepared().scenario.time.round_ms
+    return answers(
+        result,
+        _PARAMETERS,
+        {
+            "reconfiguration": f"""
+              select run_id, role, n_requests, n_requests - 1 - n_declined as n_expired,
+                cast(reconfiguration_rounds * {round_ms} as double) as ms
+              from reconfiguration
+              where ended_round is not null""",
+            "latency": f"""
+              select d.run_id, p.guarantee, cast(avg(d.latency_rounds) * {round_ms} as double) as ms
+              from delivery d
+              join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
+              group by d.run_id, p.guarantee""",
+        },
+    )
+
+
+def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Gives the numbers behind the pictures: means over runs, and of how many."""
+    asked = found["reconfiguration"].groupby(["n_requests", "n_expired"]).ms
+    delivered = found["latency"].groupby(["accounts", "faults", "guarantee"]).ms.mean()
+    return {
+        "reconfiguration": asked.agg(["count", "mean", "min", "max"]).round(0).astype(int).reset_index(),
+        "latency": delivered.unstack()[GUARANTEES].round(0).astype(int).reset_index(),
+    }
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The pictures
+
+# COMMAND ----------
+
+_ORDER = alt.Color("guarantee:N", title="delivery", scale=alt.Scale(domain=GUARANTEES, scheme="tableau10"))
+_LATENCY = alt.Y("mean(ms):Q", title="mean latency in ms")
+
+
+def _reconfigurations(data: pd.DataFrame) -> Any:  # noqa: ANN401 - Altair has a type for every mark
+    told = data.assign(ended=data.n_expired.map(lambda n: f"{n} expired" if n else "all answered"))
+    return alt.Chart(told).mark_bar().encode(
+        x=alt.X("n_requests:O", title="rounds of ParentRequest", axis=alt.Axis(labelAngle=0)),
+        xOffset="ended:N",
+        y=alt.Y("mean(ms):Q", title="mean reconfiguration time in ms"),
+        color=alt.Color("ended:N", title="requests", sort="ascending"),
+    ).properties(width=280, height=220, title="Reconfiguration time (Figure 5.3)")  # fmt: skip
+
+
+def _by_faults(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
+    """Draws latencies at that number of accounts which is nearest to the thesis's 100."""
+    accounts = min(data.accounts, key=lambda n: (abs(n - 100), n))
+    return alt.Chart(data[data.accounts == accounts]).mark_bar().encode(
+        x=alt.X("faults:O", title="brokers that fail", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("guarantee:N", sort=GUARANTEES), y=_LATENCY, color=_ORDER,
+    ).properties(width=280, height=220, title=f"Message latency with {accounts} accounts (Figure 5.4)")  # fmt: skip
+
+
+def _by_keys(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
+    panel = alt.Chart(data).mark_line(point=True).encode(
+        x=alt.X("accounts:O", title="accounts (key items)", axis=alt.Axis(labelAngle=0)), y=_LATENCY,
+        color=alt.Color("faults:O", title="brokers that fail", scale=alt.Scale(scheme="viridis", reverse=True)),
+    ).properties(width=190, height=220)  # fmt: skip
+    return panel.facet(column=alt.Column("guarantee:N", title=None, sort=GUARANTEES)).properties(
+        title="Message latency by key items and faults (Figure 5.5)"
+    )
+
+
+def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draws the measures.
+
+    Args:
+        found: `measures`.
+
+    Returns:
+        Altair charts by name.
+    """
+    return {
+        "reconfiguration": _reconfigurations(found["reconfiguration"]),
+        "latency_by_faults": _by_faults(found["latency"]),
+        "latency_by_keys": _by_keys(found["latency"]),
+    }
+
+
+# COMMAND ----------
+
+if __name__ == "__main__":
+    arguments = [] if "dbutils" in globals() else sys.argv[1:]
+    target = Path(arguments[0] if arguments else "ginger_study")
+    with run(overrides=arguments[1:], spark=globals().get("spark")) as finished:
+        print(finished.verdict)
+        measured = measures(finished)
+    for numbers in tables(measured).values():
+        print(numbers.to_string(index=False))
+    for file in write(pictures(measured), target):
+        print(file)

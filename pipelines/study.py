@@ -1,0 +1,54 @@
+"""What the notebooks of studies have in common: answers of a store as pandas tables, and pictures as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipelines.result import Result
+
+
+def answer(result: Result, text: str) -> pd.DataFrame:
+    """Answers a SQL query as a pandas table.
+
+    Args:
+        result: An open store.
+        text: One SELECT, as in `Result.sql`.
+    """
+    rows: pd.DataFrame = result.sql(text).toArrow().to_pandas()
+    return rows
+
+
+def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """Answers the questions of a study, each row with what its run was given.
+
+    Args:
+        result: An open store.
+        parameters: A query with a row a run: ``run_id``, and the values that tell the runs apart.
+        queries: A query by name; every answer has ``run_id``.
+
+    Returns:
+        The answers by name, with the columns of ``parameters``.
+    """
+    run_rows = answer(result, parameters)
+    return {name: answer(result, text).merge(run_rows, on="run_id") for name, text in queries.items()}
+
+
+def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Writes pictures as SVG files.
+
+    Args:
+        charts: Altair charts by name; writing them needs the extra ``report``.
+        folder: Where to; made if it is not there.
+
+    Returns:
+        The files, ``name.svg`` each.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / f"{name}.svg" for name in charts]
+    for path, chart in zip(written, charts.values(), strict=True):
+        chart.save(str(path))
+    return written
