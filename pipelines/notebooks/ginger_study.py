@@ -108,8 +108,7 @@ def _reconfigurations(data: pd.DataFrame) -> Any:  # noqa: ANN401 - Altair has a
     told = data.assign(ended=data.n_expired.map(lambda n: f"{n} expired" if n else "all answered"))
     return alt.Chart(told).mark_bar().encode(
         x=alt.X("n_requests:O", title="rounds of ParentRequest", axis=alt.Axis(labelAngle=0)),
-        xOffset="ended:N",
-        y=alt.Y("mean(ms):Q", title="mean reconfiguration time in ms"),
+        y=alt.Y("mean(ms):Q", title="mean reconfiguration time in ms", stack=None),
         color=alt.Color("ended:N", title="requests", sort="ascending"),
     ).properties(width=280, height=220, title="Reconfiguration time (Figure 5.3)")  # fmt: skip
 

@@ -32,7 +32,7 @@ STORIES = (
     "lossy_links",
 )
 OTHERS = ("quickstart", "figure1", "figure5", "delta_study")
-ELSEWHERE = ("epidemic_loss", "epidemic_abilene", "epidemic_mobile")  # test_epidemic_study
+ELSEWHERE = ("epidemic_loss", "epidemic_abilene", "epidemic_mobile", "ginger_study", "delta_and_ginger")
 GENERATE = "workload.publications.generate"
 OF_GINGER = {
     "total_order": (),
