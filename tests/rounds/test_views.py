@@ -96,7 +96,7 @@ def test_a_view_comes_after_those_that_it_reads() -> None:
 
 
 def test_an_unknown_view_is_refused_with_the_nearest() -> None:
-    with pytest.raises(QueryError, match=r"no view 'mathcing'; did you mean 'matching'\? there are: cache_hit"):
+    with pytest.raises(QueryError, match=r"no view 'mathcing'; did you mean 'matching'\? there are: bypass, cache_hit"):
         view_sql("mathcing")
 
 
