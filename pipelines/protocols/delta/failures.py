@@ -150,7 +150,7 @@ def tell_peers(work: Work, node: DataFrame) -> None:
         work: The round.
         node: ``run_id, node_id, round``.
     """
-    to = _connections(work).join(node.select(*NODE, "round"), NODE).select(*NODE, "peer", "round")
+    to = _connections(work).withColumnRenamed("incarnation", "for_incarnation").join(node.select(*NODE, "round"), NODE)
     work.send(peers.send_statuses(to, work.now("status"), work.now("join")), *peers.STATED)
 
 

@@ -27,7 +27,7 @@ _AGAIN = f"round - {1 << 40} as trigger"
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
 REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
 REQUEST = ("incarnation", "links", "latency_rounds")
-STATED = ("status", "incarnation")
+STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
 """What reports of failure detectors, requests and STATUS say in the outbox, beside their heads."""
 _LINK = ["run_id", "src", "dst"]
 
@@ -322,10 +322,15 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 
 
 def asking_peers(inbox: DataFrame) -> DataFrame:
-    """Gives who has to be told STATUS: ``run_id, node_id, peer, round``."""
+    """Gives who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+
+    The answer is for the incarnation that asked, and takes as long as the question did: a DETACHED node has no
+    connection that would tell.
+    """
     return inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
-        "run_id", "dst as node_id", "src as peer", "due_round as round"
-    )
+        "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
+        "due_round - sent_round as latency_rounds", "due_round as round",
+    )  # fmt: skip
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
@@ -339,7 +344,7 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame) -> DataFram
     """Gives STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
 
     Args:
-        to: ``run_id, node_id, peer, round``.
+        to: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
         status: Relation ``status``.
         join: Relation ``join``.
     """
@@ -350,7 +355,7 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame) -> DataFram
         "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
         "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end"
         " as status",
-        "coalesce(own_incarnation, 0) as incarnation",
+        "coalesce(own_incarnation, 0) as incarnation", "for_incarnation", "latency_rounds",
     )  # fmt: skip
 
 
