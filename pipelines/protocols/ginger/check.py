@@ -112,18 +112,14 @@ def _unsupported(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
 
 
 def _join_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Brokers join when the sub-trees stand, and clients hang on those that were there before."""
+    """Brokers join when the sub-trees stand; that no client hangs on them says `workload.joins`."""
     tree = _Tree(overlay)
-    clients = {tree.edge(client): overlay.names[client] for client in range(overlay.n_brokers, len(overlay.names))}
     topics = _topics(tree, workload.subscription)
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
         place, node = ("workload", "joins", index), row["node_id"]
         if node >= overlay.n_brokers:
             yield Problem((*place, "node"), f"{overlay.names[node]!r} is a client; allowed: a broker without clients")
-        elif node in clients:
-            message = f"{overlay.names[node]!r} joins, but client {clients[node]!r} is at it; put it at another broker"
-            yield Problem((*place, "node"), message)
         if row["round"] < first:
             message = f"round {row['round']} is before all subscriptions are confirmed; allowed: {first} or later"
             yield Problem((*place, "round"), message)

@@ -91,7 +91,7 @@ CLIENTS_NEED_BUILD = (
     _build(
         "ginger: a broker with a client joins",
         _GINGER.replace("at: A}", "at: C}") + "workload: {joins: [{node: §C, to: B, round: 9}]}\n",
-        "client 'X' is at it",
+        "'C' has links to X as well",
     ),
     _build(
         "ginger: a join before the subscriptions stand",
