@@ -133,7 +133,7 @@ def test_scratch_is_private_and_goes_away() -> None:
 def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> None:
     program = (
         "import sys, time; from contextlib import ExitStack; from pipelines.engine.scratch import open_scratch;"
-        "print(open_scratch(ExitStack()), flush=True); time.sleep(60)"
+        "closing = ExitStack(); print(open_scratch(closing), flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
