@@ -152,18 +152,18 @@ class FileMaterialiser(Materialiser):
         n_bytes = sum(file.stat().st_size for file in files)
         rows = _rows(files, schema) if n_bytes <= _FEW_BYTES else None
         frame = self._scan([place], schema) if rows is None else inlined(self.session.spark, rows, schema)
-        relation = Relation(frame, lambda: self._release(id(frame)), not files, place, rows, n_bytes)
+        relation = Relation(frame, lambda: self._release(id(frame), place), not files, place, rows, n_bytes)
         self._kept[id(frame)] = _Kept(relation, schema)
         return relation
 
     def _scan(self, places: Sequence[Path], schema: T.StructType) -> DataFrame:
         return self.session.spark.read.schema(schema).parquet(*map(str, places))
 
-    def _release(self, key: int) -> None:
+    def _release(self, key: int, place: Path) -> None:
         kept = self._kept[key]
         kept.n_holders -= 1
         if not kept.n_holders:
-            shutil.rmtree(kept.relation.place or "", ignore_errors=True)
+            shutil.rmtree(place, ignore_errors=True)
             del self._kept[key]
 
     def _settled(self, name: str, frame: DataFrame) -> Relation:

@@ -154,10 +154,9 @@ class Asker(Seeker):
         """Tells the client that published a message that somebody lacks it."""
         self.flood("Exception", message, sender, details)
 
-    def flood(self, kind: str, message: Message, sender: int | None, details: str) -> None:
+    def flood(self, kind: str, message: Message | None, sender: int | None, details: str) -> None:
         """Sends on through the tree, away from where it came from."""
-        around = self.children | ({self.parent} if self.parent is not None else set())
-        for neighbour in sorted(around - {sender}):
+        for neighbour in sorted(self.neighbours - {sender}):
             self.send(neighbour, kind, message, details=details)
 
     def on_timer(self, what: str, partner: int, number: int) -> None:

@@ -62,9 +62,7 @@ class HoldingBroker(Broker):
         self.failed.add(broker)
         if is_down and sender != self.node:
             super().lost(broker)
-        around = self.children | ({self.parent} if self.parent is not None else set())
-        for neighbour in sorted(around - {sender}):
-            self.send(neighbour, "Failed", details=json.dumps([broker, broker in self.dead]))
+        self.flood("Failed", None, sender, json.dumps([broker, broker in self.dead]))
         self._try_topics()
 
     def settle(self) -> None:

@@ -63,6 +63,11 @@ class Node:
         """Whether nodes of any run may crash, so that state for repairs is kept."""
         return bool(self.settings)
 
+    @property
+    def neighbours(self) -> set[int]:
+        """The brokers that it is connected to."""
+        return self.children | ({self.parent} if self.parent is not None else set())
+
     def next_place(self) -> int:
         """Gives ascending numbers, those of later rounds above those of earlier ones."""
         self._place += 1

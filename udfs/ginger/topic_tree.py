@@ -29,10 +29,6 @@ class TopicJoiner(HoldingBroker):
         """Also a broker that joins for its own sake is in the sub-tree, whoever else is."""
         return super().is_inside(topic) or topic.buffer.topic in self.recall("joined", [])
 
-    def neighbours(self) -> set[int]:
-        """Gives the brokers that it is connected to."""
-        return self.children | ({self.parent} if self.parent is not None else set())
-
     def join_topics(self, topics: list[str]) -> None:
         """Joins the sub-trees of topics that it is not in."""
         for name in topics:
@@ -42,7 +38,7 @@ class TopicJoiner(HoldingBroker):
         joins: dict[str, Any] = self.recall("joins", {})
         self.remember(sought=sorted({*self.recall("sought", []), name}))
         if name not in joins:
-            waiting = sorted(self.neighbours() - {asker})
+            waiting = sorted(self.neighbours - {asker})
             joins[name] = {"askers": [], "waiting": waiting, "is_own": False}
             self.remember(joins=joins)
             for neighbour in waiting:
@@ -72,7 +68,7 @@ class TopicJoiner(HoldingBroker):
 
     def on_join_topic(self, sender: int, name: str) -> None:
         """A neighbour looks for the sub-tree of a topic."""
-        if sender not in self.neighbours():
+        if sender not in self.neighbours:
             return
         if self.is_waiting:
             self.remember(later=[*self.recall("later", []), [sender, name]])
@@ -84,7 +80,7 @@ class TopicJoiner(HoldingBroker):
 
     def _let_in(self, asker: int, topic: Topic) -> None:
         """Tells a neighbour all that it has had of a topic, or that it is not in its sub-tree."""
-        if asker not in self.neighbours():
+        if asker not in self.neighbours:
             return
         name, details = topic.buffer.topic, None
         if self.is_inside(topic):
@@ -96,7 +92,7 @@ class TopicJoiner(HoldingBroker):
     def on_topic_joined(self, item: Item) -> None:
         """A neighbour is in the sub-tree, or has not found it."""
         name, sender, joins = item.topic or "", item.other or 0, self.recall("joins", {})
-        if sender not in self.neighbours():
+        if sender not in self.neighbours:
             return
         if name in joins and sender in joins[name]["waiting"]:
             joins[name]["waiting"].remove(sender)

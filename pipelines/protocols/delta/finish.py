@@ -31,7 +31,7 @@ def change_entries(work: Work) -> DataFrame:
         added = added.join(work.now("tombstone"), [*NODE, "subscription_id"], "left_anti")
         added = added.join(entries.select(*NODE, "subscription_id"), [*NODE, "subscription_id"], "left_anti")
     visible = work.keep("entries", visible_entries(entries, added, routing.removed_entries(finished)))
-    work.result.state["subscription"] = remaining_entries(visible)
+    work.change("subscription", remaining_entries(visible))
     if work.due.may_crash:
         _store_own(work, finished)
     return visible
@@ -43,7 +43,7 @@ def _store_own(work: Work, finished: DataFrame) -> None:
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
     own = work.now("own_subscription").unionByName(begun).distinct()
-    work.result.state["own_subscription"] = own.join(ended, [*NODE, "subscription_id"], "left_anti")
+    work.change("own_subscription", own.join(ended, [*NODE, "subscription_id"], "left_anti"))
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
@@ -58,9 +58,8 @@ def deliver(work: Work, delivery: DataFrame) -> None:
                 "last_seq is null or last_seq < source_seq"
             )
             delivery = work.keep("delivery", fresh.drop("last_seq"))
-        work.result.state["delivered"] = delivery.selectExpr(
-            "run_id", "subscriber as node_id", "source", "source_seq as last_seq"
-        )
+        last = delivery.selectExpr("run_id", "subscriber as node_id", "source", "source_seq as last_seq")
+        work.change("delivered", last)
     work.result.delivery = delivery
 
 
@@ -70,7 +69,7 @@ def _answer_senders(work: Work, finished: DataFrame) -> None:
     if work.due.may_duplicate:
         waiting = work.now("waiting")
         work.send(confirm.send_confirmations(confirm.answered_waiting(finished, waiting)))
-        work.result.state["waiting"] = waiting.join(finished.select(KEY), KEY, "left_anti")
+        work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
 
 
 def _finish(work: Work, finished: DataFrame) -> None:
@@ -79,7 +78,7 @@ def _finish(work: Work, finished: DataFrame) -> None:
     work.events.append(confirm.confirmed_calls(finished))
     if work.may_finish_joins:
         unmarked = routing.unmarked_links(finished)
-        work.result.state["topology"] = routing.merge_links(work.now("topology"), unmarked)
+        work.change("topology", routing.merge_links(work.now("topology"), unmarked))
 
 
 def close(work: Work) -> RoundResult:

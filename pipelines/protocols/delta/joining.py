@@ -99,11 +99,11 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
         join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting), "links", "incarnation"
     )
     work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting), "entries")
-    work.result.state["join_request"] = join.waiting_requests(opened, blocked)
+    work.change("join_request", join.waiting_requests(opened, blocked))
     if work.due.facts["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
         work.send(join.copies_for_joiner(added), *join.JOINER_FIELDS)
-        work.result.state["processing"] = peers.with_rows(processing, added)
+        work.change("processing", peers.with_rows(processing, added))
     return join.requested_links(accepted)
 
 
@@ -123,5 +123,5 @@ def _ready_calls(work: Work) -> DataFrame | None:
         return None
     waiting, blocked = work.now("call"), _blocked(work)
     opened = join.open_calls(due, waiting, work.present)
-    work.result.state["call"] = join.waiting_calls(opened, blocked)
+    work.change("call", join.waiting_calls(opened, blocked))
     return work.keep("call", join.ready_calls(opened, blocked))

@@ -81,7 +81,7 @@ def _confirm(work: Work) -> None:
     confirmation = confirm.confirmations(work.inbox)
     marked = confirm.marked(work.now("processing"), confirmation)
     finished = work.finish("confirmed", confirm.finished_by_confirmation(marked, confirmation))
-    work.result.state["processing"] = confirm.without_finished(marked, finished)
+    work.change("processing", confirm.without_finished(marked, finished))
 
 
 def _forward(work: Work) -> None:
@@ -130,9 +130,9 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     if work.is_disturbed:
         rows = confirm.under_way(rows)
     processing = work.now("processing").unionByName(rows)
-    work.result.state["processing"] = work.keep("processing", processing) if work.is_disturbed else processing
+    work.change("processing", work.keep("processing", processing) if work.is_disturbed else processing)
     learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
-    work.result.state["detector"] = union(*(learnt[name](part) for name, part in _by_detector(work, first)))
+    work.change("detector", union(*(learnt[name](part) for name, part in _by_detector(work, first))))
     return here
 
 
@@ -208,7 +208,7 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
     """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once; writes waiting."""
     processing = work.now("processing")
     work.send(confirm.send_confirmations(confirm.answered_at_once(late, processing)))
-    work.result.state["waiting"] = work.now("waiting").unionByName(confirm.waiting_senders(late, processing)).distinct()
+    work.change("waiting", work.now("waiting").unionByName(confirm.waiting_senders(late, processing)).distinct())
     work.fates.append(late.selectExpr("run_id", "trigger as message_id", "'duplicate' as fate"))
     if work.is_recovering:
         again = work.keep("guided_late", recovery.guided_again(late, processing, work.now("status")))

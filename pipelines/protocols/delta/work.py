@@ -69,7 +69,7 @@ class Work:
     def now(self, name: str) -> DataFrame:
         """Gives the newest form of a relation; between `narrow` and `widen` that of the nodes in question."""
         if self.nodes is None or name not in _BY_NODE:
-            return self.result.state.get(name, self.due.state[name])
+            return self.whole(name)
         if name not in self.parts:
             of_nodes = self.whole(name).join(self.nodes.hint("shuffle_hash"), NODE, "left_semi")
             self.parts[name] = self.keep(f"near_{name}", of_nodes)
