@@ -15,17 +15,16 @@ As a script: ``python -m pipelines.notebooks.epidemic_study [FOLDER [PATH=VALUE 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
-from pyspark.sql import SparkSession
 
 import pipelines as rt
 from pipelines.data import installed_data
-from pipelines.session import Engine
 from pipelines.study import answers, write
 
 SCENARIO = installed_data() / "conf" / "scenarios" / "epidemic_loss.yaml"
@@ -39,14 +38,8 @@ STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pul
 
 # COMMAND ----------
 
-
-def run(
-    store: Path | None = None, overrides: Sequence[str] = (), engine: Engine | None = None,
-    spark: SparkSession | None = None,
-) -> rt.Result:  # fmt: skip
-    """Runs the scenario; arguments as in `pipelines.run`."""
-    return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=overrides)
-
+run = partial(rt.run, SCENARIO)
+"""Runs the scenario; the other arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 

@@ -26,7 +26,7 @@ class GingerSettings(Strict):
         5, description="rounds after the last message of a failed neighbour could come until its failure is noticed"
     )
     timer_rounds: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
-        200, description="how long a node waits for the answers of an election, and a third of it for others"
+        200, description="how long a node waits for the answers of an election; three times as long for others"
     )
     buffer_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
         150, description="events of a topic that a node keeps to send them again (bufferSize); of older ones the ids"
