@@ -13,10 +13,10 @@ Columns that frames share:
   unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``topic`` (publish; of
   a subscription if it is about one topic only), ``guarantee`` and ``keys`` (publish), ``matches`` (publish: ids of the
   subscriptions whose predicate the publication satisfies).
-- *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq`` and
-  payload columns. A node's messages of a round leave in the order (trigger, rank, dst); ``trigger`` is the id of the
-  message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant, the row says
-  ``latency_rounds``; a message from a node to itself is a timer.
+- *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
+  payload's columns and ``latency_rounds``. A node's messages of a round leave in the order (trigger, rank, dst);
+  ``trigger`` is the id of the message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant,
+  ``latency_rounds`` is not null; a message from a node to itself is a timer.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ class Round:
             predicate``).
         settings: The distinct settings objects of the runs.
         may_crash: Whether a node of any run ever crashes.
+        crashing: The runs in which one does: ``run_id``; None where that is so in all runs, or in none. What a step
+            remembers for a crash it remembers in these runs only, so that the rows of a run do not depend on others.
         crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
             crashed nodes have no rows in relations that are not durable.
         links: The links of the round, and those that are replaced in it; `fixed` has the links at the start. They stay
@@ -122,6 +124,7 @@ class Round:
     fixed: Mapping[str, DataFrame]
     settings: Sequence[Any]
     may_crash: bool
+    crashing: DataFrame | None
     crashes: CrashesDue
     links: LinksDue
     paused: DataFrame | None

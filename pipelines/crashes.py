@@ -21,6 +21,7 @@ CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("until", BIGINT, True)]
 )  # fmt: skip
 """One row a down time: ``incarnation`` is the one that crashes in ``round``; ``until`` is null for good."""
+_FIRST = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "round")])
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,24 @@ class CrashesDue:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.
         recovered: Nodes that come back in it, with the incarnation that they have from now on.
         down: Nodes that are down after it, with the incarnation that crashed, and ``until``: null for good.
+        begun: Runs in which a node has crashed by now: ``run_id``; None where that is so in all, or never in any.
     """
 
     crashed: DataFrame | None
     recovered: DataFrame | None
     down: DataFrame | None
+    begun: DataFrame | None
 
 
 class Crashes:
     """The down times of all runs."""
 
-    def __init__(self, crash: pa.Table, materialiser: Materialiser) -> None:
+    def __init__(self, crash: pa.Table, n_runs: int, materialiser: Materialiser) -> None:
         """Numbers the incarnations.
 
         Args:
             crash: ``run_id, node_id, round, until``; one row a down time, those of a node apart from each other.
+            n_runs: How many runs there are, with and without crashes.
             materialiser: Keeps the schedule.
         """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
@@ -53,9 +57,19 @@ class Crashes:
         self._start = rows["round"].to_numpy()
         self._end = pc.fill_null(rows["until"], np.iinfo(np.int64).max).to_numpy()
         self._rounds = np.unique(np.concatenate([self._start, self._end[self._end < np.iinfo(np.int64).max]]))
+        first = ordered.group_by("run_id").aggregate([("round", "min")]).rename_columns(["run_id", "round"])
+        self._has_quiet_runs = len(first) < n_runs
+        self._last_begin = pc.max(first["round"]).as_py()
         self.schedule: DataFrame | None = None
+        self._first: DataFrame | None = None
         if len(rows):
             self.schedule = materialiser.load("crash", rows.select(CRASH.names), CRASH).frame
+            self._first = materialiser.load("first_crash", first, _FIRST).frame
+
+    @property
+    def runs(self) -> DataFrame | None:
+        """The runs in which a node crashes at some time: ``run_id``; None where that is so in all runs, or in none."""
+        return None if self._first is None or not self._has_quiet_runs else self._first.select("run_id")
 
     def next_round(self, after: int) -> int | None:
         """Gives the first round after the given one in which a node crashes or comes back."""
@@ -69,8 +83,8 @@ class Crashes:
     def due(self, round_: int) -> CrashesDue:
         """Gives what happens in a round."""
         if self.schedule is None:
-            return CrashesDue(None, None, None)
-        crashed = recovered = down = None
+            return CrashesDue(None, None, None, None)
+        crashed = recovered = down = begun = None
         if self.has_crash(round_):
             crashed = self.schedule.where(f"round = {round_}").select(*_KEY)
         if (self._end == round_).any():
@@ -79,7 +93,9 @@ class Crashes:
         if ((self._start <= round_) & (round_ < self._end)).any():
             now = self.schedule.where(f"round <= {round_} and coalesce(until > {round_}, true)")
             down = now.select(CRASH.names)
-        return CrashesDue(crashed, recovered, down)
+        if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
+            begun = self._first.where(f"round <= {round_}").select("run_id")
+        return CrashesDue(crashed, recovered, down, begun)
 
     def events(self, horizon: int) -> DataFrame | None:
         """Gives the crashes and recoveries up to the horizon as rows of table ``fault_event``; None: no crash."""

@@ -125,7 +125,7 @@ def _run(
     """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
-    crashes = Crashes(inputs.crash, materialiser)
+    crashes = Crashes(inputs.crash, len(inputs.setting), materialiser)
     replacements = Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser)
     if last is None:
         _write_fixed(inputs, store, {**fixed, "link": replacements.links}, materialiser)

@@ -22,6 +22,7 @@ from pipelines.tables import BIGINT, STRING
 
 _HEAD = ["kind", "src", "dst", "sent_round"]
 _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "wait", "source", "source_seq"]
+_NAMED = "latency_rounds as named_rounds"
 _GROUP = "src div 1024"
 """Senders whose messages are numbered together: a window over groups of a message or two takes four times as long."""
 _NUMBER = (
@@ -61,28 +62,18 @@ def put_on_links(
     """Gives an outbox as messages in flight; links keep order because the latency of a link is always the same.
 
     Args:
-        outbox: Columns of `contract.OUTBOX` and any of the payload's; ``latency_rounds`` where the protocol names the
-            latency itself, null for a link's own.
+        outbox: Columns of `contract.OUTBOX`, the payload's, and ``latency_rounds``, null where the link's is meant.
         link: Table ``link``.
         latency: The latency of every link of every run, where it is one.
         payload: The protocol's payload.
         faults: What goes wrong.
     """
-    given = set(outbox.columns)
-    body = [
-        f"cast({field.name if field.name in given else 'null'} as {field.dataType.simpleString()}) as {field.name}"
-        for field in payload
-    ]
-    named = ["latency_rounds as named_rounds"] if "latency_rounds" in given else []
+    body = [f"cast({field.name} as {field.dataType.simpleString()}) as {field.name}" for field in payload]
     message_id = _ID.format(number=f"2 * {_NUMBER}" if faults.links.may_duplicate else _NUMBER)
-    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, "source", "source_seq", *named, *body)
+    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, "source", "source_seq", _NAMED, *body)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
-        wait = "latency_rounds"
-    else:
-        wait = f"cast({latency} as bigint)"
-    if named:
-        wait = f"coalesce(named_rounds, {wait})"
+    wait = f"coalesce(named_rounds, {'latency_rounds' if latency is None else f'cast({latency} as bigint)'})"
     times = [f"sent_round + {wait} as due_round", f"{wait} as wait"]
     head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq"]
     fields = [field.name for field in payload]
@@ -125,9 +116,10 @@ def handled_messages(due: DataFrame) -> DataFrame:
     return due.where("fate is null")
 
 
-def waiting_messages(in_flight: DataFrame, step: int) -> DataFrame:
+def waiting_messages(in_flight: DataFrame, step: int, payload: T.StructType) -> DataFrame:
     """Gives the messages that are still on their way then, with the shorter wait."""
-    columns = [f"wait - {step} as wait" if name == "wait" else name for name in in_flight.columns]
+    names = in_flight_schema(payload).names
+    columns = [f"wait - {step} as wait" if name == "wait" else name for name in names]
     return in_flight.where(f"wait > {step}").selectExpr(*columns)
 
 

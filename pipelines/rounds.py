@@ -200,6 +200,7 @@ class RoundEngine:
                 fixed=self._fixed,
                 settings=self._settings,
                 may_crash=self._crashes.schedule is not None,
+                crashing=self._crashes.runs,
                 crashes=crashes,
                 links=self._replacements.due(upcoming),
                 paused=self._pauses.paused(upcoming),
@@ -209,7 +210,8 @@ class RoundEngine:
             )
         )
         result.state = {**{name: state[name] for name in touched}, **result.state}
-        frames = self._outcome(result, None if all_due else network.waiting_messages(before.frame, step))
+        payload = self._protocol.payload
+        frames = self._outcome(result, None if all_due else network.waiting_messages(before.frame, step, payload))
         settled, facts = self._materialiser.settle(frames, self._wanted_facts(frames))
         self._take_facts(facts)
         self._in_flight = settled.pop("in_flight")

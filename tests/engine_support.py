@@ -84,6 +84,24 @@ def wave() -> dict[str, Any]:
     )
 
 
+def disturbed(detector: str, round_: int = 7) -> dict[str, Any]:
+    """A crashes for two rounds while its neighbours unsubscribe, publish and take in J; P - A - B - S, B - J."""
+    return scenario(
+        protocol={"name": "delta", "delta": 1, "detector": detector, "detection_rounds": 2, "par_rows": 8},
+        overlay={"links": [["P", "A"], ["A", "B"], ["B", "S"], ["B", "J"]]},
+        workload={
+            "joins": [{"node": "J", "to": "B", "round": 6}],
+            "subscriptions": [
+                {"at": "S", "topic": "a"},
+                {"at": "A", "topic": "a", "until": 5},
+                {"at": "J", "round": 6, "topic": "a"},
+            ],
+            "publications": [{"at": "P", "round": at, "topic": "a"} for at in (6, 7, 10)],
+        },
+        faults=[{"kind": "crash", "node": "A", "round": round_, "until": round_ + 2}],
+    )
+
+
 def run_on_spark(spark: Session, root: Path) -> OnSpark:
     """Runs that stand from the start with δ = 0 and δ = 2, one with joins, and one that goes on and on."""
     joined = [mixed({"name": "delta", "delta": delta}, "joined", 5) for delta in (0, 2)]

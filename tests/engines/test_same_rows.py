@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import OnSpark, mixed, spread
+from engine_support import OnSpark, disturbed, mixed, spread
 from support import rows, run_all, run_configs
 
+from pipelines.execute import Experiment, execute
+from pipelines.inputs import build_inputs
+from pipelines.rounds import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
 from pipelines.store import Store
@@ -35,6 +38,9 @@ FAULTY = [
     {"generate": {"kind": "partition", "count": 2, "down": [3, 6], "rounds": [0, 60]}},
     {"generate": {"kind": "pause", "count": 2, "down": [3, 9], "rounds": [0, 60]}},
 ]
+DISTURBED = [disturbed(detector) for detector in ("identifier", "visited")]
+QUIET = {**disturbed("identifier"), "faults": []}
+OTHERS = [disturbed("identifier", round_) for round_ in (6, 8)]
 FORWARDING = [
     mixed({"name": "forwarding"}, "joined", 5),
     {**mixed({"name": "forwarding"}, "joined", 5), "faults": FAULTY},
@@ -73,6 +79,52 @@ def test_spark_and_sail_run_forwarding_alike(spark: Session, sail: Session, tmp_
     assert by_engine[0]["delivery"]
     fates = {(row[0], row[-4]) for row in by_engine[0]["message"]}
     assert fates >= {(1, "lost_link"), (1, "delivered")}
+
+
+@pytest.fixture(scope="module")
+def wanted(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
+    """A crash, a recovery and a join, with both detectors, and a run without a crash in a job of its own, on Sail."""
+    runs = run_configs([*DISTURBED, QUIET])
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for part in (runs[:-1], runs[-1:]):
+        store = run_all(part, sail, tmp_path_factory.mktemp("alone"))
+        for name, of_part in history(store, (*TABLES, *states(store))).items():
+            found[name] = sorted([*found.get(name, []), *of_part], key=repr)
+    kinds = {row[2] for row in found["message"]}
+    assert {"DETECT", "CON_REQUEST", "SYN_REQUEST", "PAR_SUB", "REJOIN", "JOIN_REQUEST", "J", "UNSUB"} <= kinds
+    assert "lost_crash" in {row[-4] for row in found["message"]}
+    return found
+
+
+def of_disturbed(store: Store, sail: Session, names: Iterable[str]) -> dict[str, list[tuple[Any, ...]]]:
+    """Gives the rows of these runs alone, as Sail reads them."""
+    sail.activate()
+    found = history(Store(store.root, sail), tuple(names))
+    return {name: sorted((row for row in of if row[0] <= len(DISTURBED)), key=repr) for name, of in found.items()}
+
+
+@pytest.mark.slow
+def test_spark_and_sail_run_disturbed_runs_alike(
+    spark: Session, sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    """Relations lie in 1, 2 or 7 partitions by turns; another run of the job has its crash one round earlier."""
+    runs = run_configs([*DISTURBED, QUIET, OTHERS[0]])
+    spark.activate()
+    with spread(spark, 7) as session:
+
+        def next_partitions(progress: Progress) -> None:
+            session.spark.conf.set("spark.sql.shuffle.partitions", (1, 2, 7)[progress.round % 3])
+
+        store = Store(tmp_path, session)
+        execute(Experiment(runs, build_inputs(runs, None), commit_every=9), session, store, next_partitions)
+    assert of_disturbed(store, sail, wanted) == wanted
+
+
+def test_neither_commits_nor_other_runs_change_disturbed_runs(
+    sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    store = run_all(run_configs([*DISTURBED, QUIET, *OTHERS]), sail, tmp_path, commit_every=4)
+    assert of_disturbed(store, sail, wanted) == wanted
 
 
 @pytest.mark.parametrize("commit_every", [1, 3])

@@ -36,7 +36,7 @@ def marked(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
     own = confirmation.groupBy(*KEY, "via").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
     )
-    kept = [column for column in processing.columns if column != "is_confirmed"]
+    kept = [column for column in PROCESSING.columns if column != "is_confirmed"]
     return processing.join(own.hint("shuffle_hash"), [*KEY, "via"], "left").selectExpr(
         *kept, "is_confirmed or conf_trigger is not null as is_confirmed", "conf_trigger", "conf_round"
     )

@@ -70,7 +70,7 @@ def _unopposed(pair: DataFrame, judge: DataFrame) -> DataFrame:
 
 def numbered(first: DataFrame) -> DataFrame:
     """Adds MsgId_N to first copies (line 10): it grows with the round and the order within it (settled rule 4)."""
-    return first.selectExpr(*(name for name in first.columns if name != "msg_id"), _MSG_ID)
+    return first.selectExpr("*", _MSG_ID)
 
 
 def detector_rows(first: DataFrame) -> DataFrame:

@@ -36,7 +36,7 @@ def handle_faults(work: Work) -> None:
 
 def _concerned(work: Work) -> DataFrame:
     """Gives the nodes that come back, hear of faults, recover, or have somebody to answer: all that phase 1 changes."""
-    told = work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id")
+    told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
     nodes = [told] if work.has(*_CONCERNING) else []
     if (recovered := work.due.crashes.recovered) is not None:
         nodes.append(recovered.select(NODE))
@@ -277,7 +277,7 @@ def _look_again(work: Work, changed: DataFrame) -> DataFrame:
 def _connect(work: Work) -> None:
     """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
     deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
-    answer = peers.answered_peers(work.inbox, work.now("peer")).join(deaf, NODE, "left")
+    answer = peers.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
     answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
     if not work.is_empty(answer):
         work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
@@ -308,8 +308,8 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
     message = work.keep("under_way", forward.sender_hops(message, path))
     reach = work.keep("reach", recipients_in_view(work, message))
-    fresh = recovery.new_members(reach, work.now("processing")).drop("way")
-    row = work.keep("fresh", forward.processing_rows(message, fresh, keeps_matches=True))
+    fresh = recovery.new_members(reach, work.now("processing")).drop("way").selectExpr("*", "false as is_confirmed")
+    row = work.keep("fresh", forward.processing_rows(message, fresh))
     processing = work.now("processing")
     if not work.is_empty(row):
         processing = work.put("processing", processing.unionByName(row))

@@ -9,37 +9,44 @@ from pyspark.sql import DataFrame
 from pipelines.contract import RoundResult
 from pipelines.protocols.delta import address, confirm, routing
 from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import Work, union
 from pipelines.protocols.entries import remaining_entries, visible_entries
 
 
-def change_entries(work: Work) -> DataFrame:
-    """SUBS_SET_N: gives the entries that this round's publications see; writes subscription, tombstone."""
+def change_entries(work: Work) -> tuple[DataFrame, bool]:
+    """SUBS_SET_N: writes subscription, tombstone.
+
+    Returns:
+        The entries that this round's publications see, and whether they are those of `visible_entries`.
+    """
     entries = work.now("subscription")
     if not (work.finished and work.may_change_entries):
-        return entries
+        return entries, False
     finished = union(*work.finished)
     if work.is_disturbed:
         finished = work.keep("ending", finished)
         if work.is_empty(finished) and not work.added:
-            return entries
+            return entries, False
     added = union(routing.added_entries(finished, work.now("path")), *work.added)
     if work.is_disturbed:
         ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
+        ended = work.of_disturbed(ended)
         tombstone = work.now("tombstone").unionByName(ended).distinct()
         work.put("tombstone", tombstone)
         added = added.join(work.now("tombstone"), [*NODE, "subscription_id"], "left_anti")
         added = added.join(entries.select(*NODE, "subscription_id"), [*NODE, "subscription_id"], "left_anti")
-    visible = work.keep("entries", visible_entries(entries, added, routing.removed_entries(finished)))
+    removed = routing.removed_entries(finished)
+    visible = work.keep("entries", visible_entries(entries, added, removed, SUBSCRIPTION.columns))
     work.change("subscription", remaining_entries(visible))
     if work.due.may_crash:
         _store_own(work, finished)
-    return visible
+    return visible, True
 
 
 def _store_own(work: Work, finished: DataFrame) -> None:
     """Own subscriptions are durable from their confirmation on (settled rule 31): writes own_subscription."""
-    mine = finished.where("source = node_id").select(*NODE, "subscription_id", "kind")
+    mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
     own = work.now("own_subscription").unionByName(begun).distinct()
@@ -58,7 +65,9 @@ def deliver(work: Work, delivery: DataFrame) -> None:
                 "last_seq is null or last_seq < source_seq"
             )
             delivery = work.keep("delivery", fresh.drop("last_seq"))
-        last = delivery.selectExpr("run_id", "subscriber as node_id", "source", "source_seq as last_seq")
+        last = work.of_crashing(delivery).selectExpr(
+            "run_id", "subscriber as node_id", "source", "source_seq as last_seq"
+        )
         work.change("delivered", last)
     work.result.delivery = delivery
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract import CALL_TRIGGER
 from pipelines.protocols.delta.tables import GUIDE, PROCESSING
+from pipelines.protocols.entries import SEEN as SEEN_ENTRY
 
 KEY = ["run_id", "node_id", "source", "source_seq"]
 NODE = ["run_id", "node_id"]
@@ -67,9 +68,8 @@ def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
     hop = path.selectExpr(*NODE, "target as sender", "get(path, 1) as known_hop")
-    return copy.join(hop, [*NODE, "sender"], "left").selectExpr(
-        *copy.columns, "coalesce(known_hop, sender) as sender_hop"
-    )
+    hops = "coalesce(known_hop, sender) as sender_hop"
+    return copy.join(hop, [*NODE, "sender"], "left").selectExpr("*", hops).drop("known_hop")
 
 
 def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
@@ -77,13 +77,13 @@ def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
     return copy.join(first.select("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
 
 
-def publication_recipients(first: DataFrame, subscription: DataFrame) -> DataFrame:
+def publication_recipients(first: DataFrame, subscription: DataFrame, *, changes: bool = False) -> DataFrame:
     """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
 
     Args:
         first: First copies.
-        subscription: Entries that a copy sees: relation ``subscription``, with ``since`` and ``gone`` where entries
-            change in the round (triggers between which the entry is there).
+        subscription: Relation ``subscription``.
+        changes: Whether entries change in the round: then they are those of `visible_entries`.
 
     Returns:
         Recipient rows, N itself among them, with ``round, hops, issued_round`` of the copy.
@@ -91,10 +91,9 @@ def publication_recipients(first: DataFrame, subscription: DataFrame) -> DataFra
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
     )
-    seen = "trigger > since and trigger < gone" if "since" in subscription.columns else "true"
     return (
         subscription.join(matched.hint("shuffle_hash"), [*NODE, "subscription_id"])
-        .where(f"(sender_hop is null or first_hop <> sender_hop) and {seen}")
+        .where(f"(sender_hop is null or first_hop <> sender_hop) and {SEEN_ENTRY if changes else 'true'}")
         .selectExpr(*KEY, "origin as recipient", "via", "round", "hops", "issued_round")
         .distinct()
     )
@@ -130,21 +129,18 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
     )
 
 
-def processing_rows(first: DataFrame, recipient: DataFrame, *, keeps_matches: bool) -> DataFrame:
+def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Gives the new rows of ProcessingList_N: one for each recipient other than N itself (lines 13 to 15).
 
     Args:
-        first: First copies.
-        recipient: Their recipient rows, with ``is_confirmed`` where some have nothing to do.
-        keeps_matches: Whether a publication may have to be sent again.
+        first: First copies; without ``matches`` where no publication may have to be sent again.
+        recipient: Their recipient rows, with ``is_confirmed``: true for those that have nothing to do.
     """
-    is_confirmed = "is_confirmed" if "is_confirmed" in recipient.columns else "false as is_confirmed"
-    matches = "matches" if keeps_matches else "cast(null as array<bigint>) as matches"
-    body = first.selectExpr(*KEY, *(matches if name == "matches" else name for name in BODY))
+    body = first.select(*KEY, *BODY)
     return (
         recipient.where("recipient <> node_id")
         .join(body.hint("shuffle_hash"), KEY)
-        .selectExpr(*KEY, *BODY, "recipient", "path", "via", is_confirmed, "false as is_again")
+        .selectExpr(*KEY, *BODY, "recipient", "path", "via", "is_confirmed", "false as is_again")
         .select(PROCESSING.columns)
     )
 

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.protocols.delta import failures, forward, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
+from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import Work, union
 from pipelines.protocols.entries import remaining_entries, visible_entries
 
@@ -56,6 +57,7 @@ def _ask(work: Work, calls: DataFrame) -> None:
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
     if work.due.may_crash:
+        asked = work.of_crashing(asked)
         work.put("join", join.with_asked(work.now("join"), asked))
         failures.watch_join_points(work, asked)
 
@@ -72,7 +74,7 @@ def _entered(work: Work) -> DataFrame:
         entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.present))
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
-            failures.tell_peers(work, entered)
+            failures.tell_peers(work, work.of_disturbed(entered))
     if done is not None and work.is_recovering:
         back = recovery.rejoined_now(done)
         work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
@@ -113,7 +115,8 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
     if not (work.finished and work.may_change_entries):
         return entries
     done = union(*work.finished)
-    return remaining_entries(visible_entries(entries, routing.added_entries(done, path), routing.removed_entries(done)))
+    added, removed = routing.added_entries(done, path), routing.removed_entries(done)
+    return remaining_entries(visible_entries(entries, added, removed, SUBSCRIPTION.columns))
 
 
 def _ready_calls(work: Work) -> DataFrame | None:

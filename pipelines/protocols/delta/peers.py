@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import BODY, KEY, NODE, PASSED, SENT_FIELDS
 from pipelines.protocols.delta.routing import CLOSEST, NEAREST_LEFT, peer_lists
-from pipelines.protocols.delta.tables import PEER, PROCESSING
+from pipelines.protocols.delta.tables import INBOX, PEER, PROCESSING
 
 FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
 """SQL for the trigger of reports, requests and STATUS: before all other messages of the round."""
@@ -38,7 +38,7 @@ def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
     return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
         " or coalesce(for_incarnation, 0) = coalesce(own_incarnation, 0)"
-    ).select(inbox.columns)  # fmt: skip
+    ).select(INBOX)  # fmt: skip
 
 
 def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
@@ -221,7 +221,7 @@ def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
 def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
     """Algorithm 3, lines 20 to 22: the closest node that is left takes over; ``via`` is null where there is none."""
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
-    kept = [column for column in orphan.columns if column not in {"via", "path"}]
+    kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"via", "path"}]
     return (
         orphan.join(seen, [*NODE, "recipient"], "left")
         .join(peer_lists(peer), NODE, "left")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.audits.assumptions import Assumption
 from pipelines.contract import Round, RoundResult, Start
@@ -36,6 +36,8 @@ from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
 from pipelines.protocols.delta.work import SENT, Work, union
+
+_UNCONFIRMED = "false as is_confirmed"
 
 
 class DeltaProtocol:
@@ -118,15 +120,16 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
         return []
     plain, guided = _by_receiver(work, first)
     routed = _routed_recipients(work, plain)
-    matched = work.keep("matched", forward.publication_recipients(plain, finish.change_entries(work)))
+    entries, changes = finish.change_entries(work)
+    matched = work.keep("matched", forward.publication_recipients(plain, entries, changes=changes))
     out = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
     work.finished.append(confirm.finished_at_once(plain.where("kind = 'PUB'"), out))
-    recipient = union(*routed, out)
+    recipient = union(*routed, out).selectExpr("*", _UNCONFIRMED)
     if guided:
-        recipient = work.keep("recipient", union(recipient.selectExpr("*", "false as is_confirmed"), *guided))
+        recipient = work.keep("recipient", union(recipient, *guided))
     work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
     here = [forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided)]
-    rows = forward.processing_rows(first, recipient, keeps_matches=work.due.may_crash)
+    rows = forward.processing_rows(_remembered(work, first), recipient)
     if work.is_disturbed:
         rows = confirm.under_way(rows)
     processing = work.now("processing").unionByName(rows)
@@ -134,6 +137,16 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
     work.change("detector", union(*(learnt[name](part) for name, part in _by_detector(work, first))))
     return here
+
+
+def _remembered(work: Work, first: DataFrame) -> DataFrame:
+    """Gives first copies with ``matches`` in runs in which a node crashes: their publications may be sent again."""
+    if not work.due.may_crash:
+        return first.withColumn("matches", F.expr("cast(null as array<bigint>)"))
+    if work.due.crashing is None:
+        return first
+    crashing = work.due.crashing.selectExpr("run_id", "true as may_crash").hint("shuffle_hash")
+    return first.join(crashing, "run_id", "left").withColumn("matches", F.expr("case when may_crash then matches end"))
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
@@ -165,7 +178,7 @@ def _accepted(work: Work, copy: DataFrame) -> DataFrame:
     """A RECOVERING node takes Guided messages only (6.1)."""
     recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*forward.NODE, "true as is_recovering")
     marked = copy.join(recovering.hint("shuffle_hash"), forward.NODE, "left")
-    marked = work.keep("copy", marked.selectExpr(*copy.columns, "is_recovering and guide is null as is_discarded"))
+    marked = work.keep("copy", marked.selectExpr(*forward.COPY, "is_recovering and guide is null as is_discarded"))
     discarded = marked.where("is_discarded")
     work.fates.append(discarded.selectExpr("run_id", "trigger as message_id", "'lost_crash' as fate"))
     return marked.where("not coalesce(is_discarded, false)").drop("is_discarded")
@@ -182,9 +195,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
         return first, []
     told = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
     reach = work.keep("guided_reach", failures.recipients_in_view(work, guided))
-    more = recovery.new_members(reach, told).selectExpr(
-        *forward.KEY, "recipient", "via", "path", "false as is_confirmed"
-    )
+    more = recovery.new_members(reach, told).selectExpr(*forward.KEY, "recipient", "via", "path", _UNCONFIRMED)
     recipient = work.keep("guided_recipients", told.unionByName(more))
     work.finish("guided_at_once", confirm.finished_at_once(guided, recipient))
     return first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_anti"), [recipient]
@@ -225,7 +236,9 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
     """
     message = work.keep("regarded", forward.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", forward.publication_recipients(message, work.now("subscription")))
-    away = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
+    away = matched.where("recipient <> node_id").selectExpr(
+        *forward.KEY, "recipient", "via", forward.SEEN, _UNCONFIRMED
+    )
     _add_recipients(work, message, away)
     now = message.selectExpr(*forward.KEY, "now_round as round").distinct()
     return forward.deliveries(matched.drop("round").join(now, forward.KEY))
@@ -235,8 +248,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
     """Sends messages of ProcessingList to recipients that they do not have yet; writes processing."""
     processing = work.now("processing")
     fresh = recipient.join(processing.select(*forward.KEY, "recipient"), [*forward.KEY, "recipient"], "left_anti")
-    row = forward.processing_rows(message, fresh, keeps_matches=True)
-    row = work.keep("wider", row)
+    row = work.keep("wider", forward.processing_rows(message, fresh))
     if work.is_empty(row):
         return
     work.put("processing", processing.unionByName(row))

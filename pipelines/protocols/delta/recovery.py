@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
 from pipelines.protocols.delta.routing import CLOSEST, peer_lists
-from pipelines.protocols.delta.tables import GUIDE, STATUS, SUBSCRIPTION, TOPOLOGY
+from pipelines.protocols.delta.tables import GUIDE, PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY
 
 _PAIR = [*NODE, "peer"]
 
@@ -127,7 +127,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     """
     asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
-    kept = [name for name in processing.columns if name not in {"via", "is_confirmed", "is_again"}]
+    kept = [name for name in PROCESSING.columns if name not in {"via", "is_confirmed", "is_again"}]
     again = reach.join(asked.selectExpr(*NODE, "peer as recipient"), [*NODE, "recipient"], "left_semi")
     unconfirmed = (
         processing.where("not is_confirmed")

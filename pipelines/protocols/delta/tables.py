@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract import State
+from pipelines.network import in_flight_schema
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
 KINDS = (
@@ -51,6 +52,9 @@ PAYLOAD = T.StructType(
 )
 """Beside what the body shows: ``for_incarnation`` is the receiver's incarnation as the sender knows it (null: any, or
 the first); ``guide`` is g.to of a Guided message, null for a plain one; ``origin_path`` its P(R, m.from)."""
+
+INBOX = in_flight_schema(PAYLOAD).names
+"""The columns of an inbox."""
 
 BODY = """case kind
   when 'PUB' then to_json(named_struct('hops', hops, 'guide', guide))

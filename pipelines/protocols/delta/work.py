@@ -113,6 +113,16 @@ class Work:
             return before
         return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
+    def of_crashing(self, row: DataFrame) -> DataFrame:
+        """Gives the rows of runs in which a node crashes at some time: what is noted for that, they alone note."""
+        runs = self.due.crashing
+        return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
+
+    def of_disturbed(self, row: DataFrame) -> DataFrame:
+        """Gives the rows of runs in which a node has crashed by now."""
+        runs = self.due.crashes.begun
+        return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
+
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises what several steps read; a name always stands for the same columns."""
         return self.due.keep(name, frame)

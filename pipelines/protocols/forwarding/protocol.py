@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.audits.assumptions import Assumption
 from pipelines.contract import CALL_TRIGGER, Round, RoundResult, Start, State
-from pipelines.protocols.entries import remaining_entries, visible_entries
+from pipelines.protocols.entries import SEEN, remaining_entries, visible_entries
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 _KEY = ["run_id", "node_id", "source", "source_seq"]
@@ -57,7 +57,7 @@ def changed_entries(message: DataFrame, subscription: DataFrame) -> DataFrame:
         "run_id", "node_id", "subscription_id", "coalesce(sender, node_id) as via", "trigger"
     )
     removed = message.where("kind = 'UNSUB'").selectExpr("run_id", "node_id", "subscription_id", "trigger as gone")
-    return visible_entries(subscription, added, removed)
+    return visible_entries(subscription, added, removed, SUBSCRIPTION.columns)
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
@@ -70,13 +70,18 @@ def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
     )
 
 
-def matched(message: DataFrame, entry: DataFrame) -> DataFrame:
-    """PUB goes to the neighbours that matching entries name, never back: KEY, ``via``, once each."""
+def matched(message: DataFrame, entry: DataFrame, *, changes: bool) -> DataFrame:
+    """PUB goes to the neighbours that matching entries name, never back: KEY, ``via``, once each.
+
+    Args:
+        message: What the nodes handle.
+        entry: The entries.
+        changes: Whether they change in the round: then they are those of `visible_entries`.
+    """
     wanted = message.where("kind = 'PUB'").selectExpr(*_KEY, "trigger", "sender", "explode(matches) as subscription_id")
-    seen = "trigger > since and trigger < gone" if "since" in entry.columns else "true"
     return (
         entry.join(wanted.hint("shuffle_hash"), ["run_id", "node_id", "subscription_id"])
-        .where(f"(sender is null or via <> sender) and {seen}")
+        .where(f"(sender is null or via <> sender) and {SEEN if changes else 'true'}")
         .select(*_KEY, "via")
         .distinct()
     )
@@ -87,6 +92,7 @@ def sent(message: DataFrame, out: DataFrame) -> DataFrame:
     return message.join(out.where("via <> node_id").hint("shuffle_hash"), _KEY).selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "kind", "node_id as src", "via as dst", "round as sent_round",
         "source", "source_seq", "hops + 1 as hops", "issued_round", "subscription_id", "matches",
+        "cast(null as bigint) as latency_rounds",
     )  # fmt: skip
 
 
@@ -126,14 +132,14 @@ class ForwardingProtocol:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""
         result = RoundResult()
         message = due.keep("message", handled(due.inbox, due.calls))
-        entry = due.state["subscription"]
+        entry, changes = due.state["subscription"], not due.kinds.isdisjoint(_ROUTED)
         out = []
-        if not due.kinds.isdisjoint(_ROUTED):
+        if changes:
             entry = due.keep("entry", changed_entries(message, entry))
             result.state["subscription"] = remaining_entries(entry)
             out.append(flooded(message, due.fixed["link"]))
         if not due.kinds.isdisjoint(("PUB", "publish")):
-            found = due.keep("matched", matched(message, entry))
+            found = due.keep("matched", matched(message, entry, changes=changes))
             result.delivery = delivered(message, found)
             out.append(found)
         if out:
