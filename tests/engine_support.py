@@ -19,7 +19,7 @@ from pipelines.store import Store
 
 _ROUND = {"processing", "in_flight"}
 _PARTITIONS = 3
-_TABLES = ("subscription", "publication", "message", "delivery", "fault_event", "round_metric")
+_TABLES = ("subscription", "publication", "message", "delivery", "fault_event", "node_status", "round_metric")
 _LAST_PUBLICATION = 32
 
 

@@ -1,4 +1,4 @@
-"""Protocol ``ginger`` gives the same rows on every engine, also when the root fails under messages in total order.
+"""Protocol ``ginger`` gives the same rows on every engine and beside any other runs, also when the root fails.
 
 C1 - B1 - B0 - B2 - C2       C0 at B0
 """
@@ -35,3 +35,19 @@ def test_spark_and_sail_run_ginger_alike(sail: Session, spark: Session, tmp_path
     assert history(run_all(run_configs([ROOT_FAILS]), spark, tmp_path)) == on_sail
     kinds = {row[2] for row in on_sail["message"]}
     assert {"TotalAck", "TotalProcessed", "RootElection", "LostMessages"} <= kinds
+
+
+def test_other_runs_of_the_job_change_nothing(sail: Session, tmp_path: Path) -> None:
+    """Whether a node crashes, or a broker joins, in other runs is nothing that the rows of a run tell."""
+    quiet = {**ROOT_FAILS, "faults": [], "time": {"rounds": 100}}
+    fails = {**quiet, "faults": ROOT_FAILS["faults"]}
+    overlay = {**quiet["overlay"], "links": [*quiet["overlay"]["links"], ["B2", "B3"]]}
+    joins = [{"node": "B3", "to": "B2", "round": 17}]
+    grows = {**quiet, "overlay": overlay, "workload": {**quiet["workload"], "joins": joins}}
+    runs = run_configs([quiet, fails, grows])
+    together = history(run_all(runs, sail, tmp_path))
+    for run in runs:
+        alone = history(run_all([run], sail, tmp_path))
+        assert {name: [row for row in of if row[0] == run.run_id] for name, of in together.items()} == alone
+    assert {row[0] for row in together["state_metadata_buffer"]} == {1, 2}
+    assert {(row[0], row[-1]) for row in together["node_status"]} == {(2, "JOINING"), (2, "OPERATIONAL")}

@@ -10,21 +10,23 @@ from __future__ import annotations
 from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract import CALL_TRIGGER
-from pipelines.protocols.ginger.parts import parts, sql_type
-from pipelines.protocols.ginger.tables import APPLICATION, PART, REPAIR
+from pipelines.protocols.ginger.outbox import outbox
+from pipelines.protocols.ginger.parts import parts
+from pipelines.protocols.ginger.tables import APPLICATION, DELIVERED, METADATA_BUFFER, PART, REPAIR
 from udfs.ginger.items import FIELDS, OUT
 from udfs.ginger.nodes import handle_nodes
 
 _NODE = ["run_id", "node_id"]
 _MODE = """to_json(named_struct('total_degree', total_degree, 'max_hops', max_hops, 'timer', timer_rounds,
     'buffer_size', buffer_size, 'collect_every', collect_every))"""
-_SCHEMA = ", ".join(f"{name} {sql_type(kind)}" for name, kind in zip(OUT.names, OUT.types, strict=True))
+_SCHEMA = from_arrow_schema(OUT)
 _ITEM = f"struct({', '.join(name for name, _ in FIELDS)}) as item"
 _MESSAGE = {name: name for name in ("topic", "source", "source_seq", "guarantee", "keys", "issued_round")}
 _FIXED = "relation in ('client_topic', 'member')"
-_FIXED_WITHOUT_CRASHES = "relation in ('client_topic', 'member', 'neighbour', 'subscriber', 'tree_view')"
+_FIXED_UNLESS_MENDED = "relation in ('client_topic', 'member', 'neighbour', 'subscriber', 'tree_view')"
 _GONE = ("out", "delivered", "history", "connected", "status")
 """What comes back of a node and is no part of it."""
 
@@ -66,15 +68,15 @@ def joined(rows: DataFrame) -> DataFrame:
     )
 
 
-def known(part: DataFrame, touched: DataFrame, *, mends: bool) -> DataFrame:
+def known(part: DataFrame, touched: DataFrame) -> DataFrame:
     """The state of nodes that have something to handle; of their view of the tree only where they may need it."""
-    near = part.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
-    return near if mends else near.where("relation not in ('tree_view', 'client_topic', 'member')")
+    near = part.join(touched.hint("shuffle_hash"), _NODE)
+    return near.where("is_mended or relation not in ('tree_view', 'client_topic', 'member')")
 
 
 def memory(buffer: DataFrame, touched: DataFrame, setting: DataFrame) -> list[DataFrame]:
     """What nodes need beside their parts where the tree may be mended: the settings, and what they have handled."""
-    mode = touched.join(setting, "run_id").withColumn("mode", F.expr(_MODE))
+    mode = touched.where("is_mended").join(setting, "run_id").withColumn("mode", F.expr(_MODE))
     near = buffer.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
     return [
         parts(mode, "mode", "0", details="mode"),
@@ -99,20 +101,20 @@ def handled(due: DataFrame, state: list[DataFrame]) -> DataFrame:
     return node.mapInArrow(handle_nodes, _SCHEMA)
 
 
-def parts_after(rows: DataFrame, part: DataFrame, touched: DataFrame, *, mends: bool) -> DataFrame:
+def parts_after(rows: DataFrame, part: DataFrame, touched: DataFrame) -> DataFrame:
     """Parts of nodes that handled something are new, but for what never changes; the others stay."""
-    fixed = _FIXED if mends else _FIXED_WITHOUT_CRASHES
-    flagged = part.join(touched.selectExpr(*_NODE, "true as is_touched").hint("shuffle_hash"), _NODE, "left")
-    others = flagged.where(f"is_touched is null or {fixed}").select(PART.columns)
+    flagged = part.join(touched.hint("shuffle_hash"), _NODE, "left")
+    fixed = f"case when is_mended then {_FIXED} else {_FIXED_UNLESS_MENDED} end"
+    others = flagged.where(f"is_mended is null or {fixed}").select(PART.columns)
     return others.unionByName(rows.where(f"relation not in {_GONE}").select(PART.columns))
 
 
 def sent(rows: DataFrame) -> DataFrame:
     """The outbox."""
-    return rows.where("relation = 'out'").selectExpr(
-        "run_id", "place as trigger", "cast(0 as bigint) as rank", "kind", "node_id as src", "other as dst",
-        "round as sent_round", "source", "source_seq", "topic", "guarantee", "keys", "covered", "hops",
-        "issued_round", "details", "wait as latency_rounds",
+    fields = ("topic", "guarantee", "keys", "covered", "hops", "issued_round", "details")
+    return outbox(
+        rows.where("relation = 'out'"), "kind", src="node_id", dst="other", trigger="place", sent_round="round",
+        source="source", source_seq="source_seq", latency_rounds="wait", **{name: name for name in fields},
     )  # fmt: skip
 
 
@@ -124,15 +126,15 @@ def deliveries(rows: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def increments(rows: DataFrame, *, mends: bool) -> dict[str, DataFrame]:
-    """What comes in increments: the deliveries of clients in order, and buffers where the tree may be mended."""
-    message = ("topic", "source", "source_seq")
-    event = (*message, "guarantee", "keys", "issued_round", "hops")
-    grown = {"delivered": rows.where("relation = 'delivered'").selectExpr(*_NODE, "place", *message)}
-    if mends:
-        history = rows.where("relation = 'history'")
-        grown["metadata_buffer"] = history.selectExpr(*_NODE, "place", "kind as event", *event)
-    return grown
+def delivered(rows: DataFrame) -> DataFrame:
+    """The deliveries of clients in order: an increment of table ``delivered``."""
+    return rows.where("relation = 'delivered'").select(DELIVERED.columns)
+
+
+def buffered(rows: DataFrame) -> DataFrame:
+    """What goes into buffers, and out of them: an increment of table ``metadata_buffer``."""
+    history = rows.where("relation = 'history'").withColumnRenamed("kind", "event")
+    return history.select(METADATA_BUFFER.columns)
 
 
 def statuses(rows: DataFrame) -> DataFrame:
@@ -156,8 +158,8 @@ def failed_connections(rows: DataFrame, down: DataFrame, setting: DataFrame) -> 
 
 
 def _news(noticed: DataFrame, setting: DataFrame) -> DataFrame:
-    return noticed.join(setting.select("run_id", "detection_rounds"), "run_id").selectExpr(
-        "run_id", "neighbour as trigger", "cast(0 as bigint) as rank", "'NeighborDown' as kind", "node_id as src",
-        "node_id as dst", "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
-        "cast(neighbour as string) as details", "latency_rounds + detection_rounds as latency_rounds",
+    return outbox(
+        noticed.join(setting.select("run_id", "detection_rounds"), "run_id"), "'NeighborDown'", src="node_id",
+        dst="node_id", trigger="neighbour", sent_round="round", details="neighbour",
+        latency_rounds="latency_rounds + detection_rounds",
     )  # fmt: skip

@@ -17,7 +17,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from pipelines.audits.assumptions import Assumption
-from pipelines.contract import OUTBOX, Round, RoundResult, Start
+from pipelines.contract import Round, RoundResult, Start
 from pipelines.protocols.ginger import handling, parts, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.parts import STATES
@@ -83,20 +83,10 @@ class GingerProtocol:
             neighbour, setting = parts.shown(NEIGHBOUR, due.state["part"]), due.fixed["setting"]
             outbox.append(handling.detections(due.crashes.crashed, neighbour, setting))
         if outbox:
-            result.outbox = reduce(DataFrame.unionByName, [_completed(part) for part in outbox])
+            result.outbox = reduce(DataFrame.unionByName, outbox)
         if events:
             result.call_event = reduce(DataFrame.unionByName, [event.select(*_EVENT) for event in events])
         return result
-
-
-def _completed(outbox: DataFrame) -> DataFrame:
-    """Gives an outbox with all columns of the payload, in one order."""
-    given = {name: name for name in outbox.columns}
-    body = [
-        f"cast({given.get(field.name, 'null')} as {field.dataType.simpleString()}) as {field.name}" for field in PAYLOAD
-    ]
-    wait = f"cast({given.get('latency_rounds', 'null')} as bigint) as latency_rounds"
-    return outbox.selectExpr(*OUTBOX, wait, *body)
 
 
 def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
@@ -145,18 +135,31 @@ def _who(frame: DataFrame) -> DataFrame:
     return frame.select("run_id", "node_id", "round")
 
 
+def _told_whether_mended(due: Round, inbox: DataFrame) -> DataFrame:
+    """Tells in ``is_mended`` whether the tree of a run may be mended: a node crashes or joins at some time."""
+    may_join = due.facts["n_joining"] > 0
+    if (due.may_crash and due.crashing is None) or not (due.may_crash or may_join):
+        return inbox.selectExpr("*", f"{str(due.may_crash).lower()} as is_mended")
+    runs = [due.crashing] if due.crashing is not None else []
+    runs += [due.state["contact"].where("is_joining").select("run_id")] if may_join else []
+    run = reduce(DataFrame.unionByName, runs).distinct().selectExpr("run_id", "true as is_mended")
+    return inbox.join(run.hint("shuffle_hash"), "run_id", "left").na.fill(False, ["is_mended"])
+
+
 def _handle(due: Round, result: RoundResult, events: list[DataFrame]) -> list[DataFrame]:
     """Step 2: gives the outbox in parts."""
-    mends, may_join = due.may_crash or due.facts["n_joining"] > 0, due.facts["n_joining"] > 0
-    got = due.keep("got", _inbox(due))
-    touched = got.select("run_id", "node_id").distinct()
+    may_join = due.facts["n_joining"] > 0
+    got = due.keep("got", _told_whether_mended(due, _inbox(due)))
+    touched = got.select("run_id", "node_id", "is_mended").distinct()
     part = result.state.get("part", due.state["part"])
-    state = [handling.known(part, touched, mends=mends)]
-    if mends:
+    state = [handling.known(part, touched)]
+    if due.may_crash or may_join:
         state += handling.memory(due.state["metadata_buffer"], touched, due.fixed["setting"])
     rows = due.keep("rows", handling.handled(got, state))
-    result.state["part"] = handling.parts_after(rows, part, touched, mends=mends)
-    result.state |= handling.increments(rows, mends=mends)
+    result.state["part"] = handling.parts_after(rows, part, touched)
+    result.state["delivered"] = handling.delivered(rows)
+    if due.may_crash or may_join:
+        result.state["metadata_buffer"] = handling.buffered(rows)
     if not due.kinds.isdisjoint((*REPAIR, "join")) or due.crashes.recovered is not None:
         result.node_status = handling.statuses(rows)
         events += [handling.joined(rows)] if may_join else []

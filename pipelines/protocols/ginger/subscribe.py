@@ -8,21 +8,21 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
+from pipelines.protocols.ginger.outbox import outbox
 from pipelines.protocols.ginger.tables import SUBSCRIBER
 
 _NODE = ["run_id", "node_id"]
-_HEAD = "cast(0 as bigint) as rank", "node_id as src", "via as dst", "round as sent_round", "source", "source_seq"
+_HEAD = {
+    "trigger": "trigger", "src": "node_id", "dst": "via", "sent_round": "round", "source": "source",
+    "source_seq": "source_seq", "subscription_id": "subscription_id",
+}  # fmt: skip
 
 
 def issued(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
     """A client sends its subscription to its edge broker: the outbox."""
-    call = calls.where("kind = 'subscribe'").hint("shuffle_hash")
-    return neighbour.join(call, _NODE).selectExpr(
-        "run_id", f"{CALL_TRIGGER} as trigger", "cast(0 as bigint) as rank", "'Subscribe' as kind", "node_id as src",
-        "neighbour as dst", "round as sent_round", "node_id as source", "source_seq", "subscription_id", "topic",
-        "cast(null as bigint) as edge",
-        "cast(array() as array<struct<address: bigint, hop_count: int, direction: string>>) as path",
-    )  # fmt: skip
+    call = neighbour.join(calls.where("kind = 'subscribe'").hint("shuffle_hash"), _NODE)
+    head = {**_HEAD, "trigger": CALL_TRIGGER, "dst": "neighbour", "source": "node_id"}
+    return outbox(call, "'Subscribe'", topic="topic", path="array()", **head)
 
 
 def onward(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -43,10 +43,8 @@ def forwarded(at: DataFrame, setting: DataFrame) -> DataFrame:
         'address', entry.address, 'hop_count', cast(entry.hop_count + 1 as int), 'direction', entry.direction))"""
     here = """array(named_struct('address', node_id, 'hop_count', 0,
         'direction', case when relationship = 'child' then 'down' else 'up' end))"""
-    return at.join(setting.select("run_id", "max_hops"), "run_id").selectExpr(
-        "run_id", "trigger", "'Subscribe' as kind", *_HEAD, "subscription_id", "topic", "edge",
-        f"concat({here}, {farther}) as path",
-    )  # fmt: skip
+    limited = at.join(setting.select("run_id", "max_hops"), "run_id")
+    return outbox(limited, "'Subscribe'", topic="topic", edge="edge", path=f"concat({here}, {farther})", **_HEAD)
 
 
 def noted(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -78,9 +76,7 @@ def answered(subscribe: DataFrame, inbox: DataFrame) -> DataFrame:
 
 def confirmations(subscribe: DataFrame) -> DataFrame:
     """A broker that all others have answered answers the one from which it had the message: the outbox."""
-    return subscribe.where("n_waiting = 0 and trigger is not null").selectExpr(
-        "run_id", "trigger", "'Subscribed' as kind", *_HEAD, "subscription_id"
-    )
+    return outbox(subscribe.where("n_waiting = 0 and trigger is not null"), "'Subscribed'", **_HEAD)
 
 
 def subscribers(subscribe: DataFrame) -> DataFrame:
