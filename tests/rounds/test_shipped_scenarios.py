@@ -37,6 +37,7 @@ GENERATE = "workload.publications.generate"
 OF_GINGER = {
     "total_order": (),
     "root_fails": (f"{GENERATE}.operations=2",),
+    "broker_returns": (f"{GENERATE}.operations=4", f"{GENERATE}.interval=30"),
     "bank": (f"{GENERATE}.operations=4", f"runs.grid={{{GENERATE}.accounts: [2, 100]}}"),
 }
 
@@ -125,7 +126,7 @@ def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 @pytest.fixture(scope="module")
 def ginger(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    horizon = "time.rounds=1000"
+    horizon = "time.rounds=2000"
     return together(
         sail, tmp_path_factory.mktemp("ginger"), {name: (horizon, *texts) for name, texts in OF_GINGER.items()}
     )
@@ -262,6 +263,24 @@ def test_root_fails(ginger: Result) -> None:
     votes = found(ginger, "root_fails", query + " where m.{runs} and kind = 'RootElection' order by 1")
     assert votes == [("B1", "1"), ("B2", "2"), ("B3", "2")]
     assert fates(ginger, "root_fails", "ParentRequest") == {"delivered": 2}
+
+
+def test_broker_returns(ginger: Result) -> None:
+    """A leaf in no sub-tree when it is back, B1 is the root in the end, with both that it was a sibling of."""
+    assert summary(ginger, "broker_returns") == [("valid", True, 36, 0, 36)]
+    query = "select name, status from node_status join node using (run_id, node_id) where {runs} order by round"
+    assert found(ginger, "broker_returns", query) == [
+        ("B1", "RECOVERING"), ("B1", "OPERATIONAL"), ("B5", "JOINING"), ("B5", "OPERATIONAL"),
+    ]  # fmt: skip
+    query = "select name, n_requests, has_voted from reconfiguration where {runs} order by detected_round"
+    repairs = [("B3", 1, False), ("B1", 1, False), ("B5", 1, False), ("B2", 1, True), ("B3", 1, True)]
+    assert found(ginger, "broker_returns", query) == repairs
+    query = """select b.name, p.name from state_neighbour s
+      join node b on b.run_id = s.run_id and b.node_id = s.node_id
+      join node p on p.run_id = s.run_id and p.node_id = s.neighbour
+      where s.{runs} and relationship = 'parent' order by b.name"""
+    assert found(ginger, "broker_returns", query) == [("B2", "B1"), ("B3", "B1"), ("B4", "B2"), ("B5", "B1")]
+    assert fates(ginger, "broker_returns", "JoinTopic") == {"delivered": 1}
 
 
 def test_bank(ginger: Result) -> None:
