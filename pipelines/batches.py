@@ -15,6 +15,7 @@ from pipelines.scenario.expand import RunConfig
 
 MAX_ROWS = 2_000_000
 """Rows of state that a batch is planned for; with what crashes and busy rounds add, some 3 KB each."""
+_FEW_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,19 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
     return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
 
 
+def is_small(inputs: Inputs) -> bool:
+    """Tells whether the runs have so few rows of state that an engine has more work with its plans than with them."""
+    n_runs = len(inputs.setting)
+    return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
+
+
 def fitting_inputs(inputs: Inputs, n_runs: int) -> int:
     """Returns how many runs a batch may have, by the means over all of them."""
+    return fitting(n_runs, n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)))
+
+
+def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:
+    """Gives what a run has in the mean, rounded up: nodes, links, subscriptions, calls."""
     numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
     n_nodes, n_links, n_subscriptions, n_calls = (-(-number // n_runs) for number in numbers)
-    return fitting(n_runs, n_runs * n_state_rows(n_nodes, n_links, n_subscriptions, n_calls))
+    return n_nodes, n_links, n_subscriptions, n_calls

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.batches import Batch, cut
+from pipelines.batches import Batch, cut, is_small
 from pipelines.calls import Calls
 from pipelines.contract import ProtocolModule, Start
 from pipelines.crashes import Crashes
@@ -110,12 +111,9 @@ def execute(
         if last is not None and last.holds(batch.first_run):
             continue
         begin(batch)
-        materialiser = materialiser_for(session)
-        is_begun = last is not None and last.first_run == batch.first_run
-        try:
-            _run(experiment.of(batch), batch, protocol, store, materialiser, last if is_begun else None, observe)
-        finally:
-            materialiser.close()
+        part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
+        with session.suited(is_small=is_small(part.inputs)), closing(materialiser_for(session)) as materialiser:
+            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
 
 
 def _run(

@@ -24,6 +24,7 @@ from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.why import Story, story
 
 _RESULTS = ("result", "result_summary")
+_FEW_BYTES = 32 * 1024**2
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,11 @@ class Result:
 
     def _audit(self) -> AuditReport:
         [row] = self.reader.sql("select distinct protocol from run").collect()
-        report = audit_store(self.reader, self.session, protocol_module(row.protocol))
-        record(report, Store(self.store.absolute(), self.session))
-        report.release()
+        store = Store(self.store.absolute(), self.session)
+        with self.session.suited(is_small=store.n_bytes() <= _FEW_BYTES):
+            report = audit_store(self.reader, self.session, protocol_module(row.protocol))
+            record(report, store)
+            report.release()
         self.runs = _runs(self.reader)
         return report
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from pipelines.errors import EngineError, nearest
 
 Engine = Literal["spark", "connect", "sail"]
 _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,28 @@ class Session:
             os.environ.pop(_CONNECT_MODE, None)
         else:
             os.environ[_CONNECT_MODE] = "1"
+
+    @contextmanager
+    def suited(self, *, is_small: bool) -> Iterator[None]:
+        """Suits the engine for a while to what it is about to run.
+
+        Args:
+            is_small: Whether there are few rows. Spark interprets plans then: to compile them takes longer than to run
+                them.
+        """
+        conf = self.spark.conf
+        chosen = _INTERPRETED if is_small and self.engine != "sail" else {}
+        earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
+        for key in earlier:
+            conf.set(key, chosen[key])
+        try:
+            yield
+        finally:
+            for key, before in earlier.items():
+                if before is None:
+                    conf.unset(key)
+                else:
+                    conf.set(key, before)
 
     def close(self) -> None:
         """Stops what the session owns and removes its scratch folder; may be called again."""

@@ -111,6 +111,10 @@ class Store:
             reader = reader.option("versionAsOf", version)
         return reader.load(str(self.path(name)))
 
+    def n_bytes(self) -> int:
+        """Gives how much room the tables take."""
+        return sum(file.stat().st_size for file in self.root.glob("*/*.parquet"))
+
     def version(self, name: str) -> int:
         """Gives the newest version of a table; -1 where there is no such table."""
         log = self.path(name) / _LOG
