@@ -39,7 +39,7 @@ from pipelines.session import Session
 from pipelines.snapshot import SENT_MESSAGE, Snapshot
 from pipelines.statement import Statement, read_statement, with_lower_case
 from pipelines.store import Store
-from pipelines.tables import HISTORY, RUN, Table
+from pipelines.tables import HISTORY, ROUND_COMMIT, RUN, Table
 from pipelines.views import relations_read, view_names, view_question, view_sql
 
 _PROTOCOL = "protocol"
@@ -69,6 +69,7 @@ class StoreReader:
         self._store = Store(Path(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
         self._has_parameters = False
+        self._defined: dict[str, tuple[int, int]] = {}
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
 
@@ -169,7 +170,11 @@ class StoreReader:
         if name == _PARAMETER:
             return f"select * from {self._parameters()}"  # noqa: S608 - a name that is made here
         alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
-        snapshot.frame(name).createOrReplaceTempView(alias)
+        # Only a commit, or for some tables an audit, changes what a name means.
+        versions = self._store.version(ROUND_COMMIT.name), self._store.version(name)
+        if self._defined.get(alias) != versions:
+            snapshot.frame(name).createOrReplaceTempView(alias)
+            self._defined[alias] = versions
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
     def _parameters(self) -> str:

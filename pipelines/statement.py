@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from pipelines.errors import QueryError, nearest
@@ -44,6 +45,7 @@ class _Token(NamedTuple):
     end: int
 
 
+@lru_cache(maxsize=1_000)
 def identifiers(text: str) -> frozenset[str]:
     """Returns every word and quoted name of a SQL text in lower case; comments and text values hold none."""
     return frozenset(token.text.lower() for token in _tokens(text) if token.kind in ("word", "quoted"))
