@@ -28,14 +28,18 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
         finished = work.keep("ending", finished)
         if work.is_empty(finished) and not work.added:
             return entries, False
-    added = union(routing.added_entries(finished, work.now("path")), *work.added)
+    added = routing.added_entries(finished, work.now("path"))
     if work.is_disturbed:
         ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
         ended = work.of_disturbed(ended)
         tombstone = work.now("tombstone").unionByName(ended).distinct()
         work.put("tombstone", tombstone)
-        added = added.join(work.now("tombstone"), [*NODE, "subscription_id"], "left_anti")
-        added = added.join(entries.select(*NODE, "subscription_id"), [*NODE, "subscription_id"], "left_anti")
+        for told in work.added:
+            # A joining node gets the SUB as well where its join point recovers.
+            added = routing.unknown_entries(added, told, work.now("tombstone"))
+        added = routing.unknown_entries(union(added, *work.added), entries, work.now("tombstone"))
+    else:
+        added = union(added, *work.added)
     removed = routing.removed_entries(finished)
     visible = work.keep("entries", visible_entries(entries, added, removed, SUBSCRIPTION.columns))
     work.change("subscription", remaining_entries(visible))

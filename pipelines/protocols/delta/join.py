@@ -213,6 +213,8 @@ def send_entries(accepted: DataFrame, subscription: DataFrame, path: DataFrame, 
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """N becomes a recipient of what M still processes and N must know: SUB, UNSUB, and J with N in its scope.
 
+    Its own J is there when N crashed after it had sent it, and asks again: the two would wait for each other.
+
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.
     """
@@ -226,7 +228,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
         .join(joiner, NODE)
         .join(to_join_point, [*NODE, "join_point"], "left")
         .join(setting.select("run_id", "delta"), "run_id")
-        .where("kind <> 'J' or to_join_point < delta")
+        .where("kind <> 'J' or (to_join_point < delta and source <> joiner)")
         .selectExpr(
             *kept,
             "joiner as recipient",

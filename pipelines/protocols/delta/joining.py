@@ -116,6 +116,8 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
         return entries
     done = union(*work.finished)
     added, removed = routing.added_entries(done, path), routing.removed_entries(done)
+    if work.is_disturbed:
+        added = routing.unknown_entries(added, entries, work.now("tombstone"))
     return remaining_entries(visible_entries(entries, added, removed, SUBSCRIPTION.columns))
 
 

@@ -102,14 +102,27 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
     )
 
 
-def with_failures(peer: DataFrame, failure: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 2 to 4: N holds M for failed."""
+def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
+    """Algorithm 3, lines 2 to 4: N holds M for failed.
+
+    Where M lies behind a node that is up, e.g. one that N had bypassed and that has come back, N forgets the connection
+    only: the node in between hears of M's return, N does not, and would go past M when that node fails again.
+    """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
     )
-    return peer.join(failure.select(*NODE, "peer"), [*NODE, "peer"], "left_anti").unionByName(
-        failed.select(PEER.columns)
+    others = peer.join(failure.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    whole = others.unionByName(failed.select(PEER.columns))
+    down = whole.where("status = 'FAILED'").groupBy(NODE).agg(F.expr("collect_list(peer) as down"))
+    behind = (
+        path.where("distance > 1")
+        .selectExpr(*NODE, "target as peer", "path as way")
+        .join(failure.select(*NODE, "peer"), [*NODE, "peer"])
+        .join(down, NODE)
+        .where("size(array_except(slice(way, 2, size(way) - 2), down)) > 0")
+        .select(*NODE, "peer")
     )
+    return whole.join(behind, [*NODE, "peer"], "left_anti")
 
 
 def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:

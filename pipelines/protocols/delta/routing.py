@@ -34,6 +34,18 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def unknown_entries(added: DataFrame, subscription: DataFrame, tombstone: DataFrame) -> DataFrame:
+    """Gives new entries without those that the node has, or knows to have ended: PAR_SUB may have come before the SUB.
+
+    Args:
+        added: Rows of `added_entries`.
+        subscription: Relation ``subscription``.
+        tombstone: Relation ``tombstone``.
+    """
+    known = subscription.select(*NODE, "subscription_id").unionByName(tombstone)
+    return added.join(known, [*NODE, "subscription_id"], "left_anti")
+
+
 def removed_entries(finished: DataFrame) -> DataFrame:
     """update_routing_information^UNSUB: the entry goes; gives ``run_id, node_id, subscription_id, gone``."""
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as gone")
