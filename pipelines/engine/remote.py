@@ -38,9 +38,10 @@ def connect(
         channel.add_interceptor(interceptor)
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
-    # Noting for each column where the program makes it takes a tenth of the time of small rounds.
-    session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
     if is_near:
+        # Noting for each column where the program makes it takes a tenth of the time of small rounds. Spark takes this
+        # setting at its start only.
+        session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
         # Streams within a process do not break off; not preparing for that halves the time of a small query.
         session.client.disable_reattachable_execute()
         # Ctrl-C ends the server at once: asking it again, or for a farewell, would hold up the end for ten minutes.

@@ -1,8 +1,8 @@
 """Crashes within δ: nothing is lost, repeated or reordered, nobody waits for ever, and the sequential program agrees.
 
 The schedules are random: trees, latencies, calls and joins that go on during crashes, repeated crashes and recoveries,
-at most δ nodes not OPERATIONAL at once. There are six of them, eventful ones; ``--schedules 2000`` takes so many as
-they come. Each is played with both duplicate detectors.
+at most δ nodes not OPERATIONAL at once. There are six eventful ones and those that broke a guarantee once;
+``--schedules 2000`` takes so many as they come. Each is played with both duplicate detectors.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pipelines.session import Session
 from pipelines.store import Store
 
 N_SCHEDULES = 6
+ONCE_BROKEN = (100035, 100039, 100272, 100314, 100455, 101634)
+"""Seeds of schedules that broke a guarantee, each for a reason of its own; thousands of others did not show it."""
 MOST_IN_A_JOB = 500
 N_CRASHES = 5
 LAST_RECOVERY, LAST_ROUND = 110, QUIET + 90
@@ -50,7 +52,8 @@ def _as_they_come() -> Iterator[Network]:
 
 
 def _eventful() -> Iterator[Network]:
-    return itertools.islice(filter(_is_eventful, _as_they_come()), N_SCHEDULES)
+    yield from itertools.islice(filter(_is_eventful, _as_they_come()), N_SCHEDULES)
+    yield from (random_run(seed, "identifier") for seed in ONCE_BROKEN)
 
 
 def _is_eventful(one: Network) -> bool:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import confirm, forward, handover, join, peers, recovery, routing
+from pipelines.protocols.delta import confirm, finish, forward, handover, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
-from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import Work, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "JOIN_REQUEST", "PAR_TOP")
@@ -257,23 +256,7 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     finished = work.finish("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
     work.put("processing", confirm.without_finished(rerouted, finished))
     if not work.is_empty(finished):
-        _take_in(work, finished, path)
-
-
-def _take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
-    """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
-
-    They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
-    before the end of the round, when everything else changes routing information (`finish`).
-    """
-    if work.due.facts["joining"]:
-        work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
-    ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
-    over = work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
-    entries = work.now("subscription")
-    added = routing.unknown_entries(routing.added_entries(finished, path), entries, over)
-    whole = work.keep("taken_in", entries.unionByName(added.select(SUBSCRIPTION.columns)))
-    work.put("subscription", whole.join(over, [*NODE, "subscription_id"], "left_anti"))
+        finish.take_in(work, finished, path)
 
 
 def _look_again(work: Work, changed: DataFrame) -> DataFrame:

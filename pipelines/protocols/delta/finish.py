@@ -48,6 +48,22 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
     return visible, True
 
 
+def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
+    """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
+
+    They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
+    before the end of the round, when everything else changes routing information (`change_entries`, `close`).
+    """
+    if work.due.facts["joining"]:
+        work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
+    ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
+    over = work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
+    entries = work.now("subscription")
+    added = routing.unknown_entries(routing.added_entries(finished, path), entries, over)
+    whole = work.keep("taken_in", entries.unionByName(added.select(SUBSCRIPTION.columns)))
+    work.put("subscription", whole.join(over, [*NODE, "subscription_id"], "left_anti"))
+
+
 def _store_own(work: Work, finished: DataFrame) -> None:
     """Own subscriptions are durable from their confirmation on (settled rule 31): writes own_subscription."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
