@@ -6,7 +6,7 @@
 with step as (
   select run_id, src as node_id, sent_round as round, kind, cast(null as bigint) as parent
   from sent_message
-  where kind in ('ParentRequest', 'RootElection')
+  where kind = 'ParentRequest' or (kind = 'RootElection' and body <> 'null')
   union all
   select run_id, dst as node_id, due_round as round, kind, src as parent
   from message

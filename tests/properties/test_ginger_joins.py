@@ -38,6 +38,26 @@ def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
     assert sum(len(cases[seed].joins) for seed in within) > 100
 
 
+def test_a_broker_that_is_back_tells_of_its_failure_itself() -> None:
+    """B4 fails and comes back, and B2, the only one that knew that it had failed, fails before it tells anybody."""
+    network = played(coming_back(254, 3))
+    assert network.violations() == []
+    assert any(item.kind == "Failed" and item.details == "[4, false]" for *_, item in network.sent)
+
+
+def test_a_new_root_tells_a_sibling_that_it_did_not_know() -> None:
+    """B2 comes back to the root, which fails before B1 hears of it; B1 is the new root when B2's vote comes."""
+    network = played(coming_back(864, 3))
+    assert network.violations() == []
+    assert [(src, item.other) for _, src, item in network.sent if item.details == "null"].count((1, 2)) == 1
+
+
+@pytest.mark.parametrize("seed", [466, 511, 1056])
+def test_news_of_a_failure_before_the_present_connection_is_stale(seed: int) -> None:
+    """A broker that is back says that it is no parent any more, and is taken in before the failure is reported."""
+    assert played(coming_back(seed, 3)).violations() == []
+
+
 def test_what_everybody_has_had_is_forgotten() -> None:
     """With any buffer, and brokers that fail; of nearly all messages nothing but runs of ids is left."""
     for size in (150, 2):

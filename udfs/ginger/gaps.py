@@ -43,7 +43,7 @@ class Asker(Seeker):
     def handle_repair(self, item: Item) -> None:
         """Handles what brokers and clients get alike when the tree is mended."""
         match item.kind:
-            case "NeighborDown":
+            case "NeighborDown" if not self.is_stale(item):
                 self.on_neighbor_down(int(item.details or 0))
             case "ParentResponse":
                 self.on_parent_response(item)

@@ -73,6 +73,9 @@ class RepairingBroker(TopicJoiner):
         )
         self.view = {contact: (0, 1 + place) for place, contact in enumerate(contacts)}
         self.latency.update(zip(contacts, item.acked, strict=True))
+        if item.details == "RECOVERING":
+            # Whoever noticed the failure may have failed, too, before it told anybody.
+            self.failed.add(self.node)
         self.keep("status", None, kind=item.details)
         self.seek()
 
@@ -122,7 +125,16 @@ class RepairingBroker(TopicJoiner):
         return [broker for broker in self.candidates() if self.view[broker] == (1, 1)]
 
     def on_root_election(self, item: Item) -> None:
-        """Collects the residual degrees of siblings, also before it hears itself that the root failed."""
+        """Collects the residual degrees of siblings, also before it hears itself that the root failed.
+
+        A new root tells a sibling that it did not know of, which then asks it.
+        """
+        if self.is_root:
+            self.send(item.other or 0, "RootElection", details="null")
+            return
+        if item.details == "null":
+            self._end_election(item.other or 0)
+            return
         self.remember(votes={**self.recall("votes", {}), str(item.other): int(item.details or 0)})
         if self.recall("is_electing", False):
             self._decide()
@@ -133,18 +145,24 @@ class RepairingBroker(TopicJoiner):
         siblings = self._siblings()
         if any(sibling not in votes for sibling in siblings):
             return
-        deferred = self.recall("deferred", [])
-        self.remember(is_electing=False, deferred=[], votes={})
         own = (self.recall("vote", 0), -self.node)
         _, least = max([own, *((votes[sibling], -sibling) for sibling in siblings)])
-        if -least == self.node:
+        self._end_election(-least)
+
+    def _end_election(self, winner: int) -> None:
+        """Is the new root, or asks it."""
+        if not self.recall("is_electing", False):
+            return
+        deferred = self.recall("deferred", [])
+        self.remember(is_electing=False, deferred=[], votes={})
+        if winner == self.node:
             self.is_root = True
             self.view = {}
             self.remember(is_root=True, is_elected=True, is_level=True)
             self.view_changed()
         else:
             self.remember(is_seeking=True)
-            self.ask(-least)
+            self.ask(winner)
         for sender, request in deferred:
             self.on_parent_request(sender, request)
         self.settle()

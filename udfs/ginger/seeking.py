@@ -19,7 +19,7 @@ class Seeker(Node):
 
     Its ``memory`` holds ``asked`` and ``attempt`` (the broker that was asked, and how often any was), ``declined``,
     ``break_degree``, ``passes``, ``is_seeking``, ``is_level`` (false from the failure of the parent until the missing
-    messages are there), ``dead`` (brokers that it knows to have failed).
+    messages are there), ``dead`` (brokers that it knows to have failed), ``since`` (when it connected to neighbours).
     """
 
     def recall(self, name: str, default: Any) -> Any:  # noqa: ANN401 - values of JSON
@@ -103,6 +103,16 @@ class Seeker(Node):
         else:
             self.remember(declined=[*self.recall("declined", []), item.other])
             self.seek()
+
+    def connect(self, other: int) -> None:
+        """Opens a connection to a new neighbour, which may have been one before."""
+        super().connect(other)
+        self.remember(since={**self.recall("since", {}), str(other): self.round})
+
+    def is_stale(self, news: Item) -> bool:
+        """Tells whether NeighborDown was sent before the present connection: the neighbour failed, but is back."""
+        since: int = self.recall("since", {}).get(news.details, 0)
+        return self.round - (news.wait or 0) < since
 
     def attached(self) -> None:
         """A new parent took it in; what else there is to do waits for its ParentBuffer."""
