@@ -22,7 +22,7 @@ _CONCERNING = ("DETECT", *_CONNECTING, "PAR_SUB")
 
 def handle_faults(work: Work) -> None:
     """Makes phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
-    if work.due.facts["returned"] or work.due.crashes.recovered is not None:
+    if work.due.kinds and (work.due.facts["returned"] or work.due.crashes.recovered is not None):
         _drop_old(work)
     if (crashed := work.due.crashes.crashed) is not None:
         _set_detectors(work, crashed)
@@ -64,11 +64,11 @@ def _mend(work: Work) -> None:
 
 
 def _drop_old(work: Work) -> None:
-    status = work.now("status")
-    if work.due.kinds and work.due.facts["returned"]:
-        kept = work.keep("inbox", peers.for_this_incarnation(work.inbox, status))
-        work.fates.append(peers.dropped(work.inbox, kept))
-        work.inbox = kept
+    status, recovered = work.now("status"), work.due.crashes.recovered
+    known = status if recovered is None else status.unionByName(recovery.returned_status(recovered))
+    kept = work.keep("inbox", peers.for_this_incarnation(work.inbox, known))
+    work.fates.append(peers.dropped(work.inbox, kept))
+    work.inbox = kept
 
 
 def _connections(work: Work) -> DataFrame:
