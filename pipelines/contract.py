@@ -37,6 +37,14 @@ CALL_TRIGGER = "4611686018427387904 + source_seq"
 """SQL for the trigger of what an application call causes: after every message of the round, in the node's order."""
 
 OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
+
+
+def outbox_types(payload: T.StructType) -> dict[str, str]:
+    """Gives the SQL type of each column of an outbox."""
+    head = {name: "string" if name == "kind" else "bigint" for name in OUTBOX}
+    return {**head, **{field.name: field.dataType.simpleString() for field in payload}, "latency_rounds": "bigint"}
+
+
 DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
 CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
 NODE_STATUS = ("run_id", "node_id", "round", "status")

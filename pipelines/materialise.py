@@ -179,7 +179,9 @@ class FileMaterialiser(Materialiser):
         place = self._place(name)
         place.mkdir()
         if len(rows):
-            pq.write_table(rows, place / "part.parquet", compression="none", row_group_size=max(1, len(rows) // 4))
+            # Its size tells whether the rows go into plans.
+            size = max(1, len(rows) // 4)
+            pq.write_table(rows, place / "part.parquet", size, compression="none", use_dictionary=False)
         return self._relation(place, schema)
 
     def keep(self, name: str, frame: DataFrame) -> Relation:

@@ -22,7 +22,6 @@ from pipelines.tables import BIGINT, STRING
 
 _HEAD = ["kind", "src", "dst", "sent_round"]
 _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "wait", "source", "source_seq"]
-_NAMED = "latency_rounds as named_rounds"
 _GROUP = "src div 1024"
 """Senders whose messages are numbered together: a window over groups of a message or two takes four times as long."""
 _NUMBER = (
@@ -70,7 +69,8 @@ def put_on_links(
     """
     body = [f"cast({field.name} as {field.dataType.simpleString()}) as {field.name}" for field in payload]
     message_id = _ID.format(number=f"2 * {_NUMBER}" if faults.links.may_duplicate else _NUMBER)
-    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, "source", "source_seq", _NAMED, *body)
+    known = ("source", "source_seq", "latency_rounds as named_rounds")
+    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, *known, *body)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
     wait = f"coalesce(named_rounds, {'latency_rounds' if latency is None else f'cast({latency} as bigint)'})"

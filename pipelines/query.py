@@ -21,7 +21,7 @@ have no texts there (``topic``, ``content``, ``predicate`` are null): a row gets
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -68,8 +68,7 @@ class StoreReader:
         self._session = session
         self._store = Store(Path(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
-        self._has_parameters = False
-        self._defined: dict[str, tuple[int, int]] = {}
+        self._defined: dict[str, tuple[int, ...]] = {}
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
 
@@ -168,24 +167,24 @@ class StoreReader:
         if name in view_names():
             return view_sql(name)
         if name == _PARAMETER:
-            return f"select * from {self._parameters()}"  # noqa: S608 - a name that is made here
+            return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
         alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
         # Only a commit, or for some tables an audit, changes what a name means.
         versions = self._store.version(ROUND_COMMIT.name), self._store.version(name)
+        return self._defined_once(alias, versions, lambda: snapshot.frame(name))
+
+    def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
+        """Makes a temporary view, unless it is there for the same versions; gives what reads it."""
         if self._defined.get(alias) != versions:
-            snapshot.frame(name).createOrReplaceTempView(alias)
+            make().createOrReplaceTempView(alias)
             self._defined[alias] = versions
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
-    def _parameters(self) -> str:
-        """Gives the name of a temporary view with the parameters of the runs, which never change."""
-        alias = f"{self._prefix}_{_PARAMETER}"
-        if not self._has_parameters:
-            runs = self._store.read(RUN.name).select("run_id", "parameters").toArrow()
-            rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
-            self._session.spark.createDataFrame(rows).createOrReplaceTempView(alias)
-            self._has_parameters = True
-        return alias
+    def _parameters(self) -> DataFrame:
+        """Gives the parameters of the runs, which never change."""
+        runs = self._store.read(RUN.name).select("run_id", "parameters").toArrow()
+        rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
+        return self._session.spark.createDataFrame(rows)
 
     def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
         return {name: self.table(name, round_).columns for name in names}

@@ -67,7 +67,7 @@ def accept(node: Node, m: Multicast, sender: tuple[int, int] | None) -> Item:
     node.handled.add(m.key)
     node.processing[m.key] = item
     if m.origin is not None and node.status is not Status.RECOVERING:
-        item.origin_path = node.view.paths[m.origin]
+        item.origin_path = node.view.paths.get(m.origin, m.origin_path)
     if item.is_guided:
         paths = m.to or ()
         item.gamma = {path[-1]: Recipient(path, is_confirmed=True) for path, is_done in paths if is_done}
@@ -86,7 +86,7 @@ def scope(node: Node, item: Item) -> dict[int, Path]:
         return {}
     if m.kind == "PUB":
         origins = {node.entries[s].origin for s in m.matches if s in node.entries}
-        chosen = {x: view.paths[x] for x in origins}
+        chosen = {x: view.paths[x] for x in origins if x in view.paths}
     elif m.kind in ("J", "REJOIN"):
         chosen = _around(node, m)
     else:

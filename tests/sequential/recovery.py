@@ -90,7 +90,7 @@ def send_par_sub(node: Node, peer: int) -> None:
 
 def _rewrite(node: Node, subscription: int, entry: Entry, peer: int) -> Entry | None:
     """Settled rule 30 for one entry."""
-    if entry.origin == peer:
+    if entry.origin == peer or entry.origin not in node.view.paths:
         return None
     path = node.view.between(peer, entry.origin)
     if peer in node.view.paths[entry.origin]:

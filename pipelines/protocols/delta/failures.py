@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import confirm, finish, forward, handover, join, peers, recovery, routing
+from pipelines.protocols.delta import confirm, connections, finish, forward, handover, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
-_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "JOIN_REQUEST", "PAR_TOP")
-_SYNCHRONISING = ("SYN_REQUEST", "PAR_TOP", "PAR_SUB", "DETECT")
-_CONCERNING = ("DETECT", *_CONNECTING, "PAR_SUB")
+_CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
+_CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
@@ -25,7 +24,7 @@ def handle_faults(work: Work) -> None:
     if work.due.kinds and (work.due.facts["returned"] or work.due.crashes.recovered is not None):
         _drop_old(work)
     if (crashed := work.due.crashes.crashed) is not None:
-        _set_detectors(work, crashed)
+        connections.set_detectors(work, crashed)
     if work.has(*_CONCERNING) or work.due.crashes.recovered is not None:
         nodes = work.keep("concerned", _concerned(work))
         if not work.is_empty(nodes):
@@ -49,17 +48,17 @@ def _mend(work: Work) -> None:
     before = work.now("peer")
     if (recovered := work.due.crashes.recovered) is not None:
         _come_back(work, recovered)
-    if work.has("DETECT") or (work.due.facts["joiners"] and work.has("JOIN_REQUEST", "STATUS")):
+    if work.may_fail:
         _bypass(work)
     if work.has(*_CONNECTING):
         _connect(work)
     if work.has("PAR_TOP", "PAR_SUB"):
         _learn(work)
-    if work.has(*_SYNCHRONISING) and work.is_recovering:
+    if work.is_recovering and (work.may_fail or work.has("SYN_REQUEST", "PAR_TOP", "PAR_SUB")):
         _hand_over(work)
-    if (down := work.due.crashes.down) is not None and work.now("peer") is not before:
-        _watch_new(work, before, down)
-    if work.is_recovering and (work.has("PAR_SUB", "DETECT") or work.due.crashes.recovered is not None):
+    if work.now("peer") is not before:
+        connections.watch(work, connections.fresh_peers(before, work.now("peer")))
+    if work.is_recovering and (work.may_fail or work.has("PAR_SUB") or recovered is not None):
         _rise(work)
 
 
@@ -69,31 +68,6 @@ def _drop_old(work: Work) -> None:
     kept = work.keep("inbox", peers.for_this_incarnation(work.inbox, known))
     work.fates.append(peers.dropped(work.inbox, kept))
     work.inbox = kept
-
-
-def _connections(work: Work) -> DataFrame:
-    link = work.due.fixed["link"]
-    connected = peers.connected(work.now("path"), work.now("peer"), link)
-    if not work.due.facts["detached"]:
-        return connected
-    return connected.unionByName(join.waiting_connections(work.now("join"), link))
-
-
-def _set_detectors(work: Work, crashed: DataFrame) -> None:
-    reports = peers.crash_reports(_connections(work), crashed, work.now("status"), work.setting)
-    work.send(reports, *peers.REPORT)
-    work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
-
-
-def _watch_new(work: Work, before: DataFrame, down: DataFrame) -> None:
-    """Sets the detectors of connections that are made in this round to nodes that are down by now."""
-    made = work.now("peer").where("status <> 'FAILED'")
-    same = ["run_id", "node_id", "peer", "status", "incarnation"]
-    old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
-    known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
-    fresh = known.where("is_old is null").select(*same, "latency_rounds")
-    down = down.selectExpr(*NODE, "incarnation", work.present)
-    work.send(peers.crash_reports(fresh, down, work.now("status"), work.setting), *peers.REPORT)
 
 
 def _come_back(work: Work, recovered: DataFrame) -> None:
@@ -130,28 +104,7 @@ def _ask_again(work: Work, asked: DataFrame) -> None:
     """
     asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", peers.FAULT_TRIGGER, "round"))
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
-    watch_join_points(work, asked)
-
-
-def watch_join_points(work: Work, asked: DataFrame) -> None:
-    """Sets the detectors of nodes whose join points are down by now."""
-    if (down := work.due.crashes.down) is None:
-        return
-    waiting = join.waiting_connections(work.now("join"), work.due.fixed["link"])
-    waiting = waiting.join(asked.select(NODE), NODE, "left_semi")
-    down = down.selectExpr(*NODE, "incarnation", work.present)
-    work.send(peers.crash_reports(waiting, down, work.now("status"), work.setting), *peers.REPORT)
-
-
-def tell_peers(work: Work, node: DataFrame) -> None:
-    """Sends STATUS to all peers of nodes that are up for good.
-
-    Args:
-        work: The round.
-        node: ``run_id, node_id, round``.
-    """
-    to = _connections(work).withColumnRenamed("incarnation", "for_incarnation").join(node.select(*NODE, "round"), NODE)
-    work.send(peers.send_statuses(to, work.now("status"), work.now("join")), *peers.STATED)
+    connections.watch_join_points(work, asked)
 
 
 def _synchronise(work: Work, asked: DataFrame) -> None:
@@ -222,10 +175,10 @@ def synchronising(work: Work) -> DataFrame:
 
 def _failures(work: Work) -> DataFrame:
     """Gives whom nodes hold for failed from now on: by a report, by its own new join, or as it says it is DETACHED."""
-    reported = peers.failures(work.inbox, _connections(work))
+    reported = peers.failures(work.inbox, connections.connections_of(work))
     if not work.due.facts["joiners"]:
         return reported
-    gone = join.gone_joiners(work.inbox, work.now("path"))
+    gone = join.gone_joiners(work.inbox, work.now("path"), connections.blocked(work))
     found = work.keep("found", union(reported, gone, peers.detached_peers(work.inbox)))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")
@@ -310,7 +263,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
     message = work.keep("under_way", forward.sender_hops(message, path))
     reach = work.keep("reach", recipients_in_view(work, message))
-    fresh = recovery.new_members(reach, work.now("processing")).drop("way").selectExpr("*", "false as is_confirmed")
+    fresh = recovery.new_members(reach, work.now("processing")).drop("way").selectExpr("*", forward.UNCONFIRMED)
     row = work.keep("fresh", forward.processing_rows(message, fresh))
     processing = work.now("processing")
     if not work.is_empty(row):
@@ -373,8 +326,9 @@ def _hand_over(work: Work) -> None:
     if work.is_empty(ready):
         return
     timed = ready.selectExpr("*", work.present)
+    timed = work.keep("handed_links", handover.with_links(timed, work.now("topology"), path, work.setting))
     tombstone, subscriber = work.now("tombstone"), work.due.fixed["subscription"]
-    work.send(handover.send_topology(timed, work.now("topology"), path, work.setting), "links", "delay_rounds")
+    work.send(handover.send_topology(timed, work.setting), "links", "delay_rounds")
     entries = handover.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting)
     work.send(entries, "entries", "tombstones", "delay_rounds")
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
@@ -393,7 +347,7 @@ def _rise(work: Work) -> None:
     work.put("status", status)
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
-    tell_peers(work, ready)
+    connections.tell_peers(work, ready)
     work.copies.append(recovery.issued_rejoins(others))
     again = work.keep("again", recovery.guided_publications(work.now("processing"), ready))
     if not work.is_empty(again):

@@ -30,14 +30,11 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
             return entries, False
     added = routing.added_entries(finished, work.now("path"))
     if work.is_disturbed:
-        ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
-        ended = work.of_disturbed(ended)
-        tombstone = work.now("tombstone").unionByName(ended).distinct()
-        work.put("tombstone", tombstone)
+        tombstone = _bury(work, finished)
         for told in work.added:
             # A joining node gets the SUB as well where its join point recovers.
-            added = routing.unknown_entries(added, told, work.now("tombstone"))
-        added = routing.unknown_entries(union(added, *work.added), entries, work.now("tombstone"))
+            added = routing.unknown_entries(added, told, tombstone)
+        added = routing.unknown_entries(union(added, *work.added), entries, tombstone)
     else:
         added = union(added, *work.added)
     removed = routing.removed_entries(finished)
@@ -48,6 +45,21 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
     return visible, True
 
 
+def _bury(work: Work, finished: DataFrame) -> DataFrame:
+    """Notes the subscriptions that end, where PAR_SUB may still bring them: writes tombstone; gives it."""
+    ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
+    return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
+
+
+def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
+    """Gives SUBS_SET_N as it is when these messages are finished."""
+    entries, removed = work.now("subscription"), routing.removed_entries(finished)
+    added = routing.added_entries(finished, path)
+    if work.is_disturbed:
+        added = routing.unknown_entries(added, entries, work.now("tombstone"))
+    return remaining_entries(visible_entries(entries, added, removed, SUBSCRIPTION.columns))
+
+
 def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
 
@@ -56,12 +68,8 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """
     if work.due.facts["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
-    ended = finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct()
-    over = work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
-    entries = work.now("subscription")
-    added = routing.unknown_entries(routing.added_entries(finished, path), entries, over)
-    whole = work.keep("taken_in", entries.unionByName(added.select(SUBSCRIPTION.columns)))
-    work.put("subscription", whole.join(over, [*NODE, "subscription_id"], "left_anti"))
+    _bury(work, finished)
+    work.put("subscription", entries_after(work, finished, path))
 
 
 def _store_own(work: Work, finished: DataFrame) -> None:

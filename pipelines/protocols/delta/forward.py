@@ -37,6 +37,8 @@ NOT_GUIDED = [
 """SQL for what a copy lacks that no other node sent."""
 SEEN = "cast(null as array<bigint>) as path"
 """SQL for ``path`` of a recipient row where N's own view has it."""
+UNCONFIRMED = "false as is_confirmed"
+"""SQL for ``is_confirmed`` of a recipient row of which nothing is done yet."""
 _CALL_KIND = "case kind when 'publish' then 'PUB' when 'subscribe' then 'SUB' else 'UNSUB' end"
 
 

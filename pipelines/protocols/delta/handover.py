@@ -5,6 +5,8 @@ Reads ``syn_request``, ``status``, ``synch`` and all routing information of S; s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.protocols.delta.forward import NODE
@@ -40,14 +42,17 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def send_topology(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """PAR_TOP_S^R (Algorithm 7, line 13): the links of TOP_S with both ends within δ+1 of R.
+def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """Gives requests with what R gets of TOP_S: the links with both ends within δ+1 of R.
 
     Args:
         ready: Requests: ``run_id, node_id`` (S), ``peer`` (R), ``round``.
         topology: Relation ``topology``.
         path: Relation ``path``.
-        setting: One row a run with ``delta, par_rows``.
+        setting: One row a run with ``delta``.
+
+    Returns:
+        The same rows with ``links``.
     """
     near = _routes(ready, path, setting).where("size(route) <= delta + 2").select(*_PAIR, "target")
     link = (
@@ -56,24 +61,34 @@ def send_topology(ready: DataFrame, topology: DataFrame, path: DataFrame, settin
         .groupBy(_PAIR)
         .agg(F.expr(LINKS))
     )
-    return _low_priority(ready.join(link, _PAIR, "left"), "PAR_TOP", "links", setting)
+    return ready.join(link, _PAIR, "left")
+
+
+def send_topology(ready: DataFrame, setting: DataFrame) -> DataFrame:
+    """PAR_TOP_S^R (Algorithm 7, line 13).
+
+    Args:
+        ready: Rows of `with_links`.
+        setting: One row a run with ``par_rows``.
+    """
+    return _low_priority(ready, "PAR_TOP", ["links"], setting)
 
 
 def send_entries(
     ready: DataFrame, subscription: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
     setting: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """PAR_SUB_S^R (settled rule 30), and the tombstones of S.
+    """PAR_SUB_S^R (settled rule 30), and the tombstones of S; it never comes before its PAR_TOP.
 
     Every entry with its from not behind R, rewritten for R; behind R those that name the subscriber itself.
 
     Args:
-        ready: As in `send_topology`.
+        ready: Rows of `with_links`.
         subscription: Relation ``subscription``.
         path: Relation ``path``.
         tombstone: Relation ``tombstone``.
         subscriber: ``run_id, subscription_id, subscriber``.
-        setting: As in `send_topology`.
+        setting: One row a run with ``delta, par_rows``.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (
@@ -91,17 +106,19 @@ def send_entries(
         .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin, distance))) as entries"))
     )  # fmt: skip
     over = tombstone.groupBy(NODE).agg(F.expr("array_sort(collect_list(subscription_id)) as tombstones"))
-    return _low_priority(
-        ready.join(entry, _PAIR, "left").join(over, NODE, "left"), "PAR_SUB", "entries", setting, "tombstones"
-    )
+    told = ready.join(entry, _PAIR, "left").join(over, NODE, "left")
+    return _low_priority(told, "PAR_SUB", ["entries", "tombstones"], setting)
 
 
-def _low_priority(row: DataFrame, kind: str, content: str, setting: DataFrame, *others: str) -> DataFrame:
-    """Gives outbox rows that come behind the normal messages, after a delay by their size (settled rule 10)."""
+def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
+    """Gives outbox rows that come behind the normal messages, after a delay by their size (settled rule 10).
+
+    Links keep their order: what is sent behind the links of `with_links` waits at least as long as they do.
+    """
     rank = 1_000_000 if kind == "PAR_TOP" else 1_000_001
-    delay = f"cast(floor(greatest(size({content}), 0) / par_rows) as bigint)"
+    delay = f"cast(floor(greatest(size(links), size({content[0]}), 0) / par_rows) as bigint)"
     return row.join(setting.select("run_id", "par_rows"), "run_id").selectExpr(
         "run_id", "cast(-1 as bigint) as trigger", f"cast({rank} as bigint) as rank", f"'{kind}' as kind",
         "node_id as src", "peer as dst", "round as sent_round", "cast(null as bigint) as source",
-        "cast(null as bigint) as source_seq", content, *others, f"coalesce({delay}, 0) as delay_rounds",
+        "cast(null as bigint) as source_seq", *content, f"coalesce({delay}, 0) as delay_rounds",
     )  # fmt: skip

@@ -8,7 +8,8 @@ Rows that the steps read and write, for a joining node N and its join point M:
 3. PAR_TOP at N: TOP_N, own link marked; N is ATTACHED and issues J. PAR_SUB at N: SUBS_SET_N.
 4. J's own confirmation at N: N is VALID_JOINED; calls that waited are issued.
 
-An *accepted* row is a JOIN_REQUEST that M takes: ``run_id, node_id`` (M), ``joiner, source_seq, trigger, round``.
+An *accepted* row is a JOIN_REQUEST that M takes: ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger,
+round``. A request that M cannot take yet waits there, and until then nothing else goes to N, which is DETACHED.
 """
 
 from __future__ import annotations
@@ -113,18 +114,25 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
     )
 
 
-def gone_joiners(inbox: DataFrame, path: DataFrame) -> DataFrame:
+def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
     """A JOIN_REQUEST of a node that a join point is connected to: its earlier incarnation is gone.
+
+    Whoever asks a join point that cannot answer yet is held for failed, too, until it can.
+
+    Args:
+        inbox: The due messages.
+        path: Relation ``path``.
+        blocked: The nodes that accept no requests.
 
     Returns:
         As `peers.failures`.
     """
-    known = path.where("distance = 1").selectExpr(*NODE, "target as peer")
-    return (
-        inbox.where("kind = 'JOIN_REQUEST'")
-        .selectExpr("run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation")
-        .join(known, [*NODE, "peer"], "left_semi")
+    asked = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation"
     )
+    known = path.where("distance = 1").selectExpr(*NODE, "target as peer")
+    waiting = asked.join(blocked, NODE, "left_semi")
+    return asked.join(known, [*NODE, "peer"], "left_semi").unionByName(waiting)
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
@@ -146,14 +154,15 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
     One that arrives takes the place of one that waits: a node may ask again before its join point has answered.
 
     Returns:
-        ``run_id, node_id`` (M), ``joiner, source_seq, trigger, round``; the last two are null for a request that
-        still waits: nothing in this round concerns it.
+        ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger, round``; the last two are null for a
+        request that still waits: nothing in this round concerns it.
     """
     arrived = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
-        "run_id", "dst as node_id", "src as joiner", "source_seq", "message_id as trigger", "due_round as round"
-    )
+        "run_id", "dst as node_id", "src as joiner", "source_seq", "incarnation", "message_id as trigger",
+        "due_round as round",
+    )  # fmt: skip
     every = arrived.unionByName(request.join(now, NODE, "left").select(*JOIN_REQUEST.columns, "trigger", "round"))
-    newest = [F.expr(f"max({name}) as {name}") for name in ("source_seq", "trigger", "round")]
+    newest = [F.expr(f"max({name}) as {name}") for name in ("source_seq", "incarnation", "trigger", "round")]
     return every.groupBy(*NODE, "joiner").agg(*newest).select(*JOIN_REQUEST.columns, "trigger", "round")
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import failures, forward, join, peers, recovery, routing
+from pipelines.protocols.delta import connections, finish, forward, join, peers, recovery, routing
 from pipelines.protocols.delta.forward import NODE
-from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import Work, union
-from pipelines.protocols.entries import remaining_entries, visible_entries
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
 
@@ -28,7 +26,7 @@ def handle_joins(work: Work) -> DataFrame | None:
             work.copies.append(join.issued_joins(work.inbox).select(forward.COPY))  # PAR_SUB comes on the same link
             work.added.append(join.received_entries(work.inbox))
         calls = _ready_calls(work)
-        if work.has("JOIN_REQUEST") or (due.facts["requests"] and (work.may_finish_joins or work.is_recovering)):
+        if work.has("JOIN_REQUEST") or (due.facts["requests"] and (work.may_finish_joins or work.is_disturbed)):
             changed.append(_answer_requests(work, now))
     elif work.has("JOIN_REQUEST"):
         changed.append(_answer_requests(work, work.keep("now", _nobody(work))))
@@ -59,14 +57,14 @@ def _ask(work: Work, calls: DataFrame) -> None:
     if work.due.may_crash:
         asked = work.of_crashing(asked)
         work.put("join", join.with_asked(work.now("join"), asked))
-        failures.watch_join_points(work, asked)
+        connections.watch_join_points(work, asked)
 
 
 def _entered(work: Work) -> DataFrame:
     """Gives the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
-    if work.due.facts["detached"] and (work.has("PAR_TOP", "PAR_SUB") or work.may_finish_joins):
+    if work.due.facts["detached"] and (work.has("PAR_TOP", "PAR_SUB") or work.may_fail or work.may_finish_joins):
         confirmed = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
         before, waits = work.now("join"), work.now("synch").where("not is_answered")
         after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
@@ -74,7 +72,7 @@ def _entered(work: Work) -> DataFrame:
         entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.present))
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
-            failures.tell_peers(work, work.of_disturbed(entered))
+            connections.tell_peers(work, work.of_disturbed(entered))
     if done is not None and work.is_recovering:
         back = recovery.rejoined_now(done)
         work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
@@ -83,20 +81,14 @@ def _entered(work: Work) -> DataFrame:
     return union(*events)
 
 
-def _blocked(work: Work) -> DataFrame:
-    """Gives the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
-    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
-    if not work.is_recovering:
-        return joining
-    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))
-
-
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     """Handles JOIN_REQUEST at the join points; gives the links that are new."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
-    blocked = _blocked(work)
+    blocked = connections.blocked(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
+    if work.is_disturbed and not work.is_empty(accepted):
+        connections.connect_joiners(work, accepted)
     work.send(
         join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting), "links", "incarnation"
     )
@@ -111,14 +103,9 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
     """Gives SUBS_SET after the round's confirmations: what PAR_SUB copies."""
-    entries = work.now("subscription")
     if not (work.finished and work.may_change_entries):
-        return entries
-    done = union(*work.finished)
-    added, removed = routing.added_entries(done, path), routing.removed_entries(done)
-    if work.is_disturbed:
-        added = routing.unknown_entries(added, entries, work.now("tombstone"))
-    return remaining_entries(visible_entries(entries, added, removed, SUBSCRIPTION.columns))
+        return work.now("subscription")
+    return finish.entries_after(work, union(*work.finished), path)
 
 
 def _ready_calls(work: Work) -> DataFrame | None:
@@ -126,7 +113,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
     due = work.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
-    waiting, blocked = work.now("call"), _blocked(work)
+    waiting, blocked = work.now("call"), connections.blocked(work)
     opened = join.open_calls(due, waiting, work.present)
     work.change("call", join.waiting_calls(opened, blocked))
     return work.keep("call", join.ready_calls(opened, blocked))

@@ -113,13 +113,11 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
     )
     others = peer.join(failure.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     whole = others.unionByName(failed.select(PEER.columns))
-    down = whole.where("status = 'FAILED'").groupBy(NODE).agg(F.expr("collect_list(peer) as down"))
     behind = (
-        path.where("distance > 1")
-        .selectExpr(*NODE, "target as peer", "path as way")
+        path.selectExpr(*NODE, "target as peer", "path")
         .join(failure.select(*NODE, "peer"), [*NODE, "peer"])
-        .join(down, NODE)
-        .where("size(array_except(slice(way, 2, size(way) - 2), down)) > 0")
+        .join(peer_lists(whole), NODE)
+        .where(f"{NEAREST_LEFT} is not null")
         .select(*NODE, "peer")
     )
     return whole.join(behind, [*NODE, "peer"], "left_anti")
@@ -289,7 +287,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
         peer; ``is_new``: N has sent nothing to this incarnation yet.
     """
     said = inbox.where(
-        "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
+        "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
         " or (kind = 'PAR_TOP' and source_seq is not null)"
     ).selectExpr(
         "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",

@@ -37,8 +37,6 @@ from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
 from pipelines.protocols.delta.work import SENT, Work, union
 
-_UNCONFIRMED = "false as is_confirmed"
-
 
 class DeltaProtocol:
     """The protocol as the engine sees it."""
@@ -124,7 +122,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     matched = work.keep("matched", forward.publication_recipients(plain, entries, changes=changes))
     out = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
     work.finished.append(confirm.finished_at_once(plain.where("kind = 'PUB'"), out))
-    recipient = union(*routed, out).selectExpr("*", _UNCONFIRMED)
+    recipient = union(*routed, out).selectExpr("*", forward.UNCONFIRMED)
     if guided:
         recipient = work.keep("recipient", union(recipient, *guided))
     work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
@@ -195,7 +193,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
         return first, []
     told = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
     reach = work.keep("guided_reach", failures.recipients_in_view(work, guided))
-    more = recovery.new_members(reach, told).selectExpr(*forward.KEY, "recipient", "via", "path", _UNCONFIRMED)
+    more = recovery.new_members(reach, told).selectExpr(*forward.KEY, "recipient", "via", "path", forward.UNCONFIRMED)
     recipient = work.keep("guided_recipients", told.unionByName(more))
     work.finish("guided_at_once", confirm.finished_at_once(guided, recipient))
     return first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_anti"), [recipient]
@@ -237,7 +235,7 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
     message = work.keep("regarded", forward.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", forward.publication_recipients(message, work.now("subscription")))
     away = matched.where("recipient <> node_id").selectExpr(
-        *forward.KEY, "recipient", "via", forward.SEEN, _UNCONFIRMED
+        *forward.KEY, "recipient", "via", forward.SEEN, forward.UNCONFIRMED
     )
     _add_recipients(work, message, away)
     now = message.selectExpr(*forward.KEY, "now_round as round").distinct()

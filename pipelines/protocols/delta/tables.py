@@ -167,6 +167,7 @@ JOIN_REQUEST = table(
     ("node_id", BIGINT, "the join point M"),
     ("joiner", BIGINT, "the node that asked"),
     ("source_seq", BIGINT, "number of its join call"),
+    ("incarnation", BIGINT, "its incarnation then"),
 )
 CALL = table(
     "call",

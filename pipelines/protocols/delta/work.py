@@ -7,14 +7,11 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import OUTBOX, Round, RoundResult
+from pipelines.contract import OUTBOX, Round, RoundResult, outbox_types
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.tables import PAYLOAD
 
-SENT_AS = {name: "string" if name == "kind" else "bigint" for name in OUTBOX} | {
-    **{field.name: field.dataType.simpleString() for field in PAYLOAD},
-    "latency_rounds": "bigint", "delay_rounds": "bigint",
-}  # fmt: skip
+SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
 """All columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
 _BY_NODE = ("topology", "path", "subscription", "processing")
@@ -24,6 +21,10 @@ _BY_NODE = ("topology", "path", "subscription", "processing")
 def union(*frames: DataFrame) -> DataFrame:
     """Puts frames together; columns that one lacks are null."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def _of_runs(row: DataFrame, runs: DataFrame | None) -> DataFrame:
+    return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
 
 
 @dataclass
@@ -115,13 +116,11 @@ class Work:
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
         """Gives the rows of runs in which a node crashes at some time: what is noted for that, they alone note."""
-        runs = self.due.crashing
-        return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
+        return _of_runs(row, self.due.crashing)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
         """Gives the rows of runs in which a node has crashed by now."""
-        runs = self.due.crashes.begun
-        return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
+        return _of_runs(row, self.due.crashes.begun)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises what several steps read; a name always stands for the same columns."""
@@ -192,15 +191,21 @@ class Work:
         return happening or self.due.facts["peers"] > 0 or self.due.facts["returned"] > 0
 
     @property
+    def may_fail(self) -> bool:
+        """Whether any node may hold another one for failed from now on, so that it waits for it no more."""
+        told = self.has("DETECT") or (self.due.facts["joiners"] > 0 and self.has("JOIN_REQUEST", "STATUS"))
+        return told and self.is_disturbed
+
+    @property
     def may_change_entries(self) -> bool:
         """Whether SUBS_SET of any node may change."""
-        finishing = self.has("CONF", "DETECT") and self.due.facts["routing"] > 0
+        finishing = (self.has("CONF") or self.may_fail) and self.due.facts["routing"] > 0
         return self.has(*SENT, "PAR_SUB") or self.may_release_calls or finishing or self.is_disturbed
 
     @property
     def may_finish_joins(self) -> bool:
         """Whether the J of any node may be finished."""
-        return self.has("J") or (self.has("CONF", "DETECT", "JOIN_REQUEST") and self.due.facts["joining"] > 0)
+        return self.has("J") or ((self.has("CONF") or self.may_fail) and self.due.facts["joining"] > 0)
 
     @property
     def may_release_calls(self) -> bool:

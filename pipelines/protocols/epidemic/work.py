@@ -7,13 +7,11 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import OUTBOX, Round, RoundResult
+from pipelines.contract import OUTBOX, Round, RoundResult, outbox_types
 from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.tables import PAYLOAD
 
-SENT_AS = {name: "string" if name == "kind" else "bigint" for name in OUTBOX} | {
-    **{field.name: field.dataType.simpleString() for field in PAYLOAD}, "latency_rounds": "bigint",
-}  # fmt: skip
+SENT_AS = outbox_types(PAYLOAD)
 """All columns that a row of the outbox may have, with their SQL types."""
 
 

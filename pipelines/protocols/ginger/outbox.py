@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import OUTBOX
+from pipelines.contract import outbox_types
 from pipelines.protocols.ginger.tables import PAYLOAD
 
-_TYPES = {
-    **dict.fromkeys(OUTBOX, "bigint"), "kind": "string", "latency_rounds": "bigint",
-    **{field.name: field.dataType.simpleString() for field in PAYLOAD},
-}  # fmt: skip
+_TYPES = outbox_types(PAYLOAD)
 
 
 def outbox(rows: DataFrame, kind: str, **columns: str) -> DataFrame:

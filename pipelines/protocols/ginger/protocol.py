@@ -149,16 +149,17 @@ def _told_whether_mended(due: Round, inbox: DataFrame) -> DataFrame:
 def _handle(due: Round, result: RoundResult, events: list[DataFrame]) -> list[DataFrame]:
     """Step 2: gives the outbox in parts."""
     may_join = due.facts["n_joining"] > 0
+    mends = due.may_crash or may_join
     got = due.keep("got", _told_whether_mended(due, _inbox(due)))
     touched = got.select("run_id", "node_id", "is_mended").distinct()
     part = result.state.get("part", due.state["part"])
     state = [handling.known(part, touched)]
-    if due.may_crash or may_join:
+    if mends:
         state += handling.memory(due.state["metadata_buffer"], touched, due.fixed["setting"])
     rows = due.keep("rows", handling.handled(got, state))
     result.state["part"] = handling.parts_after(rows, part, touched)
     result.state["delivered"] = handling.delivered(rows)
-    if due.may_crash or may_join:
+    if mends:
         result.state["metadata_buffer"] = handling.buffered(rows)
     if not due.kinds.isdisjoint((*REPAIR, "join")) or due.crashes.recovered is not None:
         result.node_status = handling.statuses(rows)

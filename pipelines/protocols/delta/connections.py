@@ -1,0 +1,93 @@
+"""The connections of nodes and the failure detectors on them (4.3; settled rules 19 to 21)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.protocols.delta import join, peers
+from pipelines.protocols.delta.forward import NODE
+from pipelines.protocols.delta.tables import PEER
+from pipelines.protocols.delta.work import Work
+
+
+def connections_of(work: Work) -> DataFrame:
+    """Gives the connections of all nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    link = work.due.fixed["link"]
+    connected = peers.connected(work.now("path"), work.now("peer"), link)
+    if not work.due.facts["detached"]:
+        return connected
+    return connected.unionByName(join.waiting_connections(work.now("join"), link))
+
+
+def set_detectors(work: Work, crashed: DataFrame) -> None:
+    """Sets the detectors of the peers of nodes that crash now.
+
+    Args:
+        work: The round.
+        crashed: ``run_id, node_id, round, incarnation``.
+    """
+    reports = peers.crash_reports(connections_of(work), crashed, work.now("status"), work.setting)
+    work.send(reports, *peers.REPORT)
+    work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
+
+
+def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Gives the connections that are made between two forms of relation ``peer``."""
+    made = after.where("status <> 'FAILED'")
+    old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
+    known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
+    return known.where("is_old is null").select(PEER.columns)
+
+
+def watch(work: Work, made: DataFrame) -> None:
+    """Sets the detectors of connections to nodes that are down by now.
+
+    Args:
+        work: The round.
+        made: The connections that are made in this round: ``run_id, node_id, peer, incarnation, latency_rounds``.
+    """
+    if (down := work.due.crashes.down) is not None:
+        down = down.selectExpr(*NODE, "incarnation", work.present)
+        work.send(peers.crash_reports(made, down, work.now("status"), work.setting), *peers.REPORT)
+
+
+def watch_join_points(work: Work, asked: DataFrame) -> None:
+    """Sets the detectors of nodes whose join points are down by now."""
+    waiting = join.waiting_connections(work.now("join"), work.due.fixed["link"])
+    watch(work, waiting.join(asked.select(NODE), NODE, "left_semi"))
+
+
+def connect_joiners(work: Work, accepted: DataFrame) -> None:
+    """A join point is connected to whom it answers: writes peer.
+
+    Args:
+        work: The round.
+        accepted: See `join`.
+    """
+    link = work.due.fixed["link"].selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
+    taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
+        *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
+    )  # fmt: skip
+    taken = work.keep("taken_in", taken)
+    work.put("peer", peers.with_answers(work.now("peer"), taken, work.now("path")))
+    watch(work, taken)
+
+
+def tell_peers(work: Work, node: DataFrame) -> None:
+    """Sends STATUS to all peers of nodes that are up for good.
+
+    Args:
+        work: The round.
+        node: ``run_id, node_id, round``.
+    """
+    connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
+    to = connected.join(node.select(*NODE, "round"), NODE)
+    work.send(peers.send_statuses(to, work.now("status"), work.now("join")), *peers.STATED)
+
+
+def blocked(work: Work) -> DataFrame:
+    """Gives the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
+    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
+    if not work.is_recovering:
+        return joining
+    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))
