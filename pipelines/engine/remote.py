@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -38,6 +39,8 @@ def connect(
         channel.add_interceptor(interceptor)
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
+    # PySpark asks for models to be dropped, at exit. There are none, and after a call that Ctrl-C broke off it waits.
+    atexit.unregister(session.client._cleanup_ml_cache)
     if is_near:
         # Noting for each column where the program makes it takes a tenth of the time of small rounds. Spark takes this
         # setting at its start only.

@@ -23,6 +23,13 @@ with open_session({engine!r}) as session:
         print(session.scratch)
 """
 
+LAST_WORDS = """
+from pyspark.sql.connect.client import SparkConnectClient
+SparkConnectClient._cleanup_ml_cache = lambda client: print("asked at exit")
+from pipelines.session import open_session
+open_session("sail").close()
+"""
+
 
 def test_sail_says_what_it_is(sail: Session) -> None:
     assert (sail.engine, sail.is_classic, sail.owns, sail.partitions) == ("sail", False, True, os.cpu_count())
@@ -76,3 +83,13 @@ def test_an_engine_is_quiet_and_leaves_nothing_behind(engine: str, tmp_path: Pat
     assert scratch.name.startswith("roundtable-")
     assert not scratch.exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_is_asked_nothing_after_the_session_is_closed(tmp_path: Path) -> None:
+    """What PySpark asks when the program ends would wait for ever if Ctrl-C had broken off a call."""
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", LAST_WORDS], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ran.stdout == ""

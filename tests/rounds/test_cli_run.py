@@ -8,7 +8,11 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
+from typing import IO
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -43,6 +47,21 @@ def scenario_file(folder: Path, text: str) -> Path:
     path = folder / "s.yaml"
     path.write_text(text)
     return path
+
+
+@contextmanager
+def started(command: Sequence[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
+    """A program, what it prints and what it complains; it is killed with the test, or if it hangs."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        late = Timer(120, running.kill)
+        late.start()
+        try:
+            yield running, running.stdout, running.stderr
+        finally:
+            late.cancel()
+            running.kill()
 
 
 @pytest.fixture(scope="module")
@@ -202,16 +221,14 @@ def test_an_error_on_the_way_leaves_nothing_that_looks_like_a_store(
 def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path) -> None:
     path = scenario_file(tmp_path, SCENARIO)
     command = [sys.executable, "-m", "pipelines", "run", str(path), "--json", "--store", "store", "--commit-every", "1"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        for line in running.stdout:
+    with started(command, tmp_path) as (running, out, err):
+        for line in out:
             event = json.loads(line)
             if event["event"] == "round" and event["round"] >= 2:
                 break
         running.send_signal(signal.SIGINT)
-        stderr = running.stderr.read()
-        running.stdout.read()
+        stderr = err.read()
+        out.read()
         assert running.wait(60) == 130
     assert stderr == "interrupted; to go on: roundtable resume store\n"
     asked = cli("sql", tmp_path / "store", "select verdict from run", "--format", "json")
@@ -224,14 +241,10 @@ def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_pa
 def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) -> None:
     store = small[0] / "runs/small/latest"
     command = [sys.executable, "-m", "pipelines", "sql", str(store), "select explode(sequence(1, 200000))"]
-    with subprocess.Popen(
-        [*command, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        assert running.stdout.readline() == "col\n"
-        running.stdout.close()
-        assert running.stderr.read() == ""
+    with started([*command, "--format", "csv"], small[0]) as (running, out, err):
+        assert out.readline() == "col\n"
+        out.close()
+        assert err.read() == ""
         assert running.wait(60) == 141
 
 
