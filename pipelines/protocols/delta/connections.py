@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 
 from pipelines.protocols.delta import join, peers
@@ -20,14 +22,13 @@ def connections_of(work: Work) -> DataFrame:
 
 
 def set_detectors(work: Work, crashed: DataFrame) -> None:
-    """Sets the detectors of the peers of nodes that crash now.
+    """Sets the detectors of the peers of nodes that crash now; writes their status.
 
     Args:
         work: The round.
         crashed: ``run_id, node_id, round, incarnation``.
     """
-    reports = peers.crash_reports(connections_of(work), crashed, work.now("status"), work.setting)
-    work.send(reports, *peers.REPORT)
+    _report(work, connections_of(work), crashed)
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
@@ -39,22 +40,26 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
     return known.where("is_old is null").select(PEER.columns)
 
 
-def watch(work: Work, made: DataFrame) -> None:
+def watch(work: Work, made: Callable[[], DataFrame]) -> None:
     """Sets the detectors of connections to nodes that are down by now.
 
     Args:
         work: The round.
-        made: The connections that are made in this round: ``run_id, node_id, peer, incarnation, latency_rounds``.
+        made: Gives the connections that are made in this round, ``run_id, node_id, peer, incarnation, latency_rounds``;
+            asked where a node is down.
     """
     if (down := work.due.crashes.down) is not None:
-        down = down.selectExpr(*NODE, "incarnation", work.present)
-        work.send(peers.crash_reports(made, down, work.now("status"), work.setting), *peers.REPORT)
+        _report(work, made(), down.selectExpr(*NODE, "incarnation", work.present))
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
     """Sets the detectors of nodes whose join points are down by now."""
-    waiting = join.waiting_connections(work.now("join"), work.due.fixed["link"])
-    watch(work, waiting.join(asked.select(NODE), NODE, "left_semi"))
+
+    def waiting() -> DataFrame:
+        connected = join.waiting_connections(work.now("join"), work.due.fixed["link"])
+        return connected.join(asked.select(NODE), NODE, "left_semi")
+
+    watch(work, waiting)
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
@@ -70,7 +75,11 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
     )  # fmt: skip
     taken = work.keep("taken_in", taken)
     work.put("peer", peers.with_answers(work.now("peer"), taken, work.now("path")))
-    watch(work, taken)
+    watch(work, lambda: taken)
+
+
+def _report(work: Work, connection: DataFrame, crashed: DataFrame) -> None:
+    work.send(peers.crash_reports(connection, crashed, work.now("status"), work.setting), *peers.REPORT)
 
 
 def tell_peers(work: Work, node: DataFrame) -> None:
@@ -83,11 +92,3 @@ def tell_peers(work: Work, node: DataFrame) -> None:
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
     to = connected.join(node.select(*NODE, "round"), NODE)
     work.send(peers.send_statuses(to, work.now("status"), work.now("join")), *peers.STATED)
-
-
-def blocked(work: Work) -> DataFrame:
-    """Gives the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
-    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
-    if not work.is_recovering:
-        return joining
-    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))

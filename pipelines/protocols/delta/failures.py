@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import confirm, connections, finish, forward, handover, join, peers, recovery, routing
+from pipelines.protocols.delta import (
+    confirm,
+    connections,
+    finish,
+    forward,
+    handover,
+    join,
+    joining,
+    peers,
+    recovery,
+    routing,
+)
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
@@ -57,7 +68,7 @@ def _mend(work: Work) -> None:
     if work.is_recovering and (work.may_fail or work.has("SYN_REQUEST", "PAR_TOP", "PAR_SUB")):
         _hand_over(work)
     if work.now("peer") is not before:
-        connections.watch(work, connections.fresh_peers(before, work.now("peer")))
+        connections.watch(work, lambda: connections.fresh_peers(before, work.now("peer")))
     if work.is_recovering and (work.may_fail or work.has("PAR_SUB") or recovered is not None):
         _rise(work)
 
@@ -178,7 +189,7 @@ def _failures(work: Work) -> DataFrame:
     reported = peers.failures(work.inbox, connections.connections_of(work))
     if not work.due.facts["joiners"]:
         return reported
-    gone = join.gone_joiners(work.inbox, work.now("path"), connections.blocked(work))
+    gone = join.gone_joiners(work.inbox, work.now("path"), joining.blocked_nodes(work))
     found = work.keep("found", union(reported, gone, peers.detached_peers(work.inbox)))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")

@@ -12,7 +12,7 @@ _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status; gives the ready calls."""
+    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; gives the ready calls."""
     due = work.due
     if not (due.facts["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return due.calls
@@ -84,7 +84,7 @@ def _entered(work: Work) -> DataFrame:
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     """Handles JOIN_REQUEST at the join points; gives the links that are new."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
-    blocked = connections.blocked(work)
+    blocked = blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
     if work.is_disturbed and not work.is_empty(accepted):
@@ -113,7 +113,15 @@ def _ready_calls(work: Work) -> DataFrame | None:
     due = work.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
-    waiting, blocked = work.now("call"), connections.blocked(work)
+    waiting, blocked = work.now("call"), blocked_nodes(work)
     opened = join.open_calls(due, waiting, work.present)
     work.change("call", join.waiting_calls(opened, blocked))
     return work.keep("call", join.ready_calls(opened, blocked))
+
+
+def blocked_nodes(work: Work) -> DataFrame:
+    """Gives the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
+    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
+    if not work.is_recovering:
+        return joining
+    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))

@@ -199,7 +199,7 @@ class Work:
     @property
     def may_change_entries(self) -> bool:
         """Whether SUBS_SET of any node may change."""
-        finishing = (self.has("CONF") or self.may_fail) and self.due.facts["routing"] > 0
+        finishing = self.has("CONF") and self.due.facts["routing"] > 0
         return self.has(*SENT, "PAR_SUB") or self.may_release_calls or finishing or self.is_disturbed
 
     @property
