@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pipelines.audits.run import AuditReport, audit_store
 from pipelines.execute import Experiment, execute, protocol_module
 from pipelines.inputs import build_inputs
@@ -16,7 +18,16 @@ from pipelines.scenario.model import Scenario
 from pipelines.session import Session
 from pipelines.store import Store
 
+SHARED = Path(__file__).parents[2] / "shared" / "data"
 _NUMBER = itertools.count()
+
+
+def shared_data(*parts: str) -> Path:
+    """Gives the place of real data that lie beside the project; skips the test where they are absent."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"the real data {'/'.join(parts)} are not beside the project")
+    return path
 
 
 def scenario(**parts: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import shared_data
 
 import pipelines as rt
 from pipelines.notebooks import epidemic_study as study
@@ -12,7 +13,6 @@ from pipelines.session import Session
 from pipelines.why import Question, stories
 
 ROOT = Path(__file__).parents[2]
-PLANETLAB = ROOT.parent / "shared" / "data" / "latency" / "planetlab490" / "PlanetLabData_1.gz"
 SMALL = (
     "overlay.generate.nodes=10",
     "protocol.push_rounds=15",
@@ -26,7 +26,8 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def real(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> rt.Result:
-    overrides = (f"overlay.latency={{matrix: {PLANETLAB}}}", "runs.grid={protocol.recovery: [none, combined_pull]}")
+    matrix = shared_data("latency", "planetlab490", "PlanetLabData_1.gz")
+    overrides = (f"overlay.latency={{matrix: {matrix}}}", "runs.grid={protocol.recovery: [none, combined_pull]}")
     scenario = ROOT / "conf" / "scenarios" / "epidemic_abilene.yaml"
     return rt.run(scenario, spark=sail.spark, store=tmp_path_factory.mktemp("real") / "store", overrides=overrides)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
+from support import shared_data
 
 from pipelines.errors import FaultError
 from pipelines.faults.build import build_faults
@@ -23,7 +24,6 @@ from pipelines.overlay.graph import Overlay
 from pipelines.scenario.faults_spec import CrashTrace, Fault
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
-SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "failures"
 GRID5000 = "fta_grid5000/event_trace.site3_site7_only.tab.xz"
 LANL = "lanl/LA-UR-05-7318-failure-data-1996-2005.csv.xz"
 
@@ -79,13 +79,6 @@ def written(folder: Path, name: str, text: str) -> Path:
     path.write_bytes(
         lzma.compress(raw) if path.suffix == ".xz" else gzip.compress(raw) if path.suffix == ".gz" else raw
     )
-    return path
-
-
-def real(name: str) -> Path:
-    path = SHARED / name
-    if not path.is_file():
-        pytest.skip(f"the shared data set {name} is not beside the project")
     return path
 
 
@@ -170,7 +163,7 @@ def _ups(start: Any, end: Any, hours: float) -> list[float]:
 
 def _reference(name: str) -> dict[tuple[str, str], list[list[float]]]:
     """Reads the outages of the real files line by line: node → merged [start, end] in hours."""
-    text = lzma.decompress(real(name).read_bytes()).decode()
+    text = lzma.decompress(shared_data("failures", name).read_bytes()).decode()
     found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     if name == LANL:
         for row in csv.DictReader(io.StringIO(text)):
@@ -196,7 +189,7 @@ def _reference(name: str) -> dict[tuple[str, str], list[list[float]]]:
 
 @pytest.mark.parametrize(("name", "n_nodes"), [(GRID5000, 103), (LANL, 3576)])
 def test_the_real_traces_hold_what_reading_them_line_by_line_gives(name: str, n_nodes: int) -> None:
-    trace, reference = load(real(name)), _reference(name)
+    trace, reference = load(shared_data("failures", name)), _reference(name)
     assert trace.n_nodes == len(reference) == n_nodes
     assert len(trace.node) == sum(map(len, reference.values()))
     expected = sum(end - start for spans in reference.values() for start, end in spans)
@@ -205,12 +198,12 @@ def test_the_real_traces_hold_what_reading_them_line_by_line_gives(name: str, n_
 
 
 def test_the_systems_of_lanl_are_told_apart() -> None:
-    trace = load(real(LANL), system=20)
+    trace = load(shared_data("failures", LANL), system=20)
     assert trace.n_nodes == len([key for key in _reference(LANL) if key[0] == "20"]) == 400
 
 
 def test_shuffling_grid5000_ends_the_correlation_of_its_outages() -> None:
-    path = real(GRID5000)
+    path = shared_data("failures", GRID5000)
     raw = crashes(path, nodes=100, horizon=10_000)
     mixed = crashes(path, nodes=100, horizon=10_000, shuffled=True)
     largest = [max(Counter(start for _, start, _ in rows).values()) for rows in (raw, mixed)]
@@ -220,7 +213,7 @@ def test_shuffling_grid5000_ends_the_correlation_of_its_outages() -> None:
 
 
 def test_a_real_trace_within_a_number_of_nodes() -> None:
-    path = real(GRID5000)
+    path = shared_data("failures", GRID5000)
     rows = crashes(path, nodes=50, horizon=2000, hours_per_round=0.5, at_most=2, recovery=3, skip_hours=3000.0)
     down = np.zeros((2001, 50), dtype=bool)
     for node, start, until in rows:

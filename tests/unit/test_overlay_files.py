@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import topohub
+from support import shared_data
 
 from pipelines.errors import OverlayError
 from pipelines.overlay.build import build_overlay, describe
@@ -29,8 +30,6 @@ from pipelines.overlay.weighted import WeightedGraph, largest_component, unique_
 from pipelines.scenario.overlay_spec import FileOverlay, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
-SHARED = PROJECT.parent / "shared" / "data"
-ZOO = SHARED / "topologies" / "zoo"
 SAMPLES = PROJECT / "datasets" / "overlays"
 GRAPHML_HEAD = (
     '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
@@ -41,13 +40,6 @@ GRAPHML_HEAD = (
 )
 ROCKETFUEL = "NODES 2\nlabel x y\nA 0 0\nB 0 0\n\nEDGES 1\nlabel src dest weight bw delay\nL 0 1 1 1 7\n"
 PSSIM = "No of nodes:2\nNo of edges:1\n\nNodes:\n0\t1\t9\n1\t1\t9\n\nEdges:\n0\t0\t1\t25\n"
-
-
-def shared(*parts: str) -> Path:
-    path = SHARED.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"the real network {'/'.join(parts)} is not on this machine")
-    return path
 
 
 def build(
@@ -79,10 +71,10 @@ def refused(folder: Path, name: str, content: bytes | str, **file: Any) -> tuple
 
 
 def test_every_network_of_the_topology_zoo_has_the_nodes_and_links_of_its_index() -> None:
-    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    archive = shared_data("topologies", "zoo", "graphml.tar.gz")
     with tarfile.open(archive) as tar:
         content = {Path(m.name).stem: tar.extractfile(m).read() for m in tar if m.isfile()}  # type: ignore[union-attr]
-    with (ZOO / "index_derived.csv").open() as file:
+    with shared_data("topologies", "zoo", "index_derived.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 276
     loops = {"Interoute": 2}  # the index counts these self-loops as edges
@@ -98,7 +90,7 @@ def test_every_network_of_the_topology_zoo_has_the_nodes_and_links_of_its_index(
 
 
 def test_abilene_from_the_archive_has_the_latencies_of_its_distances() -> None:
-    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    archive = shared_data("topologies", "zoo", "graphml.tar.gz")
     overlay = build({"file": {"path": str(archive), "member": "Abilene.graphml"}}, round_ms=0.001)
     assert overlay.names[:3] == ("New York", "Chicago", "Washington DC")
     links = dict(zip(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True), overlay.latency_rounds, strict=True))
@@ -110,7 +102,7 @@ def test_abilene_from_the_archive_has_the_latencies_of_its_distances() -> None:
 
 
 def test_a_member_that_is_not_there_gets_the_nearest_name() -> None:
-    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    archive = shared_data("topologies", "zoo", "graphml.tar.gz")
     with pytest.raises(OverlayError, match=r"no member 'Abilen\.graphml'; did you mean 'Abilene\.graphml'") as caught:
         build({"file": {"path": str(archive), "member": "Abilen.graphml"}})
     assert caught.value.problems[0].path == ("overlay", "file", "member")
@@ -128,7 +120,7 @@ def test_a_member_that_is_not_there_gets_the_nearest_name() -> None:
     ],
 )
 def test_rocketfuel_maps_are_connected_and_keep_the_smaller_delay(name: str, nodes: int, links: int) -> None:
-    path = shared("topologies", "rocketfuel", f"{name}_real_hard.graph")
+    path = shared_data("topologies", "rocketfuel", f"{name}_real_hard.graph")
     overlay = build({"file": {"path": str(path), "largest_component": False}})
     assert (len(overlay.names), len(overlay.a)) == (nodes, links)
     lines = path.read_text().split("label src dest weight bw delay\n")[1].splitlines()
@@ -142,7 +134,7 @@ def test_rocketfuel_maps_are_connected_and_keep_the_smaller_delay(name: str, nod
 
 
 def test_the_published_pssim_overlay_is_a_tree_of_fifty_brokers() -> None:
-    path = shared("topologies", "pssim_overlay50", "topology.txt")
+    path = shared_data("topologies", "pssim_overlay50", "topology.txt")
     overlay = build({"file": {"path": str(path)}}, needs_tree=True)
     assert overlay.is_tree
     assert overlay.names == tuple(str(i) for i in range(50))
@@ -239,7 +231,7 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
 
 
 def test_topohub_networks_load_with_latencies_close_to_those_of_the_zoo() -> None:
-    archive = shared("topologies", "zoo", "graphml.tar.gz")
+    archive = shared_data("topologies", "zoo", "graphml.tar.gz")
     hub = load_hub("topozoo/Abilene")
     zoo = load_file(archive, FileOverlay(path=str(archive), member="Abilene.graphml"))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import shared_data
 
 from pipelines import hashing
 from pipelines.errors import OverlayError
@@ -18,15 +19,7 @@ from pipelines.overlay.latency import to_rounds
 from pipelines.scenario.overlay_spec import OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
-SHARED = PROJECT.parent / "shared" / "data" / "latency"
 LINE = {"generate": {"kind": "line", "nodes": 2000}}
-
-
-def shared(*parts: str) -> Path:
-    path = SHARED.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"the measured latencies {'/'.join(parts)} are not on this machine")
-    return path
 
 
 def build(
@@ -97,7 +90,7 @@ def test_a_latency_of_more_than_a_million_rounds_is_refused(latency: dict[str, A
 
 
 def test_planetlab_latencies_are_half_the_round_trip_of_rows_drawn_without_repetition() -> None:
-    path = shared("planetlab490", "PlanetLabData_1.gz")
+    path = shared_data("latency", "planetlab490", "PlanetLabData_1.gz")
     rtt = np.loadtxt(path)
     overlay = build({"generate": {"kind": "line", "nodes": 490}, "latency": {"matrix": str(path)}}, round_ms=0.001)
     row = np.argsort(hashing.bits(0, "overlay.latency.matrix", np.arange(490)))
@@ -109,13 +102,13 @@ def test_planetlab_latencies_are_half_the_round_trip_of_rows_drawn_without_repet
 
 
 def test_planetlab_is_too_small_for_more_nodes_than_it_has_rows() -> None:
-    path = shared("planetlab490", "PlanetLabData_1.gz")
+    path = shared_data("latency", "planetlab490", "PlanetLabData_1.gz")
     with pytest.raises(OverlayError, match="490 rows and the overlay 491 nodes"):
         build({"generate": {"kind": "star", "nodes": 491}, "latency": {"matrix": str(path)}})
 
 
 def test_aws_latencies_are_found_by_name_and_averaged_over_both_directions() -> None:
-    path = shared("aws18", "latencies.csv")
+    path = shared_data("latency", "aws18", "latencies.csv")
     links = [["Mumbai", "Stockholm"], ["Stockholm", "Oregon"], ["Oregon", "N.California"]]
     overlay = build({"links": links, "latency": {"matrix": str(path)}}, round_ms=0.25)
     with path.open() as file:
@@ -126,7 +119,7 @@ def test_aws_latencies_are_found_by_name_and_averaged_over_both_directions() -> 
 
 
 def test_names_that_are_not_all_in_the_matrix_get_drawn_rows() -> None:
-    path = shared("aws18", "latencies.csv")
+    path = shared_data("latency", "aws18", "latencies.csv")
     spec = {"links": [["Mumbai", "Stockholm"], ["Stockholm", "elsewhere"]], "latency": {"matrix": str(path)}}
     drawn = {tuple(build(spec, seed=seed).latency_rounds.tolist()) for seed in range(10)}
     assert len(drawn) > 5

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import shared_data
 
 from pipelines.errors import WorkloadError
 from pipelines.overlay.graph import Overlay
@@ -23,7 +24,6 @@ from pipelines.workload.build import build_workload
 from pipelines.workload.tables import Workload
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "data" / "workloads"
 
 
 def line(count: int) -> Overlay:
@@ -52,13 +52,6 @@ def quotes_archive(path: Path, members: dict[str, str]) -> None:
 
 def quote(symbol: str, close: str, date: str) -> str:
     return f"[class,'STOCK'],[symbol,'{symbol}'],[close,{close}],[volume,100],[date,'{date}']\n"
-
-
-def real(*parts: str) -> str:
-    path = SHARED.joinpath(*parts)
-    if not path.is_file():
-        pytest.skip(f"the shared data set {parts[0]} is not beside the project")
-    return str(path)
 
 
 def test_subscriptions_of_a_csv_with_names_rounds_topics_and_predicates(tmp_path: Path) -> None:
@@ -285,7 +278,7 @@ def test_an_archive_holds_quotes_only(tmp_path: Path) -> None:
 
 
 def test_lastfm_listeners_subscribe_to_their_artists() -> None:
-    path = real("lastfm2k", "user_artists.dat.xz")
+    path = str(shared_data("workloads", "lastfm2k", "user_artists.dat.xz"))
     file = {"path": path, "node": "userID", "topic": "artistID", "nodes": "all"}
     subscription = build(None, nodes=2000, subscriptions=file).subscription
     assert subscription.num_rows == 92_834
@@ -295,7 +288,7 @@ def test_lastfm_listeners_subscribe_to_their_artists() -> None:
 
 
 def test_padres_stock_quotes_are_published_day_by_day() -> None:
-    path = real("padres_stockquotes", "stockquotes_newest500.tar.xz")
+    path = str(shared_data("workloads", "padres_stockquotes", "stockquotes_newest500.tar.xz"))
     file = {"path": path, "node": "symbol", "topic": "class", "nodes": 100, "per_round": 100, "reverse": True}
     built = build(None, nodes=120, horizon=500, publications=file)
     assert built.publication.num_rows == 49_754
