@@ -94,18 +94,24 @@ def measure(session: Session, size: str) -> list[str]:
     return [*cells, f"{median(trickle, START, 500) * 1000:.0f} ms", f"{growth:.2f}"]
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.Namespace:
+    """Reads which engines and sizes to measure; all of them if none is named."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", action="append", choices=["sail", "spark"])
     parser.add_argument("--size", action="append", choices=list(SIZES))
     given = parser.parse_args()
+    return argparse.Namespace(engine=given.engine or ["sail", "spark"], size=given.size or list(SIZES))
+
+
+def main() -> None:
+    """Prints the table."""
+    given = arguments(__doc__)
     table = Table("engine", "size", "messages a round", "busy msg/s", "best msg/s", "floor", "late / early")
-    for engine in given.engine or ["sail", "spark"]:
+    for engine in given.engine:
         with open_session(engine) as session:
             session.activate()
             timed(session, experiment(2, 5, 1.0, START + 10))
-            for size in given.size or list(SIZES):
+            for size in given.size:
                 table.add_row(engine, *measure(session, size))
                 print(f"{engine} {size} done", file=sys.stderr)
     Console(width=120).print(table)

@@ -1,0 +1,119 @@
+"""A busy round against the bare scan, join and write of the rows that it rewrites.
+
+    python tests/perf/bare.py [--engine sail] [--engine spark] [--size small|medium|large]
+
+The sizes and the workload are those of `rounds.py`. Bare is one query for each relation that the round rewrites, in the
+engine's own way to keep relations: all its rows as they were before, joined with the nodes that have mail, and written.
+Columns: messages a round; seconds of a round without its commit; seconds of the bare work; the first by the second.
+All are medians over the rounds in which all sources publish.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from unittest import mock
+
+from pyspark.sql import DataFrame
+from rich.console import Console
+from rich.table import Table
+from rounds import SIZES, START, arguments, experiment
+
+from pipelines.execute import execute
+from pipelines.materialise import Facts, Materialiser, Relation, materialiser_for
+from pipelines.rounds import Progress
+from pipelines.session import Session, open_session
+from pipelines.store import Store
+
+LAST = START + 15
+_Settled = tuple[dict[str, Relation], dict[str, int | None]]
+
+
+class Watch:
+    """Times rounds, and repeats the bare part of each right after it.
+
+    Attributes:
+        rounds: Round, messages handled, its seconds, and those of the bare work.
+    """
+
+    def __init__(self, materialiser: Materialiser) -> None:
+        self.rounds: list[tuple[int, int, float, float]] = []
+        self._settle = materialiser.settle
+        self._whole: dict[str, DataFrame] = {}
+        self._bare = 0.0
+        self._last = time.perf_counter()
+
+    def settle(self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]) -> _Settled:
+        """Settles the relations of a round; then does the bare work in their place."""
+        settled = self._settle(frames, facts)
+        before = {name: self._whole[name] for name in frames if name in self._whole}
+        self._whole |= {name: relation.frame for name, relation in settled[0].items()}
+        if "in_flight" in before:
+            self._bare = self._again(before)
+        return settled
+
+    def _again(self, before: Mapping[str, DataFrame]) -> float:
+        mail = before["in_flight"].selectExpr("run_id", "dst as node_id").distinct()
+        kept = self._settle({"mail": mail}, {})[0]["mail"]
+        start = time.perf_counter()
+        again = {
+            name: frame.join(kept.frame, ["run_id", "node_id"], "left").select(frame.columns)
+            for name, frame in before.items()
+            if name != "in_flight"
+        }
+        node = kept.frame.withColumnRenamed("node_id", "dst")
+        flying = before["in_flight"]
+        again["in_flight"] = flying.join(node, ["run_id", "dst"], "left").select(flying.columns)
+        relations, _ = self._settle(again, {})
+        seconds = time.perf_counter() - start
+        for relation in [kept, *relations.values()]:
+            relation.release()
+        return seconds
+
+    def observe(self, progress: Progress) -> None:
+        """Notes a round that is over."""
+        now = time.perf_counter()
+        self.rounds.append((progress.round, progress.n_handled, now - self._last - self._bare, self._bare))
+        self._last, self._bare = now, 0.0
+
+
+def measure(session: Session, size: str) -> list[str]:
+    """Gives a row of the table."""
+    watches: list[Watch] = []
+
+    def watched(session: Session) -> Materialiser:
+        materialiser = materialiser_for(session)
+        watches.append(Watch(materialiser))
+        materialiser.settle = watches[0].settle  # type: ignore[method-assign]
+        return materialiser
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch("pipelines.execute.materialiser_for", watched):
+        execute(
+            experiment(*SIZES[size], 1.0, LAST), session, Store(Path(folder), session),
+            lambda progress: watches[0].observe(progress),
+        )  # fmt: skip
+    busy = [row for row in watches[0].rounds if START + 5 <= row[0] <= LAST]
+    handled, seconds, bare = (statistics.median(row[column] for row in busy) for column in (1, 2, 3))
+    n_runs, n_nodes = SIZES[size]
+    return [f"{n_runs:,} x {n_nodes}", f"{handled:,.0f}", f"{seconds:.3f}", f"{bare:.3f}", f"{seconds / bare:.1f}"]
+
+
+def main() -> None:
+    """Prints the table."""
+    given = arguments(__doc__)
+    table = Table("engine", "size", "messages a round", "round s", "bare s", "round / bare")
+    for engine in given.engine:
+        with open_session(engine) as session:
+            session.activate()
+            for size in given.size:
+                table.add_row(engine, *measure(session, size))
+                print(f"{engine} {size} done", file=sys.stderr)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
