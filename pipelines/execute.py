@@ -112,7 +112,9 @@ def execute(
             continue
         begin(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        with session.suited(is_small=is_small(part.inputs)), closing(materialiser_for(session)) as materialiser:
+        small = is_small(part.inputs)
+        chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
+        with session.suited(is_small=small), closing(chosen) as materialiser:
             _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
 
 

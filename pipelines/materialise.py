@@ -2,10 +2,12 @@
 
 - Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back;
   the rows of a small one go into the plans themselves.
-- Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any more.
-  ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply through
-  joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the checkpoint
-  serves.
+- Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation, and its rows go
+  into the plans: what is known to be empty needs no plan.
+- Otherwise Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any
+  more. ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply
+  through joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the
+  checkpoint serves.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ def _placeholder(kind: T.DataType) -> str:
 
 @dataclass
 class _Kept:
-    """A relation in a file, its columns, and how many need it: its round's plans, and the state."""
+    """A relation, its columns, and how many need it: its round's plans, and the state."""
 
     relation: Relation
     schema: T.StructType
@@ -239,6 +241,77 @@ def _nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in
     return kind
 
 
+class RowsMaterialiser(Materialiser):
+    """Keeps few rows in the driver, as parts of the plans that read them (classic engine).
+
+    Every relation takes a job, but then it is known whether it is empty: whole steps are left out, and most of those
+    of a round with faults have nothing to do.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._schemas: dict[str, T.StructType] = {}
+        self._kept: dict[int, _Kept] = {}
+
+    def declare(self, schemas: Mapping[str, T.StructType]) -> None:
+        """Remembers the columns, so that they are not asked for."""
+        self._schemas |= {name: _nullable(schema) for name, schema in schemas.items()}
+
+    def _frame(self, rows: pa.Table, schema: T.StructType) -> DataFrame:
+        # In one partition, joins and windows need no exchange.
+        return self.session.spark.createDataFrame(rows, schema=schema).coalesce(1)
+
+    def _relation(self, rows: pa.Table, schema: T.StructType) -> Relation:
+        frame = self._frame(rows, schema)
+        relation = Relation(frame, lambda: self._release(id(frame)), not rows.num_rows, rows=rows)
+        self._kept[id(frame)] = _Kept(relation, schema)
+        return relation
+
+    def _release(self, key: int) -> None:
+        self._kept.pop(key, None)
+
+    def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
+        """Takes the rows as they are."""
+        return self._relation(rows, _nullable(schema))
+
+    def empty(self, schema: T.StructType) -> DataFrame:
+        """Gives a frame that the planner knows to have no rows."""
+        return self._frame(to_arrow_schema(schema).empty_table(), _nullable(schema))
+
+    def spread(self, frame: DataFrame) -> DataFrame:
+        """Gives the rows in one partition."""
+        return frame.coalesce(1)
+
+    def keep(self, name: str, frame: DataFrame) -> Relation:
+        """Fetches the rows, unless the frame reads a relation and does nothing else."""
+        if name not in self._schemas:
+            self._schemas[name] = _nullable(frame.schema)
+        schema, kept = self._schemas[name], self._kept.get(id(frame))
+        if kept is not None and kept.schema == schema:
+            return kept.relation
+        return self._relation(frame.toArrow().select(schema.names), schema)
+
+    def add(self, name: str, frame: DataFrame) -> Relation:
+        """Fetches an increment."""
+        return self.keep(name, frame)
+
+    def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Puts the rows of all parts into one frame."""
+        full = [part for part in parts if not part.is_empty]
+        if len(full) <= 1:
+            return (full or parts)[0].frame
+        return self._frame(pa.concat_tables(part.rows for part in full if part.rows is not None), self._schemas[name])
+
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Fetches each relation, then asks for the facts of those with rows in one query."""
+        relations = {name: self.keep(name, frame) for name, frame in frames.items()}
+        nothing = {fact: None for name, one in relations.items() if one.is_empty for fact in facts.get(name) or ()}
+        full = {name: one for name, one in relations.items() if not one.is_empty}
+        return relations, {**nothing, **_asked(full, facts)}
+
+
 class MemoryMaterialiser(Materialiser):
     """Keeps relations in the executors' memory, partitioned by run (classic engine)."""
 
@@ -311,14 +384,18 @@ def _aggregate(fact: str, sql: str) -> Column:
     return F.expr(f"cast({sql} as bigint)").alias(fact)
 
 
-def materialiser_for(session: Session) -> Materialiser:
+def materialiser_for(session: Session, *, is_eventful: bool = False) -> Materialiser:
     """Chooses how the session's engine keeps relations.
+
+    Args:
+        session: The engine.
+        is_eventful: Whether rounds have many steps over few rows.
 
     The scratch folder is for engines in this process: nobody knows which folders a remote server sees.
     """
     match session.engine:
         case "spark":
-            return MemoryMaterialiser(session)
+            return RowsMaterialiser(session) if is_eventful else MemoryMaterialiser(session)
         case "connect":
             return RemoteMaterialiser(session)
         case "sail":

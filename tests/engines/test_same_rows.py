@@ -12,6 +12,7 @@ from support import rows, run_all, run_configs
 
 from pipelines.execute import Experiment, execute
 from pipelines.inputs import build_inputs
+from pipelines.materialise import materialiser_for
 from pipelines.rounds import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.session import Session
@@ -104,10 +105,16 @@ def of_disturbed(store: Store, sail: Session, names: Iterable[str]) -> dict[str,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_small", [True, False])
 def test_spark_and_sail_run_disturbed_runs_alike(
-    spark: Session, sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path
-) -> None:
-    """Relations lie in 1, 2 or 7 partitions by turns; another run of the job has its crash one round earlier."""
+    spark: Session, sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path, is_small: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """As few rows and as many; in 1, 2 or 7 partitions by turns; another run has its crash one round earlier."""
+    if not is_small:
+        monkeypatch.setattr(
+            "pipelines.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session)
+        )
     runs = run_configs([*DISTURBED, QUIET, OTHERS[0]])
     spark.activate()
     with spread(spark, 7) as session:
