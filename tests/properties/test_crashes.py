@@ -23,8 +23,8 @@ from pipelines.session import Session
 from pipelines.store import Store
 
 N_SCHEDULES = 6
-ONCE_BROKEN = (100035, 100039, 100272, 100314, 100455, 101634, 101995, 102724, 112849, 113871)
-"""Seeds of schedules that broke a guarantee, for seven reasons in all; thousands of others did not show them."""
+ONCE_BROKEN = (100035, 100039, 100272, 100314, 100455, 101634, 101995, 102724, 112849, 113871, 202803)
+"""Seeds of schedules that broke a guarantee, for eight reasons in all; thousands of others did not show them."""
 MOST_IN_A_JOB = 500
 N_CRASHES = 5
 LAST_RECOVERY, LAST_ROUND = 110, QUIET + 90

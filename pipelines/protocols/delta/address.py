@@ -107,6 +107,8 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
     """Gives the outbox with Guided messages for RECOVERING receivers: g.to from ProcessingList as it is now.
 
+    What is not there any more, all its recipients have confirmed in this very round: it need not be sent.
+
     Args:
         outbox: Rows of `addressed`.
         processing: Relation ``processing``.
@@ -132,7 +134,8 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
     )
     kept = [name for name in SENT_AS if name not in {"guide", "origin_path", "delay_rounds"}]
     is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
-    return outbox.join(guide, key, "left").selectExpr(
+    told = outbox.join(guide, key, "left").where(f"found is not null or not coalesce({is_guided}, false)")
+    return told.selectExpr(
         *kept, f"case when {is_guided} then found end as guide",
         f"case when {is_guided} then origin_path end as origin_path",
     )  # fmt: skip
