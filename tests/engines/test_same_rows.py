@@ -42,6 +42,14 @@ FAULTY = [
 DISTURBED = [disturbed(detector) for detector in ("identifier", "visited")]
 QUIET = {**disturbed("identifier"), "faults": []}
 OTHERS = [disturbed("identifier", round_) for round_ in (6, 8)]
+CRASH = {
+    **disturbed("visited", 5),
+    "workload": {
+        "subscriptions": [{"at": "S", "topic": "a"}],
+        "publications": [{"at": "P", "round": at, "topic": "a"} for at in (4, 6)],
+    },
+}
+"""A crash without joins: few steps."""
 FORWARDING = [
     mixed({"name": "forwarding"}, "joined", 5),
     {**mixed({"name": "forwarding"}, "joined", 5), "faults": FAULTY},
@@ -104,27 +112,42 @@ def of_disturbed(store: Store, sail: Session, names: Iterable[str]) -> dict[str,
     return {name: sorted((row for row in of if row[0] <= len(DISTURBED)), key=repr) for name, of in found.items()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("is_small", [True, False])
-def test_spark_and_sail_run_disturbed_runs_alike(
-    spark: Session, sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path, is_small: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """As few rows and as many; in 1, 2 or 7 partitions by turns; another run has its crash one round earlier."""
-    if not is_small:
-        monkeypatch.setattr(
-            "pipelines.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session)
-        )
-    runs = run_configs([*DISTURBED, QUIET, OTHERS[0]])
+def by_turns(spark: Session, runs: Sequence[RunConfig], root: Path) -> Store:
+    """Runs them on Spark, with relations in 1, 2 or 7 partitions by turns."""
     spark.activate()
     with spread(spark, 7) as session:
 
         def next_partitions(progress: Progress) -> None:
             session.spark.conf.set("spark.sql.shuffle.partitions", (1, 2, 7)[progress.round % 3])
 
-        store = Store(tmp_path, session)
+        store = Store(root, session)
         execute(Experiment(runs, build_inputs(runs, None), commit_every=9), session, store, next_partitions)
+    return store
+
+
+@pytest.mark.slow
+def test_spark_and_sail_run_disturbed_runs_alike(
+    spark: Session, sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path
+) -> None:
+    """Another run of the job has its crash one round earlier."""
+    store = by_turns(spark, run_configs([*DISTURBED, QUIET, OTHERS[0]]), tmp_path)
     assert of_disturbed(store, sail, wanted) == wanted
+
+
+@pytest.mark.slow
+def test_relations_in_the_memory_of_spark_give_the_same_rows(
+    spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of many runs with crashes are kept."""
+    monkeypatch.setattr("pipelines.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session))
+    runs = run_configs([CRASH])
+    store = by_turns(spark, runs, tmp_path)
+    monkeypatch.undo()
+    on_sail = run_all(runs, sail, tmp_path)
+    names = (*TABLES, *states(on_sail))
+    found = history(Store(store.root, sail), names)
+    assert found == history(on_sail, names)
+    assert {"DETECT", "CON_REQUEST", "SYN_REQUEST", "PAR_SUB", "REJOIN"} <= {row[2] for row in found["message"]}
 
 
 def test_neither_commits_nor_other_runs_change_disturbed_runs(
