@@ -85,8 +85,8 @@ def measure(session: Session, size: str) -> list[str]:
     """Gives a row of the table."""
     watches: list[Watch] = []
 
-    def watched(session: Session) -> Materialiser:
-        materialiser = materialiser_for(session)
+    def watched(session: Session, *, is_eventful: bool) -> Materialiser:
+        materialiser = materialiser_for(session, is_eventful=is_eventful)
         watches.append(Watch(materialiser))
         materialiser.settle = watches[0].settle  # type: ignore[method-assign]
         return materialiser
