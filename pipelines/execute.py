@@ -7,11 +7,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.at_once import at_once
 from pipelines.batches import Batch, cut, is_small
 from pipelines.calls import Calls
 from pipelines.contract import ProtocolModule, Start
@@ -101,10 +103,11 @@ def execute(
     """
     protocol = protocol_module(experiment.protocol_name)
     last = Ledger.read(store).last if store.is_committed() else None
+    writes: list[Callable[[], None]] = []
     if last is None:
         store.create(HISTORY)
         store.create(state_tables(protocol), is_state=True)
-        _write_runs(experiment, session, store)
+        writes.append(partial(_write_runs, experiment, session, store))
     else:
         store.rewind(last.versions)
     for batch in cut(experiment.runs, experiment.batch_runs):
@@ -115,21 +118,19 @@ def execute(
         small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
         with session.suited(is_small=small), closing(chosen) as materialiser:
-            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
+            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe, writes)
+        writes.clear()
 
 
 def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolModule, store: Store, materialiser: Materialiser,
-    last: Commit | None, observe: Callable[[Progress], None],
+    last: Commit | None, observe: Callable[[Progress], None], writes: Sequence[Callable[[], None]],
 ) -> None:  # fmt: skip
-    """Runs all rounds of a batch, after its last commit if there is one."""
+    """Runs all rounds of a batch, after its last commit if there is one; what else is to be written is at its start."""
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
     crashes = Crashes(inputs.crash, len(inputs.setting), materialiser)
     replacements = Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser)
-    if last is None:
-        _write_fixed(inputs, store, {**fixed, "link": replacements.links}, materialiser)
-        _write_faults(inputs, crashes.events(batch.horizon), store, materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
@@ -149,7 +150,13 @@ def _run(
         replacements, fixed, inputs.latency, start.settings,
     )  # fmt: skip
     if last is None:
-        engine.begin(protocol.start(start))
+        begin: list[Callable[[], None]] = [
+            *writes,
+            *_fixed_writes(inputs, store, {**fixed, "link": replacements.links}, materialiser),
+            partial(_write_faults, inputs, crashes.events(batch.horizon), store, materialiser),
+            lambda: engine.begin(protocol.start(start)),
+        ]
+        at_once(begin)
     else:
         names = [known.table.name for known in protocol.states if known.derived is None]
         state = {name: stored(f"state_{name}", last) for name in names}
@@ -196,11 +203,12 @@ def _write_faults(inputs: Inputs, crash: DataFrame | None, store: Store, materia
         store.append("fault_event", crash)
 
 
-def _write_fixed(inputs: Inputs, store: Store, fixed: Mapping[str, DataFrame], materialiser: Materialiser) -> None:
-    store.append("node", fixed["node"].select(NODE.columns))
-    store.append("link", fixed["link"].select(LINK.columns))
+def _fixed_writes(
+    inputs: Inputs, store: Store, fixed: Mapping[str, DataFrame], materialiser: Materialiser
+) -> list[Callable[[], None]]:
     predicate = _load(materialiser, "predicate_table", inputs.predicate)
-    store.append("predicate", predicate.select(PREDICATE.columns))
+    tables = ((NODE, fixed["node"]), (LINK, fixed["link"]), (PREDICATE, predicate))
+    return [partial(store.append, table.name, rows.select(table.columns)) for table, rows in tables]
 
 
 def _write_runs(experiment: Experiment, session: Session, store: Store) -> None:

@@ -7,14 +7,14 @@ once, when it is confirmed, and a subscription's when it has ended; what is stil
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.at_once import at_once
 from pipelines.batches import Batch
 from pipelines.contract import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.materialise import Materialiser, Relation
@@ -124,13 +124,10 @@ class History:
         if messages is not None:
             appended |= {"message": messages, "round_metric": round_metrics(messages)}
         overwritten = dict(state) | {CALL_LOG.name: self._log.frame}
-        jobs: list[Callable[[], None]] = [
-            *(lambda n=name, r=rows: self._store.append(n, r) for name, rows in appended.items()),
-            *(lambda n=name, r=rows: self._store.overwrite(n, r) for name, rows in overwritten.items()),
-        ]  # fmt: skip
-        with ThreadPoolExecutor(6) as pool:
-            for job in [pool.submit(job) for job in jobs]:
-                job.result()
+        at_once([
+            *(partial(self._store.append, name, rows) for name, rows in appended.items()),
+            *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
+        ])  # fmt: skip
         self._ledger(last_round, rest is not None)
         for relation in (*self._held, *(relation for rows in self._rounds for relation in rows.held)):
             relation.release()

@@ -18,7 +18,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from pyspark.sql import Column, DataFrame, functions as F, types as T
 from pyspark.sql.observation import Observation
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipelines.at_once import at_once
 from pipelines.engine.inline import inlined
 from pipelines.session import Session
 
@@ -354,19 +355,22 @@ class MemoryMaterialiser(Materialiser):
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
-        """Runs one job a relation; the facts are observed on the way."""
-        relations, found = {}, {}
-        for name, frame in frames.items():
-            of = facts.get(name) or {}
-            observation = Observation() if of else None
-            if observation is not None:
-                frame = frame.observe(observation, *(_aggregate(fact, sql) for fact, sql in of.items()))
-            cached = frame.cache()
-            relations[name] = Relation(cached.localCheckpoint())
-            cached.unpersist()
-            if observation is not None:
-                found.update(observation.get)
+        """Runs one job a relation, all at once; the facts are observed on the way."""
+        jobs = [partial(self._settled, frame, facts.get(name) or {}) for name, frame in frames.items()]
+        relations, found = {}, dict[str, int | None]()
+        for name, (relation, of) in zip(frames, at_once(jobs), strict=True):
+            relations[name] = relation
+            found |= of
         return relations, found
+
+    def _settled(self, frame: DataFrame, facts: Facts) -> tuple[Relation, dict[str, int | None]]:
+        observation = Observation() if facts else None
+        if observation is not None:
+            frame = frame.observe(observation, *(_aggregate(fact, sql) for fact, sql in facts.items()))
+        cached = frame.cache()
+        relation = Relation(cached.localCheckpoint())
+        cached.unpersist()
+        return relation, {} if observation is None else observation.get
 
 
 class RemoteMaterialiser(MemoryMaterialiser):

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import RLock
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
@@ -69,6 +70,7 @@ class StoreReader:
         self._store = Store(Path(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
         self._defined: dict[str, tuple[int, ...]] = {}
+        self._defining = RLock()
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
 
@@ -175,9 +177,10 @@ class StoreReader:
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
         """Makes a temporary view, unless it is there for the same versions; gives what reads it."""
-        if self._defined.get(alias) != versions:
-            make().createOrReplaceTempView(alias)
-            self._defined[alias] = versions
+        with self._defining:
+            if self._defined.get(alias) != versions:
+                make().createOrReplaceTempView(alias)
+                self._defined[alias] = versions
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
     def _parameters(self) -> DataFrame:

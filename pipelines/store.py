@@ -11,12 +11,13 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.at_once import at_once
 from pipelines.errors import StoreError
 from pipelines.folder import to_go_on
 from pipelines.session import Session
@@ -30,7 +31,6 @@ _PROPERTIES = {
 }
 _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
-_WRITERS = 6
 
 
 class Store:
@@ -79,8 +79,7 @@ class Store:
             if self.version(name) > versions[name]:
                 self._write(name, self.read(name, versions[name]), "overwrite")
 
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            list(pool.map(restore, versions))
+        at_once(partial(restore, name) for name in versions)
 
     def _write(self, name: str, rows: DataFrame, mode: Literal["append", "overwrite"]) -> None:
         before = self._versions[name] if name in self._versions else self.version(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any, Protocol as Structural
 
 from pyspark.sql import DataFrame
@@ -52,6 +53,7 @@ class Evidence:
     parameters: Sequence[Mapping[str, Any]]
     materialiser: Materialiser
     _kept: dict[str, Relation] = field(default_factory=dict, repr=False)
+    _keeping: RLock = field(default_factory=RLock, repr=False)
 
     def table(self, name: str) -> DataFrame:
         """Gives a table or view of the store."""
@@ -67,9 +69,10 @@ class Evidence:
 
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
         """Materialises a frame under a name; whoever asks for the name again gets the same rows without the work."""
-        if name not in self._kept:
-            self._kept[name] = self.materialiser.keep(f"audit_{name}", make())
-        return self._kept[name].frame
+        with self._keeping:
+            if name not in self._kept:
+                self._kept[name] = self.materialiser.keep(f"audit_{name}", make())
+            return self._kept[name].frame
 
     def release(self) -> None:
         """Gives back what was kept; the frames must not be used afterwards."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.at_once import at_once
 from pipelines.audits.assumptions import ASSUMPTIONS
 from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.audits.general import GENERAL
@@ -25,6 +26,7 @@ from pipelines.tables import RUN, VIOLATION
 Verdict = Literal["valid", "invalid", "unknown"]
 SHOWN = 5
 """Violating rows of an audit that a report shows."""
+_CHECKS_AT_ONCE = 3
 
 LAST_ROUND = """
 select run_id, cast(max(last_round) as bigint) as rounds from (
@@ -167,12 +169,11 @@ def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> A
     evidence = Evidence(reader, _parameters(reader), materialiser)
     beyond = _beyond(reader, protocol)
     excused = _excused_runs(beyond, materialiser)
-    findings: list[Finding] = []
-    broken: list[Relation] = []
-    for audit in audits_of(protocol):
-        finding, rows = _check(audit, evidence, excused.frame)
-        findings.append(finding)
-        broken += [rows] if rows is not None else []
+    checks = (partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol))
+    # Sail holds all that a query needs in memory; Spark spills.
+    checked = at_once(checks, 1 if session.engine == "sail" else _CHECKS_AT_ONCE)
+    findings = [finding for finding, _ in checked]
+    broken = [rows for _, rows in checked if rows is not None]
     evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
