@@ -13,7 +13,11 @@ _Answer = TypeVar("_Answer")
 def at_once(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs jobs at the same time; gives their answers in the order of the jobs.
 
-    If one fails, or the program is interrupted, what has begun comes to its end, and nothing else begins.
+    If one fails, or the program is interrupted, what has begun comes to its end, and what waits is left out.
+
+    Args:
+        jobs: What to do.
+        n_threads: How many go at the same time.
     """
     with ThreadPoolExecutor(n_threads) as pool:
         begun = [pool.submit(job) for job in jobs]

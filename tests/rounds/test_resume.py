@@ -124,8 +124,8 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
         return write
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("history", "store") if is_ordered else ():
-            patch.setattr(f"pipelines.{module}.ThreadPoolExecutor", one_by_one)
+        if is_ordered:
+            patch.setattr("pipelines.at_once.ThreadPoolExecutor", one_by_one)
         for method in ("_create", "_write"):
             patch.setattr(Store, method, watched(method))
         yield

@@ -226,7 +226,8 @@ def test_all_views_give_the_same_on_classic_spark(
         readers = [StoreReader(session, root) for root in (delta_store, forwarding_store)]
         views = {*view_names(), "protocol", "sent_message"}
         asked = [(reader, name) for reader in readers for name in reader.tables() if name in views]
-        answers.append([rows(reader, f"select * from {name}") for reader, name in asked])
+        with session.suited(is_small=True):
+            answers.append([rows(reader, f"select * from {name}") for reader, name in asked])
     assert answers[0] == answers[1]
 
 
