@@ -23,7 +23,7 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
     entries = work.now("subscription")
     if not (work.finished and work.may_change_entries):
         return entries, False
-    finished = union(*work.finished)
+    finished = union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished))
     if work.is_disturbed:
         finished = work.keep("ending", finished)
         if work.is_empty(finished) and not work.added:
