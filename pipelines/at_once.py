@@ -19,9 +19,8 @@ def at_once(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) 
         jobs: What to do.
         n_threads: How many go at the same time.
     """
-    with ThreadPoolExecutor(n_threads) as pool:
-        begun = [pool.submit(job) for job in jobs]
-        try:
-            return [job.result() for job in begun]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        return [job.result() for job in [pool.submit(job) for job in jobs]]
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -103,11 +103,9 @@ def execute(
     """
     protocol = protocol_module(experiment.protocol_name)
     last = Ledger.read(store).last if store.is_committed() else None
-    writes: list[Callable[[], None]] = []
     if last is None:
         store.create(HISTORY)
         store.create(state_tables(protocol), is_state=True)
-        writes.append(partial(_write_runs, experiment, session, store))
     else:
         store.rewind(last.versions)
     for batch in cut(experiment.runs, experiment.batch_runs):
@@ -115,18 +113,18 @@ def execute(
             continue
         begin(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
+        first_writes = [partial(_write_runs, experiment, session, store)] if batch.number == 0 else []
         small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
         with session.suited(is_small=small), closing(chosen) as materialiser:
-            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe, writes)
-        writes.clear()
+            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe, first_writes)
 
 
 def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolModule, store: Store, materialiser: Materialiser,
-    last: Commit | None, observe: Callable[[Progress], None], writes: Sequence[Callable[[], None]],
+    last: Commit | None, observe: Callable[[Progress], None], first_writes: Sequence[Callable[[], None]],
 ) -> None:  # fmt: skip
-    """Runs all rounds of a batch, after its last commit if there is one; what else is to be written is at its start."""
+    """Runs all rounds of a batch, after its last commit if there is one; a new one begins with the first writes."""
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
     crashes = Crashes(inputs.crash, len(inputs.setting), materialiser)
@@ -151,7 +149,7 @@ def _run(
     )  # fmt: skip
     if last is None:
         begin: list[Callable[[], None]] = [
-            *writes,
+            *first_writes,
             *_fixed_writes(inputs, store, {**fixed, "link": replacements.links}, materialiser),
             partial(_write_faults, inputs, crashes.events(batch.horizon), store, materialiser),
             lambda: engine.begin(protocol.start(start)),

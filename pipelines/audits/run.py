@@ -169,9 +169,9 @@ def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> A
     evidence = Evidence(reader, _parameters(reader), materialiser)
     beyond = _beyond(reader, protocol)
     excused = _excused_runs(beyond, materialiser)
-    checks = (partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol))
+    checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
     # Sail holds all that a query needs in memory; Spark spills.
-    checked = at_once(checks, 1 if session.engine == "sail" else _CHECKS_AT_ONCE)
+    checked = [check() for check in checks] if session.engine == "sail" else at_once(checks, _CHECKS_AT_ONCE)
     findings = [finding for finding, _ in checked]
     broken = [rows for _, rows in checked if rows is not None]
     evidence.release()

@@ -23,11 +23,13 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
     entries = work.now("subscription")
     if not (work.finished and work.may_change_entries):
         return entries, False
-    finished = union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished))
     if work.is_disturbed:
-        finished = work.keep("ending", finished)
+        # Publications end in most rounds, and change no entries.
+        finished = work.keep("ending", union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished)))
         if work.is_empty(finished) and not work.added:
             return entries, False
+    else:
+        finished = union(*work.finished)
     added = routing.added_entries(finished, work.now("path"))
     if work.is_disturbed:
         tombstone = _bury(work, finished)
