@@ -18,6 +18,7 @@ from typing import Literal
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.at_once import at_once
+from pipelines.engine.inline import without_rows
 from pipelines.errors import StoreError
 from pipelines.folder import to_go_on
 from pipelines.session import Session
@@ -56,9 +57,9 @@ class Store:
         self._versions.pop(table.name, None)
         if self.path(table.name).exists():
             shutil.rmtree(self.path(table.name))
-        log = self.path(table.name) / _LOG
-        log.mkdir(parents=True)
-        (log / f"{0:020}.json").write_text(_first_commit(table, is_state), encoding="utf-8")
+        first = _commit_file(self.path(table.name), 0)
+        first.parent.mkdir(parents=True)
+        first.write_text(_first_commit(table, is_state), encoding="utf-8")
 
     def path(self, name: str) -> Path:
         """Gives the folder of a table."""
@@ -105,10 +106,20 @@ class Store:
         """
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
+        if (self.version(name) if version is None else version) == 0:
+            return without_rows(self.session.spark, self._created_columns(name))
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(str(self.path(name)))
+
+    def _created_columns(self, name: str) -> T.StructType:
+        """Gives the columns of a table as `create` noted them; nothing is asked of the engine for an empty table."""
+        actions = map(json.loads, _commit_file(self.path(name), 0).read_text(encoding="utf-8").splitlines())
+        schema = next(action["metaData"]["schemaString"] for action in actions if "metaData" in action)
+        return T.StructType(
+            [T.StructField(field.name, field.dataType) for field in T.StructType.fromJson(json.loads(schema))]
+        )
 
     def n_bytes(self) -> int:
         """Gives how much room the tables take."""
@@ -120,7 +131,7 @@ class Store:
         newest = self._versions.get(name)
         if newest is None:
             newest = max((int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit()), default=-1)
-        while (log / f"{newest + 1:020}.json").exists():
+        while _commit_file(self.path(name), newest + 1).exists():
             newest += 1
         self._versions[name] = newest
         return newest
@@ -136,6 +147,10 @@ class Store:
     def tables(self) -> list[str]:
         """Gives the names of the tables that are there."""
         return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
+
+
+def _commit_file(table: Path, version: int) -> Path:
+    return table / _LOG / f"{version:020}.json"
 
 
 def _first_commit(table: Table, is_state: bool) -> str:

@@ -28,9 +28,10 @@ _WORDS: Final = frozenset([
 ])  # fmt: skip
 # Nobody here needs them, or their arguments are no list.
 _OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
-_TYPES: Final[dict[str, dict[str, Any]]] = {
-    "bigint": {"long": {}}, "int": {"integer": {}}, "string": {"string": {}}, "double": {"double": {}},
-    "boolean": {"boolean": {}},
+_TYPES: Final = {
+    "bigint": DataType(long=DataType.Long()), "int": DataType(integer=DataType.Integer()),
+    "string": DataType(string=DataType.String()), "double": DataType(double=DataType.Double()),
+    "boolean": DataType(boolean=DataType.Boolean()),
 }  # fmt: skip
 _COMPARISONS: Final = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
@@ -256,12 +257,16 @@ class _Parser:
         self._expect("as")
         kind = self._type()
         self._expect(")")
+        if value.literal.HasField("null") and kind in _TYPES.values():
+            return proto.Expression(literal=proto.Expression.Literal(null=kind))
+        if value.literal.HasField("integer") and kind.HasField("long"):
+            return _literal(long=value.literal.integer)
         return proto.Expression(cast=proto.Expression.Cast(expr=value, type=kind))
 
     def _type(self) -> DataType:
         name = self._take().lower()
         if name in _TYPES:
-            return DataType(**_TYPES[name])
+            return _TYPES[name]
         self._expect("<")
         if name == "array":
             kind = DataType(array=DataType.Array(element_type=self._type(), contains_null=True))
