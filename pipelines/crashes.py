@@ -97,16 +97,23 @@ class Crashes:
             begun = self._first.where(f"round <= {round_}").select("run_id")
         return CrashesDue(crashed, recovered, down, begun)
 
-    def events(self, horizon: int) -> DataFrame | None:
-        """Gives the crashes and recoveries up to the horizon as rows of table ``fault_event``; None: no crash."""
-        if self.schedule is None:
-            return None
-        nobody = [f"cast(null as bigint) as {end}" for end in ("src", "dst")]
-        crash = self.schedule.selectExpr("run_id", "round", "'crash' as kind", "node_id", *nobody)
-        back = self.schedule.where("until is not null").selectExpr(
-            "run_id", "until as round", "'recovery' as kind", "node_id", *nobody
-        )
-        return crash.unionByName(back).where(f"round <= {horizon}").select(FAULT_EVENT.columns)
+
+def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
+    """Gives the crashes and recoveries up to the horizon as rows of table ``fault_event``.
+
+    Args:
+        crash: `Inputs.crash`.
+        horizon: The last round that may happen.
+    """
+    back = crash.filter(pc.is_valid(crash["until"])).drop_columns("round").rename_columns({"until": "round"})
+    parts = [
+        part.select(["run_id", "round", "node_id"]).append_column("kind", pa.repeat(kind, len(part)))
+        for kind, part in (("crash", crash), ("recovery", back))
+    ]
+    event = pa.concat_tables(parts)
+    for end in ("src", "dst"):
+        event = event.append_column(end, pa.nulls(len(event), pa.int64()))
+    return event.filter(pc.less_equal(event["round"], horizon)).select(FAULT_EVENT.columns)
 
 
 def _places(ordered: pa.Table) -> pa.Array:

@@ -7,17 +7,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.at_once import at_once
 from pipelines.batches import Batch, cut, is_small
 from pipelines.calls import Calls
 from pipelines.contract import ProtocolModule, Start
-from pipelines.crashes import Crashes
+from pipelines.crashes import Crashes, crash_events
 from pipelines.history import CALL_LOG, History
 from pipelines.inputs import Inputs, parameters_json
 from pipelines.ledger import Commit, Ledger
@@ -113,18 +111,19 @@ def execute(
             continue
         begin(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        first_writes = [partial(_write_runs, experiment, session, store)] if batch.number == 0 else []
         small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
         with session.suited(is_small=small), closing(chosen) as materialiser:
-            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe, first_writes)
+            if batch.number == 0 and not is_begun:
+                store.load(RUN.name, _run_rows(experiment, session))
+            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
 
 
 def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolModule, store: Store, materialiser: Materialiser,
-    last: Commit | None, observe: Callable[[Progress], None], first_writes: Sequence[Callable[[], None]],
+    last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Runs all rounds of a batch, after its last commit if there is one; a new one begins with the first writes."""
+    """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
     fixed = _fixed_frames(inputs, materialiser)
     crashes = Crashes(inputs.crash, len(inputs.setting), materialiser)
@@ -148,13 +147,8 @@ def _run(
         replacements, fixed, inputs.latency, start.settings,
     )  # fmt: skip
     if last is None:
-        begin: list[Callable[[], None]] = [
-            *first_writes,
-            *_fixed_writes(inputs, store, {**fixed, "link": replacements.links}, materialiser),
-            partial(_write_faults, inputs, crashes.events(batch.horizon), store, materialiser),
-            lambda: engine.begin(protocol.start(start)),
-        ]
-        at_once(begin)
+        _write_given(inputs, batch.horizon, replacements.rows, store)
+        engine.begin(protocol.start(start))
     else:
         names = [known.table.name for known in protocol.states if known.derived is None]
         state = {name: stored(f"state_{name}", last) for name in names}
@@ -192,25 +186,17 @@ def _fixed_frames(inputs: Inputs, materialiser: Materialiser) -> dict[str, DataF
     return {name: _load(materialiser, name, getattr(inputs, name)) for name in ("node", "link", "setting")}
 
 
-def _write_faults(inputs: Inputs, crash: DataFrame | None, store: Store, materialiser: Materialiser) -> None:
-    """Writes table ``fault_event``: crashes and recoveries, and what else the scenario says of faults."""
-    if len(inputs.fault_event):
-        event = materialiser.load("fault_event", inputs.fault_event.select(FAULT_EVENT.columns), FAULT_EVENT.schema)
-        store.append("fault_event", event.frame)
-    if crash is not None:
-        store.append("fault_event", crash)
+def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
+    """Writes what the runs are given: nodes, links, predicates and faults."""
+    store.load(NODE.name, inputs.node)
+    store.load(LINK.name, links)
+    store.load(PREDICATE.name, inputs.predicate)
+    faults = [inputs.fault_event.select(FAULT_EVENT.columns), crash_events(inputs.crash, horizon)]
+    store.load(FAULT_EVENT.name, pa.concat_tables(faults, promote_options="permissive"))
 
 
-def _fixed_writes(
-    inputs: Inputs, store: Store, fixed: Mapping[str, DataFrame], materialiser: Materialiser
-) -> list[Callable[[], None]]:
-    predicate = _load(materialiser, "predicate_table", inputs.predicate)
-    tables = ((NODE, fixed["node"]), (LINK, fixed["link"]), (PREDICATE, predicate))
-    return [partial(store.append, table.name, rows.select(table.columns)) for table, rows in tables]
-
-
-def _write_runs(experiment: Experiment, session: Session, store: Store) -> None:
-    runs = pa.table({
+def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
+    return pa.table({
         "run_id": [run.run_id for run in experiment.runs],
         "scenario": [run.scenario.name for run in experiment.runs],
         "protocol": [experiment.protocol_name] * len(experiment.runs),
@@ -222,4 +208,3 @@ def _write_runs(experiment: Experiment, session: Session, store: Store) -> None:
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
         "rounds": pa.nulls(len(experiment.runs), pa.int64()),
     })  # fmt: skip
-    store.append("run", session.spark.createDataFrame(runs, RUN.schema))

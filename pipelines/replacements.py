@@ -45,6 +45,7 @@ class Replacements:
 
     Attributes:
         links: All links that there ever are, with their latencies.
+        rows: The same as the program holds them.
     """
 
     def __init__(self, replacement: pa.Table, link: pa.Table, standing: DataFrame, materialiser: Materialiser) -> None:
@@ -58,13 +59,15 @@ class Replacements:
         """
         self._rounds = np.unique(replacement["round"].to_numpy())
         self._standing = self.links = standing
+        self.rows = link
         self._time: DataFrame | None = None
         if len(replacement):
             times = link_times(replacement, link)
             self._time = materialiser.load("link_time", times, LINK_TIME).frame
             ever = times.group_by(list(_ENDS)).aggregate([("latency_rounds", "max")])
             schema = T.StructType(LINK_TIME.fields[: len(_ENDS) + 1])
-            self.links = materialiser.load("link_ever", ever.rename_columns(schema.names), schema).frame
+            self.rows = ever.rename_columns(schema.names)
+            self.links = materialiser.load("link_ever", self.rows, schema).frame
 
     def next_round(self, after: int) -> int | None:
         """Gives the first round after the given one in which a link is replaced."""
