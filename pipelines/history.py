@@ -146,8 +146,7 @@ class History:
             "is_final": [is_final],
             "versions": [json.dumps(self._store.versions(), sort_keys=True)],
         }
-        ledger = self._store.session.spark.createDataFrame(pa.table(row), ROUND_COMMIT.schema)
-        self._store.append(ROUND_COMMIT.name, ledger)
+        self._store.load(ROUND_COMMIT.name, pa.table(row))
 
     def _appended(self, is_final: bool) -> dict[str, DataFrame]:
         events = {

@@ -29,7 +29,7 @@ from pyspark.sql.observation import Observation
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.at_once import at_once
-from pipelines.engine.inline import inlined, without_rows
+from pipelines.engine.inline import inlined
 from pipelines.session import Session
 
 Facts = Mapping[str, str]
@@ -277,7 +277,7 @@ class RowsMaterialiser(Materialiser):
 
     def empty(self, schema: T.StructType) -> DataFrame:
         """Gives a frame that the planner knows to have no rows."""
-        return without_rows(self.session.spark, _nullable(schema))
+        return self._frame(to_arrow_schema(schema).empty_table(), _nullable(schema))
 
     def spread(self, frame: DataFrame) -> DataFrame:
         """Gives the rows in one partition."""

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
+from deltalake import DeltaTable, Schema, write_deltalake
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.at_once import at_once
-from pipelines.engine.inline import without_rows
+from pipelines.engine.inline import frame_of
 from pipelines.errors import StoreError
 from pipelines.folder import to_go_on
 from pipelines.session import Session
@@ -35,6 +34,8 @@ _PROPERTIES = {
 }
 _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
+_FEW_BYTES = 128 * 1024
+Mode = Literal["append", "overwrite"]
 
 
 class Store:
@@ -60,23 +61,13 @@ class Store:
         self._versions.pop(table.name, None)
         if self.path(table.name).exists():
             shutil.rmtree(self.path(table.name))
-        self._commit(table.name, 0, _creation(table, is_state))
-
-    def load(self, name: str, rows: pa.Table) -> None:
-        """Adds rows that the program holds to a table, in one commit; an engine takes seconds for its first one."""
-        file, version = f"part-{uuid.uuid4()}.parquet", self.version(name) + 1
-        wanted = to_arrow_schema(self._created_columns(name))
-        if len(rows):
-            pq.write_table(rows.select(wanted.names).cast(wanted), self.path(name) / file)
-            self._commit(name, version, _addition(file, (self.path(name) / file).stat().st_size, len(rows)))
-
-    def _commit(self, name: str, version: int, actions: Sequence[Mapping[str, object]]) -> None:
-        """Writes a commit of a table's log, all of it or nothing."""
-        place = _commit_file(self.path(name), version)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_name(f".{place.name}.tmp")
-        draft.write_text("".join(f"{json.dumps(action)}\n" for action in actions), encoding="utf-8")
-        draft.rename(place)
+        fields = (T.StructField(field.name, field.dataType, True, field.metadata) for field in table.schema)
+        DeltaTable.create(
+            self.path(table.name),
+            Schema.from_json(T.StructType([*fields]).json()),
+            description=f"one row per {table.grain}; key {', '.join(table.key)}",
+            configuration=_PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
+        )
 
     def path(self, name: str) -> Path:
         """Gives the folder of a table."""
@@ -84,32 +75,41 @@ class Store:
 
     def append(self, name: str, rows: DataFrame) -> None:
         """Adds rows to a table, in one commit."""
-        self._write(name, self._one_file(rows), "append")
+        self._save(name, rows, "append")
 
     def overwrite(self, name: str, rows: DataFrame) -> None:
         """Replaces the rows of a table, in one commit; the old version stays readable."""
-        self._write(name, self._one_file(rows), "overwrite")
+        self._save(name, rows, "overwrite")
+
+    def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
+        """Writes rows that the program holds, in one commit, without the engine: for few rows that takes long."""
+        columns = to_arrow_schema(_columns(DeltaTable(self.path(name))))
+        if len(rows) or mode == "overwrite":
+            whole = rows.select(columns.names).cast(columns)
+            self._write(name, lambda: write_deltalake(self.path(name), whole, mode=mode))
 
     def rewind(self, versions: Mapping[str, int]) -> None:
         """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""
 
         def restore(name: str) -> None:
             if self.version(name) > versions[name]:
-                self._write(name, self.read(name, versions[name]), "overwrite")
+                self._save(name, self.read(name, versions[name]), "overwrite")
 
         at_once(partial(restore, name) for name in versions)
 
-    def _write(self, name: str, rows: DataFrame, mode: Literal["append", "overwrite"]) -> None:
+    def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
+        # One file a commit.
+        whole = rows if self.session.engine == "sail" else rows.coalesce(1)
+        self._write(name, lambda: whole.write.format("delta").mode(mode).save(str(self.path(name))))
+
+    def _write(self, name: str, write: Callable[[], None]) -> None:
         before = self._versions[name] if name in self._versions else self.version(name)
-        rows.write.format("delta").mode(mode).save(str(self.path(name)))
+        write()
         if self.version(name) > before + 1:
             raise StoreError(
                 f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
                 f"{to_go_on(self.root)}"
             )
-
-    def _one_file(self, rows: DataFrame) -> DataFrame:
-        return rows if self.session.engine == "sail" else rows.coalesce(1)
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """Reads a table.
@@ -123,20 +123,21 @@ class Store:
         """
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
-        if (self.version(name) if version is None else version) == 0:
-            return without_rows(self.session.spark, self._created_columns(name))
+        if (rows := self._few_rows(name, version)) is not None:
+            return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(str(self.path(name)))
 
-    def _created_columns(self, name: str) -> T.StructType:
-        """Gives the columns of a table as `create` noted them; nothing is asked of the engine for an empty table."""
-        actions = map(json.loads, _commit_file(self.path(name), 0).read_text(encoding="utf-8").splitlines())
-        schema = next(action["metaData"]["schemaString"] for action in actions if "metaData" in action)
-        return T.StructType(
-            [T.StructField(field.name, field.dataType) for field in T.StructType.fromJson(json.loads(schema))]
-        )
+    def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
+        """Gives the rows of a small table: an engine takes longer to find its files than to answer."""
+        table = DeltaTable(self.path(name), version)
+        if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
+            return None
+        columns = to_arrow_schema(_columns(table))
+        # PySpark takes no table without any chunk.
+        return pa.concat_tables([columns.empty_table(), table.to_pyarrow_table().cast(columns)])
 
     def n_bytes(self) -> int:
         """Gives how much room the tables take."""
@@ -148,7 +149,7 @@ class Store:
         newest = self._versions.get(name)
         if newest is None:
             newest = max((int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit()), default=-1)
-        while _commit_file(self.path(name), newest + 1).exists():
+        while (log / f"{newest + 1:020}.json").exists():
             newest += 1
         self._versions[name] = newest
         return newest
@@ -166,44 +167,7 @@ class Store:
         return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
 
 
-def _commit_file(table: Path, version: int) -> Path:
-    return table / _LOG / f"{version:020}.json"
-
-
-def _creation(table: Table, is_state: bool) -> list[dict[str, object]]:
-    """Gives what ``CREATE TABLE`` writes; with two dozen tables, an engine takes seconds for it."""
-    now = _now()
-    schema = T.StructType([T.StructField(field.name, field.dataType, True, field.metadata) for field in table.schema])
-    metadata = {
-        "id": str(uuid.uuid4()),
-        "description": f"one row per {table.grain}; key {', '.join(table.key)}",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": schema.json(),
-        "partitionColumns": [],
-        "createdTime": now,
-        "configuration": _PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
-    }
-    return [
-        {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}}},
-        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-        {"metaData": metadata},
-    ]
-
-
-def _addition(file: str, n_bytes: int, n_rows: int) -> list[dict[str, object]]:
-    """Gives what an append of one file writes."""
-    now = _now()
-    added = {
-        "path": file,
-        "partitionValues": {},
-        "size": n_bytes,
-        "modificationTime": now,
-        "dataChange": True,
-        "stats": json.dumps({"numRecords": n_rows}),
-    }
-    how = {"mode": "Append", "partitionBy": "[]"}
-    return [{"commitInfo": {"timestamp": now, "operation": "WRITE", "operationParameters": how}}, {"add": added}]
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+def _columns(table: DeltaTable) -> T.StructType:
+    """Gives the columns of a table without their comments, with which Sail does not plan every union."""
+    schema = T.StructType.fromJson(json.loads(table.schema().to_json()))
+    return T.StructType([T.StructField(field.name, field.dataType) for field in schema])

@@ -185,14 +185,10 @@ def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> A
 def record(report: AuditReport, store: Store) -> None:
     """Writes table ``violation``, and the verdicts into table ``run``; what was there of an earlier audit goes."""
     store.overwrite(VIOLATION.name, report.violation)
-    schema = T.StructType([field for field in RUN.schema if field.name in RunVerdict._fields])
-    found = store.session.spark.createDataFrame(_by_column(report.runs, schema), schema)
+    found = pa.table({name: [getattr(run, name) for run in report.runs] for name in RunVerdict._fields})
     kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
-    store.overwrite(RUN.name, store.read(RUN.name).select(kept).join(found, "run_id").select(RUN.columns))
-
-
-def _by_column(runs: Sequence[RunVerdict], schema: T.StructType) -> pa.Table:
-    return pa.table({name: [getattr(run, name) for run in runs] for name in schema.names})
+    known = store.read(RUN.name).select(kept).toArrow()
+    store.load(RUN.name, known.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
 
 
 def _parameters(reader: Reader) -> list[dict[str, Any]]:

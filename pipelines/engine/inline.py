@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession, types as T
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.plan import LocalRelation
 from pyspark.sql.connect.session import SparkSession as RemoteSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 
 def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
@@ -22,9 +22,9 @@ def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
     return cast(DataFrame, RemoteFrame(relation, cast(RemoteSession, session)))
 
 
-def without_rows(session: SparkSession, schema: T.StructType) -> DataFrame:
-    """Gives a frame of which any engine knows, when it plans, that there are no rows."""
-    rows = to_arrow_schema(schema).empty_table()
+def frame_of(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """Gives rows as a frame; any engine knows when it plans that there are none."""
+    schema = from_arrow_schema(rows.schema)
     if isinstance(session, RemoteSession):
         return inlined(session, rows, schema)
     return session.createDataFrame(rows, schema)

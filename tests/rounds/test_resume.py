@@ -126,7 +126,7 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
     with pytest.MonkeyPatch.context() as patch:
         if is_ordered:
             patch.setattr("pipelines.at_once.ThreadPoolExecutor", one_by_one)
-        for method in ("_create", "load", "_write"):
+        for method in ("_create", "_write"):
             patch.setattr(Store, method, watched(method))
         yield
 
