@@ -111,7 +111,7 @@ def execute(
             continue
         begin(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        small = is_small(part.inputs)
+        small = store.is_small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
         with session.suited(is_small=small), closing(chosen) as materialiser:
             if batch.number == 0 and not is_begun:

@@ -39,7 +39,11 @@ Mode = Literal["append", "overwrite"]
 
 
 class Store:
-    """The Delta tables of one experiment."""
+    """The Delta tables of one experiment.
+
+    Attributes:
+        is_small: Whether frames have few rows, so that they may be fetched, and written without the engine.
+    """
 
     def __init__(self, root: Path, session: Session) -> None:
         """Points at a store.
@@ -50,6 +54,7 @@ class Store:
         """
         self.root = root
         self.session = session
+        self.is_small = False
         self._versions: dict[str, int] = {}
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
@@ -82,11 +87,12 @@ class Store:
         self._save(name, rows, "overwrite")
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
-        """Writes rows that the program holds, in one commit, without the engine: for few rows that takes long."""
-        columns = to_arrow_schema(_columns(DeltaTable(self.path(name))))
+        """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
+        table = DeltaTable(self.path(name))
+        columns = to_arrow_schema(_columns(table))
         if len(rows) or mode == "overwrite":
             whole = rows.select(columns.names).cast(columns)
-            self._write(name, lambda: write_deltalake(self.path(name), whole, mode=mode))
+            self._write(name, lambda: write_deltalake(table, whole, mode=mode))
 
     def rewind(self, versions: Mapping[str, int]) -> None:
         """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""
@@ -98,6 +104,9 @@ class Store:
         at_once(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
+        if self.is_small and self._is_slow:
+            self.load(name, rows.toArrow(), mode)
+            return
         # One file a commit.
         whole = rows if self.session.engine == "sail" else rows.coalesce(1)
         self._write(name, lambda: whole.write.format("delta").mode(mode).save(str(self.path(name))))
@@ -123,21 +132,27 @@ class Store:
         """
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
-        if (rows := self._few_rows(name, version)) is not None:
+        if self._is_slow and (rows := self._few_rows(name, version)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(str(self.path(name)))
 
+    @property
+    def _is_slow(self) -> bool:
+        """Whether the engine takes much longer than the Delta library to find, or to commit, the files of a table."""
+        return self.session.engine != "sail"
+
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
-        """Gives the rows of a small table: an engine takes longer to find its files than to answer."""
+        """Gives the rows of a small table."""
         table = DeltaTable(self.path(name), version)
         if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
             return None
         columns = to_arrow_schema(_columns(table))
-        # PySpark takes no table without any chunk.
-        return pa.concat_tables([columns.empty_table(), table.to_pyarrow_table().cast(columns)])
+        rows = table.to_pyarrow_table().cast(columns)
+        # PySpark takes no table without any chunk, and Sail's from_json no chunk without rows.
+        return rows.combine_chunks() if len(rows) else columns.empty_table()
 
     def n_bytes(self) -> int:
         """Gives how much room the tables take."""

@@ -18,7 +18,7 @@ from pipelines.engine.settings import shipped_settings
 from pipelines.errors import EngineError
 
 _FAREWELL_SECONDS = 3.0
-# The thread that asks reads the answer, too: gRPC starts one for each query otherwise, a quarter of a small one's time.
+# The thread that asks reads the answer, too: gRPC starts one for each query otherwise.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
 
 
