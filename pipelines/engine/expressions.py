@@ -18,6 +18,8 @@ from google.protobuf.message import Message
 from pyspark.sql.connect.proto import expressions_pb2 as proto
 from pyspark.sql.connect.proto.types_pb2 import DataType
 
+from pipelines.engine.simplify import simplify
+
 _TOKEN = re.compile(
     r"\s*(?:(\d+\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.))|(<>|!=|<=|>=|[-+*/%=<>(),:]))", re.I
 )
@@ -70,6 +72,7 @@ class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterce
     def intercept_unary_stream(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
         """Rewrites a request for an execution."""
         _rewrite(request)
+        simplify(request)
         return ask(details, request)
 
 

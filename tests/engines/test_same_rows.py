@@ -138,7 +138,8 @@ def test_spark_and_sail_run_disturbed_runs_alike(
 def test_relations_in_the_memory_of_spark_give_the_same_rows(
     spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As those of many runs with crashes are kept."""
+    """As those of many runs with crashes are kept, and written by the engine."""
+    monkeypatch.setattr("pipelines.store.Store._is_slow", False)
     monkeypatch.setattr("pipelines.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session))
     runs = run_configs([CRASH])
     store = by_turns(spark, runs, tmp_path)
