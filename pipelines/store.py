@@ -35,6 +35,8 @@ _PROPERTIES = {
 _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
+# Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
+_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 Mode = Literal["append", "overwrite"]
 
 
@@ -72,6 +74,7 @@ class Store:
             Schema.from_json(T.StructType([*fields]).json()),
             description=f"one row per {table.grain}; key {', '.join(table.key)}",
             configuration=_PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
+            storage_options=_OPTIONS,
         )
 
     def path(self, name: str) -> Path:
@@ -88,11 +91,11 @@ class Store:
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
         """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
-        table = DeltaTable(self.path(name))
+        table = DeltaTable(self.path(name), storage_options=_OPTIONS)
         columns = to_arrow_schema(_columns(table))
         if len(rows) or mode == "overwrite":
             whole = rows.select(columns.names).cast(columns)
-            self._write(name, lambda: write_deltalake(table, whole, mode=mode))
+            self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=_OPTIONS))
 
     def rewind(self, versions: Mapping[str, int]) -> None:
         """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""

@@ -1,0 +1,114 @@
+"""Tables that the Delta library writes and reads, and those that an engine does: the same rows and versions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import types as T
+from support import rows, run_all, run_configs, scenario
+
+from pipelines.session import Session
+from pipelines.store import Store
+from pipelines.tables import HISTORY, Table
+
+PATH = T.ArrayType(T.StructType([T.StructField("via", T.LongType()), T.StructField("is_done", T.BooleanType())]))
+MIXED = Table(
+    "mixed",
+    "a thing",
+    ("run_id",),
+    T.StructType([
+        T.StructField("run_id", T.LongType(), False, {"comment": "the run"}),
+        T.StructField("name", T.StringType(), True, {"comment": "its name"}),
+        T.StructField("path", PATH, True, {"comment": "its path"}),
+    ]),
+)  # fmt: skip
+FIRST = {"run_id": [1, 2], "name": ["a", None], "path": [[{"via": 3, "is_done": True}], None]}
+SECOND = {"run_id": [3], "name": [""], "path": [[]]}
+CRASH = scenario(
+    protocol={"name": "delta", "delta": 1},
+    overlay={"links": [["P", "A"], ["A", "B"], ["B", "S"]]},
+    workload={
+        "subscriptions": [{"at": "S", "round": 0, "topic": "a"}],
+        "publications": [{"at": "P", "round": round_, "topic": "a"} for round_ in (12, 16)],
+    },
+    faults=[{"kind": "crash", "node": "A", "round": 15, "until": 25}],
+)
+
+
+def by_library(store: Store, table: str) -> list[bool]:
+    """Tells of each commit of a table but the first one whether the library wrote it."""
+    logs = sorted((store.path(table) / "_delta_log").glob("*.json"))[1:]
+    infos = (json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines() if "commitInfo" in line)
+    return ["delta-rs" in info["commitInfo"].get("engineInfo", "") for info in infos]
+
+
+@pytest.fixture(params=[True, False], ids=["library", "engine"])
+def is_slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the engine counts as one that is slow with files, so that the library takes its place."""
+    monkeypatch.setattr(Store, "_is_slow", request.param)
+    return bool(request.param)
+
+
+def mixed(session: Session, root: Path) -> Store:
+    store = Store(root, session)
+    store.create([MIXED])
+    return store
+
+
+def test_versions_can_be_read(sail: Session, tmp_path: Path, is_slow: bool) -> None:
+    store = mixed(sail, tmp_path)
+    assert rows(store, "mixed") == []
+    assert store.read("mixed").columns == MIXED.columns
+    store.is_small = True
+    store.load("mixed", pa.table(FIRST))
+    store.append("mixed", sail.spark.createDataFrame(pa.table(SECOND), MIXED.schema))
+    store.overwrite("mixed", store.read("mixed").where("run_id = 3"))
+    assert [store.read("mixed", version).count() for version in range(4)] == [0, 2, 3, 1]
+    assert rows(store, "mixed") == [(3, "", ())]
+    assert rows(store, "mixed", "name") == [("",)]
+    assert by_library(store, "mixed") == [True, is_slow, is_slow]
+    store.rewind({"mixed": 2})
+    assert store.version("mixed") == 4
+    assert sorted(row[:2] for row in rows(store, "mixed")) == [(1, "a"), (2, None), (3, "")]
+
+
+def test_large_tables_are_the_engines(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "_is_slow", True)
+    store = mixed(sail, tmp_path)
+    store.load("mixed", pa.table(FIRST))
+    before = rows(store, "mixed")
+    assert "LocalRelation" in str(store.read("mixed")._plan.print()), "few rows"  # type: ignore[attr-defined]
+    monkeypatch.setattr("pipelines.store._FEW_BYTES", 10)
+    assert "LocalRelation" not in str(store.read("mixed")._plan.print())  # type: ignore[attr-defined]
+    assert rows(store, "mixed") == before
+    store.append("mixed", sail.spark.createDataFrame(pa.table(SECOND), MIXED.schema))
+    assert by_library(store, "mixed") == [True, False]
+
+
+def test_comments_are_in_the_table(sail: Session, tmp_path: Path) -> None:
+    store = Store(tmp_path, sail)
+    store.create(HISTORY)
+    for table in HISTORY:
+        made = DeltaTable(store.path(table.name))
+        assert str(made.metadata().description).startswith(f"one row per {table.grain}; key ")
+        assert all(field.metadata["comment"] for field in made.schema().fields)
+
+
+def test_a_run_has_the_same_rows(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes recover from what the library wrote, too."""
+    stores: list[Store] = []
+    for slow in (True, False):
+        monkeypatch.setattr(Store, "_is_slow", slow)
+        stores.append(run_all(run_configs([CRASH]), sail, tmp_path, commit_every=3))
+    ours, theirs = stores
+    assert set(by_library(ours, "message")) == {True}
+    assert set(by_library(theirs, "message")) == {False}
+    assert rows(ours, "delivery")
+    assert ("OPERATIONAL",) in rows(ours, "node_status", "status")
+    for name in theirs.tables():
+        if name != "round_commit":
+            assert rows(ours, name) == rows(theirs, name), name
