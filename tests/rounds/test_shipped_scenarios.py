@@ -30,6 +30,7 @@ STORIES = (
     "joins_during_crashes",
     "churn_zoo",
     "lossy_links",
+    "crash_sweep",
 )
 OTHERS = ("quickstart", "figure1", "figure5", "delta_study")
 ELSEWHERE = ("epidemic_loss", "epidemic_abilene", "epidemic_mobile", "ginger_study", "delta_and_ginger")
@@ -121,7 +122,10 @@ def together(session: Session, root: Path, overrides: dict[str, tuple[str, ...]]
 
 @pytest.fixture(scope="module")
 def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return together(sail, tmp_path_factory.mktemp("stories"), dict.fromkeys(STORIES, ("time.rounds=200",)))
+    overrides = dict.fromkeys(STORIES, ("time.rounds=200",)) | {
+        "crash_sweep": ("time.rounds=200", "runs.seeds={count: 2}")
+    }
+    return together(sail, tmp_path_factory.mktemp("stories"), overrides)
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +235,16 @@ def test_churn_zoo(stories: Result) -> None:
     assert found(stories, "churn_zoo", "select distinct excuse from excused_delivery where {runs}") == [
         ("subscriber_down",)
     ]
+
+
+def test_crash_sweep(stories: Result) -> None:
+    """Up to δ crashes a run, and nothing is lost."""
+    runs = summary(stories, "crash_sweep")
+    assert [row[:2] for row in runs] == [("valid", True)] * 6
+    assert all(n_missing == 0 and n_deliveries >= n_expected for _, _, n_expected, n_missing, n_deliveries in runs)
+    query = """select count_if(kind = 'crash') as n from run left join fault_event using (run_id)
+      where {runs} group by run_id order by run_id"""
+    assert found(stories, "crash_sweep", query) == [(0,), (0,), (1,), (1,), (2,), (2,)]
 
 
 def test_lossy_links(stories: Result) -> None:
