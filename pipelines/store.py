@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -91,7 +93,8 @@ class Store:
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
         """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
-        table = DeltaTable(self.path(name), storage_options=_OPTIONS)
+        with self._named(name):
+            table = DeltaTable(self.path(name), storage_options=_OPTIONS)
         columns = to_arrow_schema(_columns(table))
         if len(rows) or mode == "overwrite":
             whole = rows.select(columns.names).cast(columns)
@@ -131,7 +134,7 @@ class Store:
             version: Delta version; None for the newest.
 
         Raises:
-            StoreError: The store has no such table.
+            StoreError: The store has no such table, or it is damaged.
         """
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
@@ -149,13 +152,26 @@ class Store:
 
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
         """Gives the rows of a small table."""
-        table = DeltaTable(self.path(name), version)
-        if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
-            return None
+        with self._named(name):
+            table = DeltaTable(self.path(name), version)
+            if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
+                return None
+            given = table.to_pyarrow_table()
         columns = to_arrow_schema(_columns(table))
-        rows = table.to_pyarrow_table().cast(columns)
         # PySpark takes no table without any chunk, and Sail's from_json no chunk without rows.
-        return rows.combine_chunks() if len(rows) else columns.empty_table()
+        return given.cast(columns).combine_chunks() if len(given) else columns.empty_table()
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Names a table that the library cannot read."""
+        try:
+            yield
+        except (DeltaError, pa.ArrowException, OSError) as error:
+            cause = (str(error).strip().splitlines() or [type(error).__name__])[0].split(" 0: <")[0]
+            raise StoreError(
+                f"table {name!r} of the store {str(self.root)!r} is damaged: {cause}; put its files back, or run the "
+                "scenario again, with a new --store"
+            ) from error
 
     def n_bytes(self) -> int:
         """Gives how much room the tables take."""

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import types as T
 from support import rows, run_all, run_configs, scenario
 
+from pipelines.errors import StoreError
 from pipelines.session import Session
 from pipelines.store import Store
 from pipelines.tables import HISTORY, Table
@@ -87,6 +88,17 @@ def test_large_tables_are_the_engines(sail: Session, tmp_path: Path, monkeypatch
     assert rows(store, "mixed") == before
     store.append("mixed", sail.spark.createDataFrame(pa.table(SECOND), MIXED.schema))
     assert by_library(store, "mixed") == [True, False]
+
+
+@pytest.mark.parametrize("damaged", ["*.parquet", "_delta_log/*1.json"])
+def test_a_damaged_table_is_named(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
+    monkeypatch.setattr(Store, "_is_slow", True)
+    store = mixed(sail, tmp_path)
+    store.load("mixed", pa.table(FIRST))
+    [file] = store.path("mixed").glob(damaged)
+    file.write_bytes(b"garbage")
+    with pytest.raises(StoreError, match=r"table 'mixed' of the store .* is damaged: .*; put its files back, or run"):
+        store.read("mixed")
 
 
 def test_comments_are_in_the_table(sail: Session, tmp_path: Path) -> None:
