@@ -104,6 +104,7 @@ def execute(
     if last is None:
         store.create(HISTORY)
         store.create(state_tables(protocol), is_state=True)
+        store.load(RUN.name, _run_rows(experiment, session))
     else:
         store.rewind(last.versions)
     for batch in cut(experiment.runs, experiment.batch_runs):
@@ -114,8 +115,6 @@ def execute(
         small = store.is_small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
         with session.suited(is_small=small), closing(chosen) as materialiser:
-            if batch.number == 0 and not is_begun:
-                store.load(RUN.name, _run_rows(experiment, session))
             _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
 
 
@@ -192,7 +191,7 @@ def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) ->
     store.load(LINK.name, links)
     store.load(PREDICATE.name, inputs.predicate)
     faults = [inputs.fault_event.select(FAULT_EVENT.columns), crash_events(inputs.crash, horizon)]
-    store.load(FAULT_EVENT.name, pa.concat_tables(faults, promote_options="permissive"))
+    store.load(FAULT_EVENT.name, pa.concat_tables(faults))
 
 
 def _run_rows(experiment: Experiment, session: Session) -> pa.Table:

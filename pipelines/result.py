@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.audits.run import AuditReport, Verdict, audit_store, record
 from pipelines.comparison import compare_node
+from pipelines.engine.inline import frame_of
 from pipelines.errors import StoreError
 from pipelines.execute import protocol_module
 from pipelines.folder import locked, to_go_on
@@ -127,7 +127,7 @@ class Result:
             QueryError: There is no such run, or no such node in it.
         """
         rows = compare_node(self.reader, run_id, node)
-        return self.session.spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+        return frame_of(self.session.spark, rows)
 
     def why(self, run: int, subscriber: str, source: str, seq: int) -> Story:
         """Tells the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.

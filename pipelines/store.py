@@ -93,12 +93,13 @@ class Store:
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
         """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
+        if not len(rows) and mode == "append":
+            return
         with self._named(name):
             table = DeltaTable(self.path(name), storage_options=_OPTIONS)
         columns = to_arrow_schema(_columns(table))
-        if len(rows) or mode == "overwrite":
-            whole = rows.select(columns.names).cast(columns)
-            self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=_OPTIONS))
+        whole = rows.select(columns.names).cast(columns)
+        self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=_OPTIONS))
 
     def rewind(self, versions: Mapping[str, int]) -> None:
         """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""

@@ -77,9 +77,7 @@ def test_a_file_without_rows_needs_no_plan(frames: tuple[DataFrame, DataFrame], 
 
 
 @pytest.mark.parametrize("name", WITH_ROWS)
-def test_files_have_the_rows_of_the_plan(
-    sail: Session, frames: tuple[DataFrame, DataFrame], name: str, tmp_path: Path
-) -> None:
+def test_files_have_the_rows_of_the_plan(frames: tuple[DataFrame, DataFrame], name: str, tmp_path: Path) -> None:
     frame = WITH_ROWS[name](*frames)
     wanted = frame.toArrow().to_pylist()
     frame.write.parquet(str(tmp_path / "part"))
