@@ -21,7 +21,7 @@ Columns that frames share:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol as Structural
 
@@ -148,6 +148,8 @@ class RoundResult:
     Attributes:
         state: Changed relations, whole, or the new increment where the relation has increments.
         outbox: Messages to send.
+        sent_fields: Which of the payload's columns and ``latency_rounds`` the outbox has, where it lacks some: these
+            are null then. Rows with fewer columns are numbered and sorted faster.
         delivery: Deliveries, columns of table ``delivery``.
         call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
         node_status: Changes of nodes' states, columns of table ``node_status``. A node that comes back after a crash
@@ -159,6 +161,7 @@ class RoundResult:
 
     state: dict[str, DataFrame] = field(default_factory=dict)
     outbox: DataFrame | None = None
+    sent_fields: Collection[str] | None = None
     delivery: DataFrame | None = None
     call_event: DataFrame | None = None
     node_status: DataFrame | None = None

@@ -11,7 +11,7 @@ from a node to itself is a timer: it needs no link, and it is due after the roun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
@@ -55,31 +55,51 @@ class Faults:
     pauses: Pauses
 
 
+@dataclass(frozen=True)
+class Outbox:
+    """What a round sends.
+
+    Attributes:
+        rows: Columns of `contract.OUTBOX` and what ``fields`` says.
+        fields: The payload's columns that it has, and ``latency_rounds``; None for all.
+    """
+
+    rows: DataFrame
+    fields: Collection[str] | None
+
+    def has(self, name: str) -> bool:
+        """Tells whether it has a column; one that it lacks is null."""
+        return self.fields is None or name in self.fields
+
+
 def put_on_links(
-    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, faults: Faults
+    outbox: Outbox, link: DataFrame, latency: int | None, payload: T.StructType, faults: Faults
 ) -> DataFrame:
     """Gives an outbox as messages in flight; links keep order because the latency of a link is always the same.
 
     Args:
-        outbox: Columns of `contract.OUTBOX`, the payload's, and ``latency_rounds``, null where the link's is meant.
+        outbox: The messages; ``latency_rounds`` is null where the link's is meant.
         link: Table ``link``.
         latency: The latency of every link of every run, where it is one.
         payload: The protocol's payload.
         faults: What goes wrong.
     """
-    body = [f"cast({field.name} as {field.dataType.simpleString()}) as {field.name}" for field in payload]
+    cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
+    body = [sql.format(name) for name, sql in cast.items() if outbox.has(name)]
     message_id = _ID.format(number=f"2 * {_NUMBER}" if faults.links.may_duplicate else _NUMBER)
-    known = ("source", "source_seq", "latency_rounds as named_rounds")
-    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, *known, *body)
+    known = ["source", "source_seq", *(["latency_rounds as named_rounds"] if outbox.has("latency_rounds") else [])]
+    numbered = outbox.rows.selectExpr("run_id", message_id, *_HEAD, *known, *body)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
-    wait = f"coalesce(named_rounds, {'latency_rounds' if latency is None else f'cast({latency} as bigint)'})"
+    wait = "latency_rounds" if latency is None else f"cast({latency} as bigint)"
+    if outbox.has("latency_rounds"):
+        wait = f"coalesce(named_rounds, {wait})"
     times = [f"sent_round + {wait} as due_round", f"{wait} as wait"]
     head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq"]
-    fields = [field.name for field in payload]
+    fields = [name if outbox.has(name) else sql.format("null") for name, sql in cast.items()]
     if not (faults.links.is_any or faults.pauses.is_any or faults.crash is not None):
         return numbered.selectExpr(*head, "cast(null as string) as fate", *fields)
-    return _with_faults(numbered.selectExpr(*head, *fields), fields, faults)
+    return _with_faults(numbered.selectExpr(*head, *fields), payload.names, faults)
 
 
 def _with_faults(message: DataFrame, fields: Sequence[str], faults: Faults) -> DataFrame:

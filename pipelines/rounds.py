@@ -282,7 +282,8 @@ class RoundEngine:
         messages = [waiting] if waiting is not None else []
         if result.outbox is not None:
             link, payload = self._replacements.links, self._protocol.payload
-            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, self._faults))
+            outbox = network.Outbox(result.outbox, result.sent_fields)
+            messages.append(network.put_on_links(outbox, link, self._latency, payload, self._faults))
         if not messages:
             messages.append(self._materialiser.empty(network.in_flight_schema(self._protocol.payload)))
         frames["in_flight"] = reduce(DataFrame.unionByName, messages)

@@ -14,6 +14,7 @@ from pipelines.protocols.delta.tables import PROCESSING
 
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
 _ORIGIN = ["cast(size(origin_path) - 1 as int) as origin_distance", "get(origin_path, 1) as origin_hop"]
+_CONFIRMED_BY = "array_sort(collect_list(case when conf_trigger is not null then via end)) as confirmed_by"
 FINISHED = [
     *KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point",
     "origin_distance", "origin_hop",
@@ -27,25 +28,39 @@ def confirmations(inbox: DataFrame) -> DataFrame:
     )
 
 
-def marked(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Gives ProcessingList with what is confirmed now; a CONF from outside Out or for an unknown message does nothing.
+def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
+    """Gives the messages of ProcessingList that members of Out confirm now.
+
+    A CONF from outside Out or for an unknown message does nothing.
 
     Returns:
-        Processing rows with ``conf_trigger, conf_round`` of a confirmation that came in this round.
+        `FINISHED` columns, ``is_finished``: no recipient is left unconfirmed, and ``confirmed_by``: these members.
     """
     own = confirmation.groupBy(*KEY, "via").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
     )
-    kept = [column for column in PROCESSING.columns if column != "is_confirmed"]
-    return processing.join(own.hint("shuffle_hash"), [*KEY, "via"], "left").selectExpr(
-        *kept, "is_confirmed or conf_trigger is not null as is_confirmed", "conf_trigger", "conf_round"
-    )
-
-
-def finished_by_confirmation(marked_row: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Gives the messages of which no recipient is left unconfirmed."""
     message = confirmation.select(KEY).distinct()
-    return finished_messages(marked_row.join(message.hint("shuffle_hash"), KEY, "left_semi"))
+    touched = processing.join(message.hint("shuffle_hash"), KEY, "left_semi")
+    row = touched.join(own.hint("shuffle_hash"), [*KEY, "via"], "left")
+    marked = row.withColumn("is_confirmed", F.expr("is_confirmed or conf_trigger is not null"))
+    return _by_message(marked, _CONFIRMED_BY)
+
+
+def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
+    """Gives ProcessingList with what is confirmed now, without the messages that are finished (line 30).
+
+    Args:
+        processing: The relation before.
+        moved: Rows of `progress`.
+    """
+    now = moved.select(*KEY, "is_finished", "confirmed_by")
+    kept = (
+        "is_confirmed or coalesce(array_contains(confirmed_by, via), false) as is_confirmed" if name == "is_confirmed"
+        else name
+        for name in PROCESSING.columns
+    )  # fmt: skip
+    left = processing.join(now.hint("shuffle_hash"), KEY, "left").where("not coalesce(is_finished, false)")
+    return left.selectExpr(*kept)
 
 
 def finished_messages(row: DataFrame) -> DataFrame:
@@ -54,17 +69,19 @@ def finished_messages(row: DataFrame) -> DataFrame:
     Args:
         row: All rows of some messages, with ``conf_trigger, conf_round`` of what changed them in this round.
     """
-    return (
-        row.selectExpr(*KEY, *_BODY, *_ORIGIN, "via", "is_confirmed", "conf_trigger", "conf_round")
-        .groupBy(*KEY, *_BODY, "origin_distance", "origin_hop")
-        .agg(
-            F.expr("max(conf_trigger) as trigger"),
-            F.expr("max(conf_round) as round"),
-            F.expr("bool_and(via is null or is_confirmed) as is_finished"),
-        )
-        .where("is_finished and trigger is not null")
-        .select(FINISHED)
+    return _by_message(row).where("is_finished").select(FINISHED)
+
+
+def _by_message(row: DataFrame, *more: str) -> DataFrame:
+    changed = row.selectExpr(*KEY, *_BODY, *_ORIGIN, "via", "is_confirmed", "conf_trigger", "conf_round")
+    measures = (
+        "max(conf_trigger) as trigger",
+        "max(conf_round) as round",
+        "bool_and(via is null or is_confirmed) as is_finished",
+        *more,
     )
+    grouped = changed.groupBy(*KEY, *_BODY, "origin_distance", "origin_hop").agg(*map(F.expr, measures))
+    return grouped.where("trigger is not null")
 
 
 def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:

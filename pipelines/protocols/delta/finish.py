@@ -6,11 +6,11 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import RoundResult
+from pipelines.contract import OUTBOX, RoundResult
 from pipelines.protocols.delta import address, confirm, routing
 from pipelines.protocols.delta.forward import KEY, NODE
 from pipelines.protocols.delta.tables import SUBSCRIPTION
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.work import SENT_AS, Work, union
 from pipelines.protocols.entries import remaining_entries, visible_entries
 
 
@@ -138,7 +138,12 @@ def close(work: Work) -> RoundResult:
 
 def _addressed(work: Work) -> DataFrame:
     """Gives the outbox with what each message needs to leave (see `address`)."""
-    outbox = reduce(DataFrame.unionAll, work.outbox)
+    columns = list(SENT_AS)
+    if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
+        said = frozenset[str]().union(*(sent.fields for sent in work.outbox))
+        columns = [name for name in SENT_AS if name in said or name in OUTBOX]
+        work.result.sent_fields = said
+    outbox = reduce(DataFrame.unionAll, (sent.with_columns(columns) for sent in work.outbox))
     if work.sends_origins:
         outbox = address.rewrite_origins(outbox, work.now("path"), work.setting, is_disturbed=work.is_disturbed)
     if "visited" in work.detectors:

@@ -93,8 +93,10 @@ def publication_recipients(first: DataFrame, subscription: DataFrame, *, changes
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
     )
+    # The few messages come first: engines that do not know sizes build the hash table of that side.
     return (
-        subscription.join(matched.hint("shuffle_hash"), [*NODE, "subscription_id"])
+        matched.hint("shuffle_hash")
+        .join(subscription, [*NODE, "subscription_id"])
         .where(f"(sender_hop is null or first_hop <> sender_hop) and {SEEN_ENTRY if changes else 'true'}")
         .selectExpr(*KEY, "origin as recipient", "via", "round", "hops", "issued_round")
         .distinct()

@@ -79,9 +79,11 @@ def _radius(settings: Sequence[DeltaSettings]) -> int:
 def _confirm(work: Work) -> None:
     """Phase 2: reads inbox and processing; writes processing, finished."""
     confirmation = confirm.confirmations(work.inbox)
-    marked = confirm.marked(work.now("processing"), confirmation)
-    finished = work.finish("confirmed", confirm.finished_by_confirmation(marked, confirmation))
-    work.change("processing", confirm.without_finished(marked, finished))
+    processing = work.now("processing")
+    moved = work.keep("progress", confirm.progress(processing, confirmation))
+    if not work.is_empty(moved):
+        work.finished.append(moved.where("is_finished").select(confirm.FINISHED))
+        work.change("processing", confirm.after_confirmations(processing, moved))
 
 
 def _forward(work: Work) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -25,6 +26,21 @@ def union(*frames: DataFrame) -> DataFrame:
 
 def _of_runs(row: DataFrame, runs: DataFrame | None) -> DataFrame:
     return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A part of the outbox: its rows, and what these say beside `contract.OUTBOX`."""
+
+    row: DataFrame
+    fields: frozenset[str]
+
+    def with_columns(self, names: Iterable[str]) -> DataFrame:
+        """Gives the rows with these columns; those that they lack are null."""
+        given = {*OUTBOX, *self.fields}
+        return self.row.selectExpr(
+            *(f"cast({name if name in given else 'null'} as {SENT_AS[name]}) as {name}" for name in names)
+        )
 
 
 @dataclass
@@ -54,7 +70,7 @@ class Work:
     inbox: DataFrame
     radius: int
     result: RoundResult = field(default_factory=RoundResult)
-    outbox: list[DataFrame] = field(default_factory=list)
+    outbox: list[Sent] = field(default_factory=list)
     finished: list[DataFrame] = field(default_factory=list)
     added: list[DataFrame] = field(default_factory=list)
     copies: list[DataFrame] = field(default_factory=list)
@@ -144,14 +160,12 @@ class Work:
             row: Columns of `contract.OUTBOX` and the given ones.
             fields: What else the rows say: fields of the payload, ``latency_rounds``, ``delay_rounds``.
         """
-        given = {*OUTBOX, *fields}
-        columns = (f"cast({name if name in given else 'null'} as {kind}) as {name}" for name, kind in SENT_AS.items())
-        whole = row.selectExpr(*columns)
+        sent = Sent(row, frozenset(fields))
         if self.is_disturbed:
             # Planning a union takes much longer than planning its parts one by one.
-            whole = self.keep("sent", whole)
-        if not self.is_empty(whole):
-            self.outbox.append(whole)
+            sent = Sent(self.keep("sent", sent.with_columns(SENT_AS)), frozenset(SENT_AS))
+        if not self.is_empty(sent.row):
+            self.outbox.append(sent)
 
     def has(self, *kinds: str) -> bool:
         """Tells whether messages or calls of any of the kinds are due."""
