@@ -94,7 +94,7 @@ class History:
     @property
     def n_bytes(self) -> int:
         """How much room the relations take that are held for the next commit."""
-        return sum(relation.n_bytes for rows in self._rounds for relation in rows.held)
+        return sum(relation.content().n_bytes for rows in self._rounds for relation in rows.held)
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
         """Writes state tables at once; the ledger names them with the next commit."""

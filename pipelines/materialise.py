@@ -1,7 +1,8 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
 - Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back;
-  the rows of a small one go into the plans themselves.
+  the rows of a small one go into the plans themselves. They are written in the background, as an engine plans in one
+  thread: who reads a relation, or asks whether it is empty, waits for it.
 - Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation, and its rows go
   into the plans: what is known to be empty needs no plan.
 - Otherwise Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any
@@ -17,6 +18,7 @@ import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -29,15 +31,31 @@ from pyspark.sql.observation import Observation
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.at_once import at_once
-from pipelines.engine.inline import inlined
+from pipelines.engine.inline import inlined, later
 from pipelines.session import Session
 
 Facts = Mapping[str, str]
 _FEW_BYTES = 128 * 1024
+_N_WRITERS = 3
 
 
 def _nothing() -> None:
     return None
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an engine tells of a relation's rows.
+
+    Attributes:
+        is_empty: Whether it is known to have none; not every engine tells.
+        rows: What they are, if they are few.
+        n_bytes: How much room they take.
+    """
+
+    is_empty: bool = False
+    rows: pa.Table | None = None
+    n_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,18 +65,19 @@ class Relation:
     Attributes:
         frame: Reads it.
         release: Gives its room back; the frame must not be used afterwards.
-        is_empty: Whether it is known to have no rows; not every engine tells.
         place: Where it is written, if it is in a file.
-        rows: What is written there, if that is little.
-        n_bytes: How much room it takes, where the engine tells.
+        content: Tells of its rows, once they are there.
     """
 
     frame: DataFrame
     release: Callable[[], None] = _nothing
-    is_empty: bool = False
     place: Path | None = None
-    rows: pa.Table | None = None
-    n_bytes: int = 0
+    content: Callable[[], Content] = Content
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no rows."""
+        return self.content().is_empty
 
 
 class Materialiser(ABC):
@@ -126,6 +145,14 @@ class _Kept:
     n_holders: int = 1
 
 
+@dataclass(frozen=True)
+class _Written:
+    """What reads a relation that is written, and what is known of it."""
+
+    frame: DataFrame
+    content: Content
+
+
 class FileMaterialiser(Materialiser):
     """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one)."""
 
@@ -137,6 +164,9 @@ class FileMaterialiser(Materialiser):
         self._folder = Path(tempfile.mkdtemp(prefix="rounds-", dir=session.scratch))
         self._schemas: dict[str, T.StructType] = {}
         self._kept: dict[int, _Kept] = {}
+        # A writer waits only for relations that were begun before its own, so some writer always goes on.
+        self._writers = ThreadPoolExecutor(_N_WRITERS)
+        self._pending: list[Future[_Written]] = []
 
     def declare(self, schemas: Mapping[str, T.StructType]) -> None:
         """Remembers the columns, so that they are not asked for."""
@@ -147,17 +177,22 @@ class FileMaterialiser(Materialiser):
 
     def close(self) -> None:
         """Removes all relations that are left."""
+        self._writers.shutdown(cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _relation(self, place: Path, schema: T.StructType) -> Relation:
+    def _relation(self, place: Path, schema: T.StructType, written: Future[_Written]) -> Relation:
+        frame = later(self.session.spark, lambda: written.result().frame)
+        relation = Relation(frame, lambda: self._release(id(frame), place), place, lambda: written.result().content)
+        self._kept[id(frame)] = _Kept(relation, schema)
+        return relation
+
+    def _read_back(self, place: Path, schema: T.StructType) -> _Written:
         # Nothing is written where there are no rows.
         files = [*place.glob("*.parquet")]
         n_bytes = sum(file.stat().st_size for file in files)
         rows = _rows(files, schema) if n_bytes <= _FEW_BYTES else None
         frame = self._scan([place], schema) if rows is None else inlined(self.session.spark, rows, schema)
-        relation = Relation(frame, lambda: self._release(id(frame), place), not files, place, rows, n_bytes)
-        self._kept[id(frame)] = _Kept(relation, schema)
-        return relation
+        return _Written(frame, Content(not files, rows, n_bytes))
 
     def _scan(self, places: Sequence[Path], schema: T.StructType) -> DataFrame:
         return self.session.spark.read.schema(schema).parquet(*map(str, places))
@@ -185,15 +220,21 @@ class FileMaterialiser(Materialiser):
             # Its size tells whether the rows go into plans.
             size = max(1, len(rows) // 4)
             pq.write_table(rows, place / "part.parquet", size, compression="none", use_dictionary=False)
-        return self._relation(place, schema)
+        return self._relation(place, schema, self._writers.submit(self._read_back, place, schema))
 
     def keep(self, name: str, frame: DataFrame) -> Relation:
         """Writes and reads back; a name always stands for the same columns, so its schema is asked for once."""
         if name not in self._schemas:
             self._schemas[name] = _nullable(frame.schema)
-        place = self._place(name)
-        frame.write.options(**self._OPTIONS).parquet(str(place))
-        return self._relation(place, self._schemas[name])
+        place, schema = self._place(name), self._schemas[name]
+
+        def write() -> _Written:
+            frame.write.options(**self._OPTIONS).parquet(str(place))
+            return self._read_back(place, schema)
+
+        written = self._writers.submit(write)
+        self._pending.append(written)
+        return self._relation(place, schema, written)
 
     def add(self, name: str, frame: DataFrame) -> Relation:
         """Writes an increment."""
@@ -204,7 +245,7 @@ class FileMaterialiser(Materialiser):
         full = [part for part in parts if not part.is_empty]
         if len(full) <= 1:
             return (full or parts)[0].frame
-        rows = [part.rows for part in full if part.rows is not None]
+        rows = [rows for part in full if (rows := part.content().rows) is not None]
         if len(rows) == len(full) and sum(table.nbytes for table in rows) <= _FEW_BYTES:
             return inlined(self.session.spark, pa.concat_tables(rows), self._schemas[name])
         return self._scan([part.place for part in full if part.place is not None], self._schemas[name])
@@ -212,8 +253,14 @@ class FileMaterialiser(Materialiser):
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
-        """Writes each relation that is not written yet, then asks for all facts in one query."""
+        """Writes each relation that is not written yet, then asks for all facts in one query.
+
+        Whatever is still being written comes to its end: it may read relations that end with the round.
+        """
         relations = {name: self._settled(name, frame) for name, frame in frames.items()}
+        for written in self._pending:
+            written.result()
+        self._pending.clear()
         return relations, _asked(relations, facts)
 
 
@@ -264,7 +311,8 @@ class RowsMaterialiser(Materialiser):
 
     def _relation(self, rows: pa.Table, schema: T.StructType) -> Relation:
         frame = self._frame(rows, schema)
-        relation = Relation(frame, lambda: self._release(id(frame)), not rows.num_rows, rows=rows)
+        content = Content(not rows.num_rows, rows)
+        relation = Relation(frame, lambda: self._release(id(frame)), content=lambda: content)
         self._kept[id(frame)] = _Kept(relation, schema)
         return relation
 
@@ -301,7 +349,8 @@ class RowsMaterialiser(Materialiser):
         full = [part for part in parts if not part.is_empty]
         if len(full) <= 1:
             return (full or parts)[0].frame
-        return self._frame(pa.concat_tables(part.rows for part in full if part.rows is not None), self._schemas[name])
+        rows = [rows for part in full if (rows := part.content().rows) is not None]
+        return self._frame(pa.concat_tables(rows), self._schemas[name])
 
     def settle(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]

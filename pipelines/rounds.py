@@ -206,7 +206,7 @@ class RoundEngine:
                 paused=self._pauses.paused(upcoming),
                 may_duplicate=self._may_duplicate,
                 keep=self._keeper(kept),
-                is_empty=lambda frame: any(one.is_empty and one.frame is frame for one in kept),
+                is_empty=lambda frame: any(one.frame is frame and one.is_empty for one in kept),
             )
         )
         result.state = {**{name: state[name] for name in touched}, **result.state}

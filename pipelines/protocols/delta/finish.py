@@ -128,6 +128,7 @@ def close(work: Work) -> RoundResult:
         finished = work.keep("finished", union(*work.finished))
         if not work.is_empty(finished):
             _finish(work, finished)
+    work.outbox = [sent for sent in work.outbox if not work.is_empty(sent.row)]
     if work.outbox:
         work.result.outbox = _addressed(work)
     work.result.call_event = union(*work.events) if work.events else None

@@ -164,8 +164,7 @@ class Work:
         if self.is_disturbed:
             # Planning a union takes much longer than planning its parts one by one.
             sent = Sent(self.keep("sent", sent.with_columns(SENT_AS)), frozenset(SENT_AS))
-        if not self.is_empty(sent.row):
-            self.outbox.append(sent)
+        self.outbox.append(sent)
 
     def has(self, *kinds: str) -> bool:
         """Tells whether messages or calls of any of the kinds are due."""
