@@ -6,38 +6,53 @@ of handling them one by one, in the order of their triggers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-_ALWAYS = "cast(-1 as bigint)"
-_NEVER = "9223372036854775807"
 _KEY = ["run_id", "node_id", "subscription_id"]
-SEEN = "trigger > since and trigger < gone"
-"""SQL for whether a message sees an entry, over columns of both."""
 
 
-def visible_entries(subscription: DataFrame, added: DataFrame, removed: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Gives all entries of a round with the triggers between which they are there.
+@dataclass(frozen=True)
+class EntryChanges:
+    """What comes and goes in a round.
+
+    Attributes:
+        added: New entries, with the ``trigger`` of the message that brings each.
+        removed: ``run_id, node_id, subscription_id, gone``: the trigger of the message with which an entry goes.
+    """
+
+    added: DataFrame
+    removed: DataFrame
+
+
+def remaining_entries(subscription: DataFrame, changes: EntryChanges) -> DataFrame:
+    """Gives the entries after a round.
 
     Args:
-        subscription: Entries before the round.
-        added: New entries: the same columns and ``trigger``.
-        removed: ``run_id, node_id, subscription_id, gone``: the trigger with which an entry goes.
-        columns: The columns of ``subscription``: ``run_id, node_id, subscription_id`` and others.
+        subscription: Those before: ``run_id, node_id, subscription_id`` and others.
+        changes: What the round changes.
+    """
+    whole = subscription.unionByName(changes.added.drop("trigger"))
+    return whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
+
+
+def seen_entries(message: DataFrame, subscription: DataFrame, changes: EntryChanges | None) -> DataFrame:
+    """Joins messages with the entries that they see at their node.
+
+    Args:
+        message: ``run_id, node_id, subscription_id, trigger`` and others.
+        subscription: The entries before the round.
+        changes: What the round changes; None for nothing.
 
     Returns:
-        The columns of ``subscription``, ``since`` and ``gone``: a message with trigger t sees the entry when
-        since < t < gone.
+        The columns of both.
     """
-    entry = subscription.selectExpr(*columns, f"{_ALWAYS} as since").unionByName(
-        added.selectExpr(*columns, "trigger as since")
-    )
-    return entry.join(removed.hint("shuffle_hash"), _KEY, "left").selectExpr(
-        *columns, "since", f"coalesce(gone, {_NEVER}) as gone"
-    )
-
-
-def remaining_entries(visible: DataFrame) -> DataFrame:
-    """Gives the entries after the round."""
-    return visible.where(f"gone = {_NEVER}").drop("since", "gone")
+    # The few messages come first: engines that do not know sizes build the hash table of that side.
+    seen = message.hint("shuffle_hash").join(subscription, _KEY)
+    if changes is None:
+        return seen
+    fresh = changes.added.withColumnRenamed("trigger", "since")
+    seen = seen.unionByName(message.hint("shuffle_hash").join(fresh, _KEY).where("trigger > since").drop("since"))
+    kept = seen.join(changes.removed.hint("shuffle_hash"), _KEY, "left")
+    return kept.where("gone is null or trigger < gone").drop("gone")

@@ -11,23 +11,23 @@ from pipelines.protocols.delta import address, confirm, routing
 from pipelines.protocols.delta.forward import KEY, NODE
 from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import SENT_AS, Work, union
-from pipelines.protocols.entries import remaining_entries, visible_entries
+from pipelines.protocols.entries import EntryChanges, remaining_entries
 
 
-def change_entries(work: Work) -> tuple[DataFrame, bool]:
+def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     """SUBS_SET_N: writes subscription, tombstone.
 
     Returns:
-        The entries that this round's publications see, and whether they are those of `visible_entries`.
+        The entries before, and how they change, if they do.
     """
     entries = work.now("subscription")
     if not (work.finished and work.may_change_entries):
-        return entries, False
+        return entries, None
     if work.is_disturbed:
         # Publications end in most rounds, and change no entries.
         finished = work.keep("ending", union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished)))
         if work.is_empty(finished) and not work.added:
-            return entries, False
+            return entries, None
     else:
         finished = union(*work.finished)
     added = routing.added_entries(finished, work.now("path"))
@@ -39,12 +39,16 @@ def change_entries(work: Work) -> tuple[DataFrame, bool]:
         added = routing.unknown_entries(union(added, *work.added), entries, tombstone)
     else:
         added = union(added, *work.added)
-    removed = routing.removed_entries(finished)
-    visible = work.keep("entries", visible_entries(entries, added, removed, SUBSCRIPTION.columns))
-    work.change("subscription", remaining_entries(visible))
+    changes = EntryChanges(
+        work.keep("added_entries", added.select(*SUBSCRIPTION.columns, "trigger")),
+        work.keep("removed_entries", routing.removed_entries(finished)),
+    )
     if work.due.may_crash:
         _store_own(work, finished)
-    return visible, True
+    if work.is_empty(changes.added) and work.is_empty(changes.removed):
+        return entries, None
+    work.change("subscription", remaining_entries(entries, changes))
+    return entries, changes
 
 
 def _bury(work: Work, finished: DataFrame) -> DataFrame:
@@ -55,11 +59,10 @@ def _bury(work: Work, finished: DataFrame) -> DataFrame:
 
 def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
     """Gives SUBS_SET_N as it is when these messages are finished."""
-    entries, removed = work.now("subscription"), routing.removed_entries(finished)
-    added = routing.added_entries(finished, path)
+    entries, added = work.now("subscription"), routing.added_entries(finished, path)
     if work.is_disturbed:
         added = routing.unknown_entries(added, entries, work.now("tombstone"))
-    return remaining_entries(visible_entries(entries, added, removed, SUBSCRIPTION.columns))
+    return remaining_entries(entries, EntryChanges(added, routing.removed_entries(finished)))
 
 
 def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract import CALL_TRIGGER
 from pipelines.protocols.delta.tables import GUIDE, PROCESSING
-from pipelines.protocols.entries import SEEN as SEEN_ENTRY
+from pipelines.protocols.entries import EntryChanges, seen_entries
 
 KEY = ["run_id", "node_id", "source", "source_seq"]
 NODE = ["run_id", "node_id"]
@@ -79,13 +79,15 @@ def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
     return copy.join(first.select("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
 
 
-def publication_recipients(first: DataFrame, subscription: DataFrame, *, changes: bool = False) -> DataFrame:
+def publication_recipients(
+    first: DataFrame, subscription: DataFrame, changes: EntryChanges | None = None
+) -> DataFrame:  # fmt: skip
     """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
 
     Args:
         first: First copies.
-        subscription: Relation ``subscription``.
-        changes: Whether entries change in the round: then they are those of `visible_entries`.
+        subscription: Relation ``subscription`` before the round.
+        changes: Which entries come and go in the round; None for none.
 
     Returns:
         Recipient rows, N itself among them, with ``round, hops, issued_round`` of the copy.
@@ -93,11 +95,9 @@ def publication_recipients(first: DataFrame, subscription: DataFrame, *, changes
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
     )
-    # The few messages come first: engines that do not know sizes build the hash table of that side.
     return (
-        matched.hint("shuffle_hash")
-        .join(subscription, [*NODE, "subscription_id"])
-        .where(f"(sender_hop is null or first_hop <> sender_hop) and {SEEN_ENTRY if changes else 'true'}")
+        seen_entries(matched, subscription, changes)
+        .where("sender_hop is null or first_hop <> sender_hop")
         .selectExpr(*KEY, "origin as recipient", "via", "round", "hops", "issued_round")
         .distinct()
     )

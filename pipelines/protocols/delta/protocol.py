@@ -121,7 +121,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     plain, guided = _by_receiver(work, first)
     routed = _routed_recipients(work, plain)
     entries, changes = finish.change_entries(work)
-    matched = work.keep("matched", forward.publication_recipients(plain, entries, changes=changes))
+    matched = work.keep("matched", forward.publication_recipients(plain, entries, changes))
     out = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
     work.finished.append(confirm.finished_at_once(plain.where("kind = 'PUB'"), out))
     recipient = union(*routed, out).selectExpr("*", forward.UNCONFIRMED)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.audits.assumptions import Assumption
 from pipelines.contract import CALL_TRIGGER, Round, RoundResult, Start, State
-from pipelines.protocols.entries import SEEN, remaining_entries, visible_entries
+from pipelines.protocols.entries import EntryChanges, remaining_entries, seen_entries
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 _KEY = ["run_id", "node_id", "source", "source_seq"]
@@ -51,13 +51,13 @@ def handled(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
     return received.unionByName(issued)
 
 
-def changed_entries(message: DataFrame, subscription: DataFrame) -> DataFrame:
-    """SUB adds an entry with its sender, UNSUB removes it: the entries of the round, see `visible_entries`."""
+def changed_entries(message: DataFrame) -> EntryChanges:
+    """SUB adds an entry with its sender, UNSUB removes it."""
     added = message.where("kind = 'SUB'").selectExpr(
         "run_id", "node_id", "subscription_id", "coalesce(sender, node_id) as via", "trigger"
     )
     removed = message.where("kind = 'UNSUB'").selectExpr("run_id", "node_id", "subscription_id", "trigger as gone")
-    return visible_entries(subscription, added, removed, SUBSCRIPTION.columns)
+    return EntryChanges(added, removed)
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
@@ -70,21 +70,16 @@ def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
     )
 
 
-def matched(message: DataFrame, entry: DataFrame, *, changes: bool) -> DataFrame:
+def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
     """PUB goes to the neighbours that matching entries name, never back: KEY, ``via``, once each.
 
     Args:
         message: What the nodes handle.
-        entry: The entries.
-        changes: Whether they change in the round: then they are those of `visible_entries`.
+        entry: The entries before the round.
+        changes: How they change in the round, if they do.
     """
     wanted = message.where("kind = 'PUB'").selectExpr(*_KEY, "trigger", "sender", "explode(matches) as subscription_id")
-    return (
-        entry.join(wanted.hint("shuffle_hash"), ["run_id", "node_id", "subscription_id"])
-        .where(f"(sender is null or via <> sender) and {SEEN if changes else 'true'}")
-        .select(*_KEY, "via")
-        .distinct()
-    )
+    return seen_entries(wanted, entry, changes).where("sender is null or via <> sender").select(*_KEY, "via").distinct()
 
 
 def sent(message: DataFrame, out: DataFrame) -> DataFrame:
@@ -132,14 +127,13 @@ class ForwardingProtocol:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""
         result = RoundResult()
         message = due.keep("message", handled(due.inbox, due.calls))
-        entry, changes = due.state["subscription"], not due.kinds.isdisjoint(_ROUTED)
-        out = []
-        if changes:
-            entry = due.keep("entry", changed_entries(message, entry))
-            result.state["subscription"] = remaining_entries(entry)
+        entry, changes, out = due.state["subscription"], None, []
+        if not due.kinds.isdisjoint(_ROUTED):
+            changes = changed_entries(message)
+            result.state["subscription"] = remaining_entries(entry, changes)
             out.append(flooded(message, due.fixed["link"]))
         if not due.kinds.isdisjoint(("PUB", "publish")):
-            found = due.keep("matched", matched(message, entry, changes=changes))
+            found = due.keep("matched", matched(message, entry, changes))
             result.delivery = delivered(message, found)
             out.append(found)
         if out:
