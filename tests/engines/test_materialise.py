@@ -1,4 +1,4 @@
-"""Which relations go into the plans that read them."""
+"""How relations are kept on Sail: written in the background, and which go into the plans that read them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,41 @@ def test_only_few_rows_go_into_plans(sail: Session, n_runs: int, is_in_plans: bo
     rows = pa.table({"run_id": np.repeat(np.arange(n_runs), 20), "role": ["broker"] * (20 * n_runs)})
     materialiser = materialiser_for(sail)
     relation = materialiser.load("node", rows, from_arrow_schema(rows.schema))
-    assert (relation.rows is not None) == is_in_plans
+    assert (relation.content().rows is not None) == is_in_plans
     assert relation.frame.count() == len(rows)
+    materialiser.close()
+
+
+def test_what_reads_a_relation_waits_for_it(sail: Session) -> None:
+    materialiser = materialiser_for(sail)
+    numbers = materialiser.keep("numbers", sail.spark.range(100_000).selectExpr("id as run_id"))
+    even = materialiser.keep("even", numbers.frame.where("run_id % 2 = 0"))
+    none = materialiser.keep("none", even.frame.where("run_id % 2 = 1"))
+    assert even.frame.join(numbers.frame, "run_id").count() == 50_000
+    assert none.is_empty
+    assert not even.is_empty
+    materialiser.close()
+
+
+def test_a_relation_that_cannot_be_written_ends_the_round(sail: Session) -> None:
+    """Even if nobody reads it."""
+    materialiser = materialiser_for(sail)
+    schema = from_arrow_schema(pa.schema([("run_id", pa.int64())]))
+    materialiser.declare({"broken": schema})
+    broken = materialiser.keep("broken", sail.spark.range(3).selectExpr("raise_error('no rows') as run_id"))
+    with pytest.raises(Exception, match="no rows"):
+        materialiser.settle({}, {})
+    with pytest.raises(Exception, match="no rows"):
+        broken.frame.count()
+    materialiser.close()
+
+
+def test_nothing_is_being_written_when_a_round_is_over(sail: Session) -> None:
+    """Relations end with it that others, which nobody waits for, may still have to read."""
+    materialiser = materialiser_for(sail)
+    first = materialiser.keep("first", sail.spark.range(300_000).selectExpr("id as run_id"))
+    second = materialiser.keep("second", first.frame.selectExpr("run_id + 1 as run_id"))
+    materialiser.settle({}, {})
+    first.release()
+    assert second.frame.count() == 300_000
     materialiser.close()

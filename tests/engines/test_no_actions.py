@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -38,10 +39,14 @@ _EXECUTIONS = ("_execute", "_execute_and_fetch_as_iterator")
 
 
 class Watch:
-    """Counts what the engine executes while a protocol describes a round, and the rounds."""
+    """Counts what the engine executes while a protocol describes a round, and the rounds.
+
+    Relations that are kept are written by other threads meanwhile.
+    """
 
     def __init__(self) -> None:
         self.is_describing = False
+        self.describer = get_ident()
         self.n_rounds = 0
         self.actions: list[str] = []
 
@@ -72,7 +77,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def watched(seen: Watch, execute: Callable[..., Any]) -> Callable[..., Any]:
     def counted(self: SparkConnectClient, request: Any, *arguments: Any, **named: Any) -> Any:
-        if seen.is_describing:
+        if seen.is_describing and get_ident() == seen.describer:
             seen.actions.append(str(request)[:500])
         return execute(self, request, *arguments, **named)
 
