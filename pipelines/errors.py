@@ -96,6 +96,10 @@ class InternalError(RoundtableError, RuntimeError):
     """The program broke a rule of its own: to be reported."""
 
 
+class AmbiguousOrderError(InternalError):
+    """Two rows have equal keys in an order that decides something: rows would differ between executions."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Returns `` did you mean 'x'?`` for the closest allowed name, or an empty text."""
     found = get_close_matches(str(name), [str(item) for item in allowed], n=1)

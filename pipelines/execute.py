@@ -22,6 +22,7 @@ from pipelines.ledger import Commit, Ledger
 from pipelines.link_faults import LinkFaults
 from pipelines.materialise import Materialiser, materialiser_for
 from pipelines.network import in_flight_schema
+from pipelines.ordering import ties_named
 from pipelines.paths import delta_paths
 from pipelines.pauses import Pauses
 from pipelines.protocols import PROTOCOLS
@@ -114,7 +115,7 @@ def execute(
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
         small = store.is_small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
-        with session.suited(is_small=small), closing(chosen) as materialiser:
+        with ties_named(), session.suited(is_small=small), closing(chosen) as materialiser:
             _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
 
 

@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from pipelines.draws import as_uniform
 from pipelines.faults.meeting import cut_times
 from pipelines.materialise import Materialiser
+from pipelines.ordering import row_number
 from pipelines.tables import BIGINT, STRING
 
 _LONGS = ("salt", "low", "high", "first_round", "last_round")
@@ -37,7 +38,7 @@ _SIDE = T.StructType([
     T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "until", "side")
 ])  # fmt: skip
 _SAME = "run_id, src, dst, kind, source, source_seq"
-_PLACE = f"row_number() over (partition by {_SAME} order by message_id)"
+_PLACE = row_number("messages alike", _SAME, "message_id")
 _DRAW = f"xxhash64(kind, src, dst, sent_round, coalesce(source, -1), coalesce(source_seq, -1), {_PLACE}) as draw"
 
 

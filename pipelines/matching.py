@@ -23,7 +23,8 @@ _COMPARISONS = """case op
 end"""
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (
-  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, text, number)"""
+  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number)"""
+"""Comparisons that tie are the same."""
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from pipelines.link_faults import LinkFaults
+from pipelines.ordering import row_number
 from pipelines.pauses import Pauses
 from pipelines.tables import BIGINT, STRING
 
@@ -24,10 +25,8 @@ _HEAD = ["kind", "src", "dst", "sent_round"]
 _BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "wait", "source", "source_seq"]
 _GROUP = "src div 1024"
 """Senders whose messages are numbered together: a window over groups of a message or two takes four times as long."""
-_NUMBER = (
-    f"cast(row_number() over (partition by run_id, {_GROUP}"
-    " order by src, trigger, rank, dst, source, source_seq, kind) as bigint)"
-)
+_ORDER = "src, trigger, rank, dst, source, source_seq, kind"
+_NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
 _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {{number}} as message_id"
 
 

@@ -128,7 +128,7 @@ def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
 
 def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
     """The senders of duplicates of a message that is finished now (lines 27 to 29)."""
-    return finished.select(*KEY, "trigger", "round").join(waiting, KEY)
+    return finished.select(*KEY, "trigger", "round").join(waiting, KEY).select(*KEY, "trigger", "round", "sender")
 
 
 def send_confirmations(to: DataFrame) -> DataFrame:

@@ -28,7 +28,8 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
         work: The round.
         crashed: ``run_id, node_id, round, incarnation``.
     """
-    _report(work, connections_of(work), crashed)
+    ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
+    work.broken.append(peers.broken_connections(connections_of(work), ended))
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
@@ -41,15 +42,24 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
-    """Sets the detectors of connections to nodes that are down by now.
+    """Sets the detectors of connections to nodes that are down by now, or to incarnations that are over.
+
+    A request may arrive after the end of the incarnation that sent it, when the node is back already.
 
     Args:
         work: The round.
-        made: Gives the connections that are made in this round, ``run_id, node_id, peer, incarnation, latency_rounds``;
-            asked where a node is down.
+        made: Returns the connections that are made in this round, ``run_id, node_id, peer, incarnation,
+            latency_rounds``; asked where a node is down or has come back.
     """
+    over = []
     if (down := work.due.crashes.down) is not None:
-        _report(work, made(), down.selectExpr(*NODE, "incarnation", work.present))
+        over.append(down.selectExpr(*NODE, "incarnation", work.present, "true as is_down"))
+    if work.due.facts["returned"] or work.due.crashes.recovered is not None:
+        former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.present)
+        over.append(former.selectExpr("*", "false as is_down"))
+    if over:
+        connection = made()
+        work.broken += [peers.broken_connections(connection, ended) for ended in over]
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
@@ -78,10 +88,6 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
     watch(work, lambda: taken)
 
 
-def _report(work: Work, connection: DataFrame, crashed: DataFrame) -> None:
-    work.send(peers.crash_reports(connection, crashed, work.now("status"), work.setting), *peers.REPORT)
-
-
 def tell_peers(work: Work, node: DataFrame) -> None:
     """Sends STATUS to all peers of nodes that are up for good.
 
@@ -91,4 +97,4 @@ def tell_peers(work: Work, node: DataFrame) -> None:
     """
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
     to = connected.join(node.select(*NODE, "round"), NODE)
-    work.send(peers.send_statuses(to, work.now("status"), work.now("join")), *peers.STATED)
+    work.send(peers.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *peers.STATED)

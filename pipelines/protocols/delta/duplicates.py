@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from pipelines.ordering import row_number
 from pipelines.protocols.delta.forward import KEY, NODE
 from pipelines.protocols.delta.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
 _COPY = [*NODE, "trigger"]
-_MSG_ID = """cast(round * 1048576 + row_number() over (
-  partition by run_id, node_id order by trigger, source, source_seq) as bigint) as msg_id"""
+_IN_TURN = row_number("first copies of a node", "run_id, node_id", "trigger, source, source_seq")
+_MSG_ID = f"cast(round * 1048576 + {_IN_TURN} as bigint) as msg_id"
+_COPY_RANK = row_number("copies of a message", "run_id, node_id, source, source_seq", "trigger")
 
 
 def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
@@ -37,8 +39,7 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
         .where("last_seq >= abs(source_seq)")
         .select(KEY)
     )
-    order = "row_number() over (partition by run_id, node_id, source, source_seq order by trigger) as copy_rank"
-    ranked = copy.selectExpr("*", order).where("copy_rank = 1").drop("copy_rank")
+    ranked = copy.selectExpr("*", f"{_COPY_RANK} as copy_rank").where("copy_rank = 1").drop("copy_rank")
     return ranked.join(known.hint("shuffle_hash"), KEY, "left_anti")
 
 

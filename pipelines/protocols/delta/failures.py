@@ -119,10 +119,13 @@ def _ask_again(work: Work, asked: DataFrame) -> None:
 
 
 def _synchronise(work: Work, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST: reads topology, path; writes synch, peer."""
+    """Sends SYN_REQUEST, once a round to the same node: reads topology, path; writes synch, peer."""
+    for before in work.asked:
+        asked = asked.join(before, [*NODE, "peer"], "left_anti")
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
     if work.is_empty(asked):
         return
+    work.asked.append(asked.select(*NODE, "peer"))
     work.put("synch", recovery.more_synch(work.now("synch"), asked))
     _request(work, "SYN_REQUEST", asked)
 
@@ -215,7 +218,7 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     if work.is_empty(orphan):
         return
     taken = work.keep("taken", peers.rerouted(orphan, path, work.now("peer")))
-    work.send(peers.resent_copies(taken), *forward.SENT_FIELDS)
+    work.resent.append(taken)
     rerouted = work.put("processing", peers.with_rows(processing, taken))
     finished = work.finish("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
     work.put("processing", confirm.without_finished(rerouted, finished))
@@ -253,7 +256,7 @@ def _connect(work: Work) -> None:
     if work.has("SYN_REQUEST"):
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
     asking = peers.asking_peers(work.inbox)
-    work.send(peers.send_statuses(asking, work.now("status"), work.now("join")), *peers.STATED)
+    work.send(peers.send_statuses(asking, work.now("status"), work.now("join"), is_answer=True), *peers.STATED)
     if work.is_empty(answer):
         return
     _send_again(work, answer, path)
@@ -269,7 +272,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     Recipients that have come into view join first, so that everything leaves in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
-        work.send(peers.resent_copies(peers.held_back(work.now("processing"), answer)), *forward.SENT_FIELDS)
+        work.resent.append(peers.held_back(work.now("processing"), answer))
         return
     message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
     message = work.keep("under_way", forward.sender_hops(message, path))
@@ -287,8 +290,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     others = row.join(taken, [*forward.KEY, "recipient"], "left_anti").join(now, forward.KEY)
     held = peers.held_back(processing, answer).join(taken, [*forward.KEY, "recipient"], "left_anti")
     leaving = work.keep("leaving", union(earlier, held, others))
-    if not work.is_empty(leaving):
-        work.send(peers.resent_copies(leaving), *forward.SENT_FIELDS)
+    work.resent.append(leaving)
 
 
 def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:

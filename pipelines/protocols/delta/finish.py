@@ -7,8 +7,8 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from pipelines.contract import OUTBOX, RoundResult
-from pipelines.protocols.delta import address, confirm, routing
-from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.protocols.delta import address, confirm, peers, routing
+from pipelines.protocols.delta.forward import KEY, NODE, SENT_FIELDS
 from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import SENT_AS, Work, union
 from pipelines.protocols.entries import EntryChanges, remaining_entries
@@ -107,10 +107,13 @@ def deliver(work: Work, delivery: DataFrame) -> None:
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
     """Lines 27 to 30: CONF to every sender of a finished message."""
-    work.send(confirm.send_confirmations(finished))
+    sender = finished.select(*KEY, "trigger", "round", "sender")
     if work.due.may_duplicate:
         waiting = work.now("waiting")
-        work.send(confirm.send_confirmations(confirm.answered_waiting(finished, waiting)))
+        # The sender of the first copy waits, too, where it sent a second one.
+        sender = sender.unionByName(confirm.answered_waiting(finished, waiting)).distinct()
+    work.send(confirm.send_confirmations(sender))
+    if work.due.may_duplicate:
         work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
 
 
@@ -131,6 +134,11 @@ def close(work: Work) -> RoundResult:
         finished = work.keep("finished", union(*work.finished))
         if not work.is_empty(finished):
             _finish(work, finished)
+    if work.broken:
+        reports = peers.crash_reports(union(*work.broken), work.now("status"), work.setting)
+        work.send(reports, *peers.REPORT)
+    if work.resent:
+        work.send(peers.resent_copies(*work.resent), *SENT_FIELDS)
     work.outbox = [sent for sent in work.outbox if not work.is_empty(sent.row)]
     if work.outbox:
         work.result.outbox = _addressed(work)

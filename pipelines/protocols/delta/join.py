@@ -17,6 +17,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
+from pipelines.ordering import row_number
 from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
@@ -253,7 +254,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
     """Gives the copies that go with `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
-    order = "row_number() over (partition by run_id, node_id, via order by round, trigger)"
+    order = row_number("messages for a joining node", "run_id, node_id, via", "round, trigger")
     return added.selectExpr(
         "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
         "via as dst", "new_round as sent_round", "source", "source_seq", "hops + 1 as hops", "subscription_id",

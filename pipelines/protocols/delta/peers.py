@@ -14,8 +14,11 @@ A node without a row in ``peer`` is connected to its neighbours, to their first 
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.ordering import row_number
 from pipelines.protocols.delta.forward import BODY, KEY, NODE, PASSED, SENT_FIELDS
 from pipelines.protocols.delta.routing import CLOSEST, NEAREST_LEFT, peer_lists
 from pipelines.protocols.delta.tables import INBOX, PEER, PROCESSING
@@ -61,22 +64,38 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     )
 
 
-def crash_reports(connection: DataFrame, crashed: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
-    """Sets the failure detectors of nodes whose peers are down (settled rule 21).
+def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
+    """Returns the connections whose other end is gone: ``run_id, node_id, peer, ended, latency_rounds, round``.
+
+    Args:
+        connection: Rows of `connected`.
+        crashed: Incarnations that are over: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``:
+            whether no later one has come back. A connection without an incarnation, still to be answered, leads to
+            the newest one.
+    """
+    down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
+    return (
+        connection.join(down.hint("shuffle_hash"), ["run_id", "peer"])
+        .where("incarnation <= ended or (incarnation is null and is_down)")
+        .select(*NODE, "peer", "ended", "latency_rounds", "round")
+    )
+
+
+def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
+    """Sets the failure detectors of nodes whose peers are gone (settled rule 21), once a round for each peer.
 
     A report comes after the detection delay, and never before the last words of the node that crashed.
 
     Args:
-        connection: Rows of `connected`.
-        crashed: Nodes that are down: ``run_id, node_id, incarnation, round`` (the present one).
+        broken: Rows of `broken_connections`.
         status: Relation ``status``.
         setting: One row a run with ``detection_rounds``.
     """
-    down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round")
+    newest = (f"max({name}) as {name}" for name in ("ended", "latency_rounds", "round"))
     own = status.selectExpr(*NODE, "incarnation as for_incarnation")
     return (
-        connection.join(down.hint("shuffle_hash"), ["run_id", "peer"])
-        .where("incarnation is null or incarnation <= ended")
+        broken.groupBy(*NODE, "peer")
+        .agg(*map(F.expr, newest))
         .join(own, NODE, "left")
         .join(setting.select("run_id", "detection_rounds"), "run_id")
         .selectExpr(
@@ -248,16 +267,17 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
     return rest.unionByName(row.select(PROCESSING.columns))
 
 
-def resent_copies(row: DataFrame) -> DataFrame:
-    """Gives messages of ProcessingList as rows of the outbox, in their order (settled rule 22), once per receiver.
+def resent_copies(*row: DataFrame) -> DataFrame:
+    """Returns messages of ProcessingList as rows of the outbox, in their order (settled rule 22), once per receiver.
 
     Several steps of a round may send some: a newer one must not leave before an older one of another step.
 
     Args:
-        row: Processing rows with ``now_round``: when they are sent.
+        row: Processing rows with ``now_round``: when they are sent; one frame a step.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
-    message = row.where("via is not null").select(*KEY, "via", *BODY, "now_round").distinct()
+    again = [one.where("via is not null").select(*KEY, "via", *BODY, "now_round") for one in row]
+    message = reduce(DataFrame.unionByName, again).distinct()
     return message.selectExpr(
         "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "via as dst", "now_round as sent_round",
         "source", "source_seq", "hops + 1 as hops", *carried,
@@ -298,7 +318,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
     counts = """kind <> 'STATUS' or known_status is null
       or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)"""
-    last = "row_number() over (partition by run_id, node_id, peer order by trigger desc) as place"
+    last = f"{row_number('news of a peer', 'run_id, node_id, peer', 'trigger desc')} as place"
     is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
     return (
         said.join(known, [*NODE, "peer"], "left")
@@ -335,13 +355,15 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 def asking_peers(inbox: DataFrame) -> DataFrame:
     """Gives who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
-    The answer is for the incarnation that asked, and takes as long as the question did: a DETACHED node has no
-    connection that would tell.
+    A peer is answered once a round, whatever it asked. The answer is for the incarnation that asked, and takes as long
+    as the question did: a DETACHED node has no connection that would tell.
     """
-    return inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
+    asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
         "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
         "due_round - sent_round as latency_rounds", "due_round as round",
     )  # fmt: skip
+    newest = (f"max({name}) as {name}" for name in ("for_incarnation", "latency_rounds", "round"))
+    return asked.groupBy(*NODE, "peer").agg(*map(F.expr, newest))
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
@@ -351,18 +373,20 @@ def detached_peers(inbox: DataFrame) -> DataFrame:
     )
 
 
-def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame) -> DataFrame:
-    """Gives STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
+def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
+    """Returns STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
 
     Args:
         to: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
         status: Relation ``status``.
         join: Relation ``join``.
+        is_answer: Whether they answer requests. What a node tells by itself comes behind them: it has risen.
     """
+    rank = 0 if is_answer else 2
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
     detached = join.where("status = 'DETACHED'").selectExpr(*NODE, "true as is_detached")
     return to.join(own, NODE, "left").join(detached, NODE, "left").selectExpr(
-        "run_id", FAULT_TRIGGER, "cast(0 as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
+        "run_id", FAULT_TRIGGER, f"cast({rank} as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
         "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
         "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end"
         " as status",

@@ -29,7 +29,6 @@ from pipelines.protocols.delta import (
     finish,
     forward,
     joining,
-    peers,
     recovery,
 )
 from pipelines.protocols.delta.audits import AUDITS
@@ -252,8 +251,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
     if work.is_empty(row):
         return
     work.put("processing", processing.unionByName(row))
-    now = message.selectExpr(*forward.KEY, "cast(-1 as bigint) as now_trigger", "now_round").distinct()
-    work.send(peers.resent_copies(row.join(now, forward.KEY)), *forward.SENT_FIELDS)
+    work.resent.append(row.join(message.select(*forward.KEY, "now_round").distinct(), forward.KEY))
 
 
 def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:

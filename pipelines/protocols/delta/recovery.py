@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.ordering import row_number
 from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
 from pipelines.protocols.delta.routing import CLOSEST, peer_lists
 from pipelines.protocols.delta.tables import GUIDE, PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY
@@ -180,8 +181,9 @@ def merged_entries(subscription: DataFrame, told: DataFrame, tombstone: DataFram
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as via"]
     both = subscription.unionByName(told.selectExpr(*key, "origin", "distance", *way))
-    best = "row_number() over (partition by run_id, node_id, subscription_id order by distance desc, origin) as place"
-    return both.join(tombstone, key, "left_anti").selectExpr("*", best).where("place = 1").select(SUBSCRIPTION.columns)
+    best = row_number("entries of a subscription", ", ".join(key), "distance desc, origin, first_hop nulls last")
+    known = both.join(tombstone, key, "left_anti").distinct()
+    return known.selectExpr("*", f"{best} as place").where("place = 1").select(SUBSCRIPTION.columns)
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:

@@ -55,6 +55,9 @@ class Work:
         outbox: Messages to send.
         finished: Messages whose processing ends (see `confirm`).
         added: Entries that come with PAR_SUB, with their ``trigger``.
+        broken: Connections whose other end is gone (see `peers.broken_connections`).
+        resent: Rows of ProcessingList with ``now_round``: what is sent again (see `peers.resent_copies`).
+        asked: Nodes to which requests have been sent: ``run_id, node_id, peer``.
         copies: Copies to forward (see `forward`).
         again: Messages of ProcessingList whose Γ is computed again (see `recovery`).
         alone: Nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
@@ -73,6 +76,9 @@ class Work:
     outbox: list[Sent] = field(default_factory=list)
     finished: list[DataFrame] = field(default_factory=list)
     added: list[DataFrame] = field(default_factory=list)
+    broken: list[DataFrame] = field(default_factory=list)
+    resent: list[DataFrame] = field(default_factory=list)
+    asked: list[DataFrame] = field(default_factory=list)
     copies: list[DataFrame] = field(default_factory=list)
     again: list[DataFrame] = field(default_factory=list)
     alone: list[DataFrame] = field(default_factory=list)

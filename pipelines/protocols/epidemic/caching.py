@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines import draws
+from pipelines.ordering import row_number
 from pipelines.protocols.epidemic.events import identified
 from pipelines.protocols.epidemic.tables import CACHE, COPY, EVENT, NODE
 from pipelines.protocols.epidemic.work import Work
@@ -16,7 +17,7 @@ from pipelines.protocols.epidemic.work import Work
 _DELAY = f"buffer * {draws.uniform('epidemic.discard', 'node_id', 'source', 'source_seq')}"
 _CLASS = "case when eviction = 'foreign_first' and not is_own then 1 else 0 end as class"
 _AGE = f"case when eviction = 'random' then place + {_DELAY} else cast(place as double) end as age"
-_RANK = "row_number() over (partition by run_id, node_id order by class, age desc, place desc) as keep_rank"
+_RANK = f"{row_number('events in a cache', 'run_id, node_id', 'class, age desc, place desc')} as keep_rank"
 
 
 def store(work: Work) -> None:
@@ -27,7 +28,7 @@ def store(work: Work) -> None:
     if work.arrival is None:
         return
     setting = work.setting("recovery", "caching")
-    number = "row_number() over (partition by run_id, node_id order by trigger)"
+    number = row_number("events to cache", "run_id, node_id", "trigger")
     fresh = (
         work.arrival.where("is_new")
         .selectExpr("*", "kind = 'PUBLISH' or size(locals) > 0 as is_own")
@@ -58,8 +59,8 @@ def reply(work: Work, asked: DataFrame) -> None:
         work: The round.
         asked: Events in caches that were asked for: COPY, ``requester, trigger, round, hops, issued_round``.
     """
-    once = "row_number() over (partition by run_id, node_id, requester, source, source_seq order by trigger) as time"
-    first = work.due.keep("answer", asked.selectExpr("*", once).where("time = 1").drop("time"))
+    once = row_number("requests for an event", "run_id, node_id, requester, source, source_seq", "trigger")
+    first = work.due.keep("answer", asked.selectExpr("*", f"{once} as time").where("time = 1").drop("time"))
     tag = tags_now(work).join(first.select(EVENT).distinct().hint("shuffle_hash"), EVENT, "left_semi")
     row = first.join(identified(tag), EVENT).join(work.setting("out_of_band_rounds"), "run_id")
     work.send(

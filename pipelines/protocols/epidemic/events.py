@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract import CALL_TRIGGER
+from pipelines.ordering import row_number
 from pipelines.protocols.epidemic.tables import COPY, EVENT, NODE, RECEIVED
 from pipelines.protocols.epidemic.work import Work
 
@@ -82,7 +83,7 @@ def _tags(call: DataFrame, pattern: DataFrame, table: DataFrame, counter: DataFr
     known = table.selectExpr(*NODE, "pattern_id", "true as is_known").distinct()
     before = counter.withColumnRenamed("number", "n_before")
     key = [*NODE, "pattern_id"]
-    place = "row_number() over (partition by run_id, node_id, pattern_id order by source_seq)"
+    place = row_number("publications of a pattern", ", ".join(key), "source_seq")
     number = f"case when is_known then coalesce(n_before, 0) + {place} end as number"
     joined = satisfied.hint("shuffle_hash").join(known, key, "left").join(before, key, "left")
     return joined.selectExpr(*NODE, "source_seq", "pattern_id", "round", number)
@@ -115,13 +116,13 @@ def _wanted(arriving: DataFrame, table: DataFrame) -> DataFrame:
 
 def _arrivals(arriving: DataFrame, known: DataFrame, wanted: DataFrame) -> DataFrame:
     nothing = "cast(array() as array<bigint>)"
-    copy = f"partition by {', '.join(COPY)}"
+    first = row_number("copies of an event", ", ".join(COPY), "trigger")
+    first_of_kind = row_number("copies of an event", f"{', '.join(COPY)}, kind = 'REPLY'", "trigger")
     joined = arriving.join(known.hint("shuffle_hash"), COPY, "left").join(wanted.hint("shuffle_hash"), COPY, "left")
     return joined.selectExpr(
         *arriving.columns, f"coalesce(vias, {nothing}) as vias", f"coalesce(locals, {nothing}) as locals",
-        f"was_routed is null and row_number() over ({copy} order by trigger) = 1 as is_new",
-        "kind <> 'REPLY' and not coalesce(was_routed, false)"
-        f" and row_number() over ({copy}, kind = 'REPLY' order by trigger) = 1 as is_routable",
+        f"was_routed is null and {first} = 1 as is_new",
+        f"kind <> 'REPLY' and not coalesce(was_routed, false) and {first_of_kind} = 1 as is_routable",
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines import draws
+from pipelines.ordering import row_number
 from pipelines.protocols.epidemic.caching import reply, tags_now
 from pipelines.protocols.epidemic.tables import COPY, NODE
 from pipelines.protocols.epidemic.work import Work
@@ -56,8 +57,8 @@ def send_towards(work: Work, labelled: DataFrame) -> None:
         .join(work.setting("seed", "fanout"), "run_id")
         .selectExpr("*", f"{_CHOICE} as draw")
     )
-    place = "row_number() over (partition by run_id, node_id, trigger, rank order by draw, via) as place"
-    row = drawn.selectExpr("*", place).where("place <= fanout").selectExpr(
+    place = row_number("neighbours to gossip with", "run_id, node_id, trigger, rank", "draw, via")
+    row = drawn.selectExpr("*", f"{place} as place").where("place <= fanout").selectExpr(
         "run_id", "trigger", "rank", "'GOSSIP' as kind", "node_id as src", "via as dst", "round as sent_round",
         "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "style", "initiator", "pattern_id",
         "digest",

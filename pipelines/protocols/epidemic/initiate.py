@@ -11,6 +11,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines import draws
+from pipelines.ordering import row_number
 from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.caching import tags_now
 from pipelines.protocols.epidemic.gossip import DIGEST, LABELLED, send_back, send_towards
@@ -103,7 +104,7 @@ def _push(work: Work, timed: DataFrame) -> None:
     pusher = timed.where("is_on_time and push_until > now")
     known = work.table.groupBy(*NODE, "pattern_id").agg(F.expr("max(via = node_id) as is_local"))
     choice = pusher.hint("shuffle_hash").join(known, NODE).where("push_patterns = 'all' or is_local")
-    place = "row_number() over (partition by run_id, node_id order by draw, pattern_id) as place"
+    place = f"{row_number('patterns to push', 'run_id, node_id', 'draw, pattern_id')} as place"
     chosen = choice.selectExpr(*NODE, "now", "pattern_id", _PATTERN).selectExpr("*", place).where("place = 1")
     cached = work.now("cache").select(*NODE, "source", "source_seq").join(chosen.hint("shuffle_hash"), NODE)
     matching = tags_now(work).drop("number").join(cached.hint("shuffle_hash"), [*EVENT, "pattern_id"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.ordering import row_number
 from pipelines.protocols.epidemic import PUBLISHER_PULL, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.tables import LOSS, LOST, NODE, ROUTE
 from pipelines.protocols.epidemic.work import Work, among
 
 _SERIES = [*NODE, "source", "pattern_id"]
-_OLDEST_LAST = """row_number() over (partition by run_id, node_id
-  order by since_round desc, source, pattern_id, number) as keep_rank"""
+_OLDEST_LAST = row_number("lost events", "run_id, node_id", "since_round desc, source, pattern_id, number")
 
 
 def detect(work: Work) -> None:
@@ -66,7 +66,7 @@ def _gaps(tagged: DataFrame, expected: DataFrame, client: DataFrame) -> DataFram
 def _bounded(lost: DataFrame, setting: DataFrame) -> DataFrame:
     """LostBuffer keeps the newest losses that are not given up (settled rule 13)."""
     valid = lost.join(setting, "run_id").where("expires_round > now")
-    ranked = valid.selectExpr(*LOST.columns, "lost_buffer", _OLDEST_LAST)
+    ranked = valid.selectExpr(*LOST.columns, "lost_buffer", f"{_OLDEST_LAST} as keep_rank")
     return ranked.where("keep_rank <= lost_buffer").select(LOST.columns)
 
 
@@ -77,6 +77,6 @@ def record_routes(work: Work) -> None:
     setting = work.setting("recovery").where(among(PUBLISHER_PULL))
     came = work.arrival.where("kind = 'EVENT' and is_routable and size(locals) > 0").join(setting, "run_id")
     way = came.selectExpr(*NODE, "source", "source_seq", "reverse(path) as path")
-    newest = "row_number() over (partition by run_id, node_id, source order by source_seq desc) as age"
-    whole = work.now("route").unionByName(way).selectExpr("*", newest)
+    newest = row_number("events of a source", "run_id, node_id, source", "source_seq desc")
+    whole = work.now("route").unionByName(way).selectExpr("*", f"{newest} as age")
     work.put("route", whole.where("age = 1").select(ROUTE.columns))

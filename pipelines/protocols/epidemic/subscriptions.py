@@ -14,6 +14,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
+from pipelines.ordering import row_number
 from pipelines.protocols.epidemic.tables import NODE
 from pipelines.protocols.epidemic.work import Work
 from pipelines.replacements import LinksDue
@@ -71,7 +72,7 @@ def _told(inbox: DataFrame, links: LinksDue) -> DataFrame:
     """Gives what each neighbour said last of a pattern: ENTRY, ``via, is_wanted``."""
     if links.may_change:
         inbox = inbox.join(links.now.select("run_id", "src", "dst").hint("shuffle_hash"), _LINK, "left_semi")
-    last = "row_number() over (partition by run_id, dst, pattern_id, src order by message_id desc) as age"
+    last = f"{row_number('news of a pattern', 'run_id, dst, pattern_id, src', 'message_id desc')} as age"
     news = inbox.where("kind in ('SUB', 'UNSUB')").selectExpr(
         "run_id", "dst as node_id", "pattern_id", "src as via", "kind = 'SUB' as is_wanted", last
     )
