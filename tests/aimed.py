@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,9 +102,23 @@ def _base(draw: random.Random, is_short: bool) -> Plan:
     }  # fmt: skip
     workload = {"subscriptions": subscriptions, "publications": publications, "joins": joins}
     plan = Plan(scenario(protocol=protocol, overlay={"links": links}, workload=workload))
-    inner = [f"N{node}" for node, degree in shape.degree if degree > 1]
-    at = draw.randrange(14, last // 2)
-    return replace(plan, crashes=((draw.choice(inner), at, at + draw.randrange(1, 30)),))
+    return replace(plan, crashes=tuple(_first_crashes(draw, shape, protocol["delta"], last)))
+
+
+def _first_crashes(draw: random.Random, shape: nx.Graph, delta: int, last: int) -> Iterator[tuple[str, int, int]]:
+    """Yields the crashes of one node, or of up to δ consecutive ones that are down at once."""
+    here = draw.choice([node for node, degree in shape.degree if degree > 1])
+    at, n_nodes = draw.randrange(14, last // 2), draw.choice([1, 1, max(delta - 1, 1), delta])
+    chain: list[int] = []
+    while len(chain) < n_nodes:
+        chain.append(here)
+        further = [node for node in shape[here] if node not in chain]
+        if not further:
+            break
+        here = draw.choice(further)
+    for node in chain:
+        crash = at + draw.randrange(0, 4)
+        yield f"N{node}", crash, crash + draw.randrange(4, 30)
 
 
 def strike(draw: random.Random, plan: Plan, played: Played) -> Plan | None:
@@ -170,23 +184,19 @@ def _absences(store: Store) -> Iterator[tuple[int, int, int, int]]:
     yield from ((run, node, at, 1_000_000) for (run, node), at in since.items())
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of the runs of some plans: the ids of those beyond the bound, invalid ones, undecided ones."""
-
-    beyond: frozenset[int]
-    invalid: frozenset[int]
-    undecided: frozenset[int]
-
-
-def outcome(report: AuditReport) -> Outcome:
-    """Returns the runs of a report by how they ended."""
-
-    def those(wanted: Iterable[bool]) -> frozenset[int]:
-        return frozenset(run.run_id for run, is_one in zip(report.runs, wanted, strict=True) if is_one)
-
-    return Outcome(
-        those(not run.within_bound for run in report.runs),
-        those(run.verdict == "invalid" for run in report.runs),
-        those(run.verdict == "unknown" for run in report.runs),
+def struck_again(plans: Sequence[Plan], store: Store, seed: int) -> list[Plan]:
+    """Returns the plans of a store with one crash more each, without those that cannot be struck."""
+    played = played_plans(store, len(plans))
+    found = (
+        strike(random.Random(seed * 1_000_003 + k), *pair) for k, pair in enumerate(zip(plans, played, strict=True))
     )
+    return [plan for plan in found if plan is not None]
+
+
+def wrong(report: AuditReport, plans: Sequence[Plan]) -> list[tuple[Plan, str, str]]:
+    """Returns the plans of which a run within its bound is not valid, with detector and verdict."""
+    return [
+        (plans[run.run_id // 2], DETECTORS[run.run_id % 2], run.verdict)
+        for run in report.runs
+        if run.verdict == "invalid" or (run.within_bound and run.verdict != "valid")
+    ]

@@ -139,6 +139,47 @@ def test_what_is_planted_beyond_the_bound_excuses_the_run(clean: Store, root: Pa
     assert report.runs[BACK].verdict == "invalid"
 
 
+def test_a_node_that_never_says_operational_excuses_nothing_after_the_grace(
+    clean: Store, root: Path, ids: dict[str, int]
+) -> None:
+    """δ = 1, latency 1, detection after 5 rounds, 5 links: the grace is 2·2·(5 + 2·2 + 0) + 2·5 = 46 rounds.
+
+    B comes back in round 46, so it has to be OPERATIONAL by round 92, if no other node crashes up to then.
+    """
+    stuck = removed(f"run_id = {BACK} and node_id = {ids['B']} and status = 'OPERATIONAL'")
+
+    def second_crash(round_: int) -> Store:
+        crash = added(run_id=BACK, round=round_, kind="crash", node_id=ids["S2"])
+        lost = removed(f"run_id = {BACK} and source_seq = 1")
+        return planted(clean, root, node_status=stuck, fault_event=crash, delivery=lost)
+
+    assert [run[0] for run in audited(second_crash(92)).beyond] == [BACK, BEYOND]
+    report = audited(second_crash(93))
+    assert [run[0] for run in report.beyond] == [BEYOND]
+    assert report.runs[BACK].verdict == "invalid"
+
+
+def test_ends_in_time_finds_recoveries_and_calls_that_end_late_or_never(
+    clean: Store, root: Path, ids: dict[str, int]
+) -> None:
+    goes_on = copied(f"run_id = {BACK} and kind = 'PUB' and source_seq = 1 and src = {ids['P1']}", due_round="92")
+
+    def late(**changes: Change) -> list[tuple[Any, ...]]:
+        return [row[1:] for row in found(planted(clean, root, message=goes_on, **changes), "ends_in_time")]
+
+    assert late() == []
+    stuck = removed(f"run_id = {BACK} and node_id = {ids['B']} and status = 'OPERATIONAL'")
+    told = "recovery of round 46 had to end by round 92, ended never"
+    assert late(node_status=stuck) == [("B", None, None, told)]
+    of_p1 = f"run_id = {BACK} and source = {ids['P1']} and round = 45"
+    [number] = [row[-1] for row in rows(clean, "publication", "run_id", "round", "source_seq") if row[:2] == (BACK, 45)]
+    told = "publication of round 45 had to end by round 92, ended in round 93"
+    assert late(publication=replaced(of_p1, confirmed_round="93")) == [("P1", "P1", number, told)]
+    assert late(publication=replaced(of_p1, confirmed_round="92")) == []
+    crash = added(run_id=BACK, round=80, kind="crash", node_id=ids["P1"])
+    assert late(publication=replaced(of_p1, confirmed_round="null"), fault_event=crash) == []
+
+
 def test_any_crash_is_beyond_what_forwarding_promises(plain: Store) -> None:
     report = audited(plain, "forwarding")
     assert report.beyond == ((1, 34, "a node crashed"),)

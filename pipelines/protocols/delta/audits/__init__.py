@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.audits.base import Audit
 from pipelines.protocols.delta.audits.consistency import join_consistency, level_1, level_2, recovered_state
 from pipelines.protocols.delta.audits.progress import no_operational_skipped, nothing_pending
+from pipelines.protocols.delta.audits.time import ends_in_time
 
 AUDITS: tuple[Audit, ...] = (
     Audit(
@@ -18,5 +19,10 @@ AUDITS: tuple[Audit, ...] = (
     Audit("recovered_state", "a recovered node's view and entries are those of one that never failed", recovered_state),
     Audit(
         "nothing_pending", "when nothing is in flight, nothing waits for a message that never comes", nothing_pending
+    ),
+    Audit(
+        "ends_in_time",
+        "some time after the last crash or recovery nodes are OPERATIONAL and calls confirmed",
+        ends_in_time,
     ),
 )

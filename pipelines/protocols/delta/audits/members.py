@@ -61,6 +61,15 @@ def _find_judged(evidence: Evidence) -> DataFrame:
     )
 
 
+def unreachable(evidence: Evidence) -> DataFrame:
+    """Returns the nodes that wait for ever to join: their join points are down for good, or wait themselves."""
+    gone = evidence.table("node_recovery").where("recovery_round is null").select(NODE)
+    outside = evidence.table("state_join").where("status <> 'VALID_JOINED'").select(NODE)
+    no_point = gone.unionByName(outside).distinct().withColumnRenamed("node_id", "join_point")
+    detached = evidence.table("state_join").where("status = 'DETACHED'").join(no_point, ["run_id", "join_point"])
+    return detached.select(NODE).distinct()
+
+
 def paths(evidence: Evidence) -> DataFrame:
     """Gives P(N, X) up to δ+1 hops between members, N itself included.
 

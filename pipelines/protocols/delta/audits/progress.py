@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.audits.base import FOUND, Evidence
-from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiet
+from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiet, unreachable
 from pipelines.protocols.delta.tables import MULTICAST
 
 _FAR_MESSAGE = f"""
@@ -113,13 +113,9 @@ def _told(evidence: Evidence, rows: DataFrame, detail: str) -> DataFrame:
 
 def _not_back(evidence: Evidence) -> DataFrame:
     stuck = evidence.table("node_recovery").where("recovery_round is not null and until_round is null")
-    gone = evidence.table("node_recovery").where("recovery_round is null").select(NODE)
-    outside = evidence.table("state_join").where("status <> 'VALID_JOINED'").select(NODE)
-    no_point = gone.unionByName(outside).distinct().withColumnRenamed("node_id", "join_point")
-    detached = evidence.table("state_join").where("status = 'DETACHED'").join(no_point, ["run_id", "join_point"])
     return (
         stuck.join(quiet(evidence), "run_id")
-        .join(detached.select(NODE), NODE, "left_anti")
+        .join(unreachable(evidence), NODE, "left_anti")
         .selectExpr(*NODE, "recovery_round as round", *NO_SOURCE, "'came back and is not OPERATIONAL yet' as detail")
         .select(*FOUND)
     )

@@ -1,0 +1,96 @@
+"""Rows are determined: replicas of a run, with three crashes at once, have the same rows in all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replicas import PROTOCOLS, Tables, by_run, differing, eventful, parted
+from support import run_all, run_configs, scenario
+
+from pipelines.errors import AmbiguousOrderError
+from pipelines.execute import Experiment, execute
+from pipelines.inputs import build_inputs
+from pipelines.ordering import row_number, ties_named
+from pipelines.rounds import Progress
+from pipelines.session import Session
+from pipelines.store import Store
+
+N_SCHEDULES = 3
+N_REPLICAS = 24
+LINE = scenario(
+    protocol={"name": "delta", "delta": 2},
+    overlay={"links": [["A", "B"], ["B", "C"], ["C", "D", 2], ["D", "E"]]},
+    workload={
+        "subscriptions": [{"at": "E", "topic": "news"}, {"at": "A", "topic": "news"}],
+        "publications": [
+            {"at": at, "round": round_, "topic": "news"} for at, round_ in (("A", 42), ("A", 80), ("E", 44))
+        ],
+    },
+    faults=[
+        {"kind": "crash", "node": "C", "round": 40, "until": 70},
+        {"kind": "crash", "node": "B", "round": 45, "until": 60},
+    ],
+)
+"""B answers the SYN_REQUEST of C in the round in which it rises itself: two STATUS in a round, whose order decides."""
+
+
+class Stopped(Exception):  # noqa: N818 - not an error of the program
+    """The job is broken off."""
+
+
+@pytest.fixture(scope="module", params=PROTOCOLS)
+def replicas(request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Schedules of a protocol, and what their replicas left; all have one seed, so they draw the same."""
+    schedules = [eventful(request.param, seed) for seed in range(N_SCHEDULES)]
+    if request.param == "delta":
+        schedules.append(LINE)
+    runs = run_configs([one for one in schedules for _ in range(N_REPLICAS)], seeds=[0] * len(schedules) * N_REPLICAS)
+    return schedules, by_run(run_all(runs, sail, tmp_path_factory.mktemp(request.param)))
+
+
+def test_replicas_in_a_job_have_equal_tables(replicas: tuple[list[Any], dict[int, Tables]]) -> None:
+    schedules, found = replicas
+    for place in range(len(schedules)):
+        assert parted(found, place * N_REPLICAS, N_REPLICAS) == {}, place
+        assert found[place * N_REPLICAS]["message"]
+        assert found[place * N_REPLICAS]["fault_event"]
+
+
+def test_a_run_alone_broken_off_and_resumed_has_the_same_tables(
+    replicas: tuple[list[Any], dict[int, Tables]], sail: Session, tmp_path: Path
+) -> None:
+    """Another job, other commits, no runs beside it, and an end in the middle of the crashes."""
+    schedules, found = replicas
+    [run] = run_configs(schedules[-1:], seeds=[0])
+    folder = tmp_path / "store"
+    folder.mkdir()
+    experiment = Experiment([run], build_inputs([run], None), commit_every=4)
+    rounds = iter_rounds(25)
+
+    def break_off(progress: Progress) -> None:
+        if next(rounds, None) is None:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        execute(experiment, sail, Store(folder, sail), break_off)
+    store = Store(folder, sail)
+    execute(experiment, sail, store, lambda progress: None)
+    assert list(differing(by_run(store)[0], found[(len(schedules) - 1) * N_REPLICAS])) == []
+
+
+def iter_rounds(count: int) -> Iterator[int]:
+    """Counts rounds up to the one in which the job is broken off."""
+    return iter(range(count))
+
+
+def test_rows_that_tie_stop_the_job(sail: Session) -> None:
+    sail.activate()
+    frame = sail.spark.createDataFrame([(0, 1), (0, 1), (1, 2)], "run_id bigint, turn bigint")
+    number = row_number("turns", "run_id", "turn")
+    with pytest.raises(AmbiguousOrderError, match="turns: turn"), ties_named():
+        frame.selectExpr(f"{number} as place").collect()
+    with ties_named():
+        assert len(frame.distinct().selectExpr(f"{number} as place").collect()) == 2
