@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import pytest
 from ginger_support import coming_back
 from support import rows, scenario
 
+from pipelines.execute import Experiment, execute
+from pipelines.inputs import build_inputs
+from pipelines.rounds import Progress
+from pipelines.scenario.expand import RunConfig
+from pipelines.session import Session
 from pipelines.store import Store
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -48,6 +55,26 @@ def eventful(protocol: str, seed: int) -> dict[str, Any]:
         faults=faults,
         **({"time": {"rounds": 120}} if protocol == "epidemic" else {}),
     )
+
+
+class Stopped(Exception):  # noqa: N818 - not an error of the program
+    """The job is broken off."""
+
+
+def broken_off(runs: Sequence[RunConfig], session: Session, folder: Path, after: int) -> Store:
+    """Runs a job, breaks it off after so many rounds, and resumes it; returns its store, in the folder."""
+    experiment, rounds = Experiment(runs, build_inputs(runs, None), commit_every=4), iter(range(after))
+
+    def stop(progress: Progress) -> None:
+        if next(rounds, None) is None:
+            raise Stopped
+
+    session.activate()
+    with pytest.raises(Stopped):
+        execute(experiment, session, Store(folder, session), stop)
+    store = Store(folder, session)
+    execute(experiment, session, store, lambda progress: None)
+    return store
 
 
 def by_run(store: Store) -> dict[int, Tables]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from replicas import PROTOCOLS, Tables, by_run, differing, eventful, parted
+from replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
 from support import run_all, run_configs, scenario
 
 from pipelines.errors import AmbiguousOrderError
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
 from pipelines.ordering import row_number, ties_named
-from pipelines.rounds import Progress
 from pipelines.session import Session
-from pipelines.store import Store
 
 N_SCHEDULES = 3
 N_REPLICAS = 24
@@ -35,10 +30,6 @@ LINE = scenario(
     ],
 )
 """B answers the SYN_REQUEST of C in the round in which it rises itself: two STATUS in a round, whose order decides."""
-
-
-class Stopped(Exception):  # noqa: N818 - not an error of the program
-    """The job is broken off."""
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
@@ -64,26 +55,8 @@ def test_a_run_alone_broken_off_and_resumed_has_the_same_tables(
 ) -> None:
     """Another job, other commits, no runs beside it, and an end in the middle of the crashes."""
     schedules, found = replicas
-    [run] = run_configs(schedules[-1:], seeds=[0])
-    folder = tmp_path / "store"
-    folder.mkdir()
-    experiment = Experiment([run], build_inputs([run], None), commit_every=4)
-    rounds = iter_rounds(25)
-
-    def break_off(progress: Progress) -> None:
-        if next(rounds, None) is None:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        execute(experiment, sail, Store(folder, sail), break_off)
-    store = Store(folder, sail)
-    execute(experiment, sail, store, lambda progress: None)
+    store = broken_off(run_configs(schedules[-1:], seeds=[0]), sail, tmp_path, after=25)
     assert list(differing(by_run(store)[0], found[(len(schedules) - 1) * N_REPLICAS])) == []
-
-
-def iter_rounds(count: int) -> Iterator[int]:
-    """Counts rounds up to the one in which the job is broken off."""
-    return iter(range(count))
 
 
 def test_rows_that_tie_stop_the_job(sail: Session) -> None:

@@ -60,7 +60,8 @@ def reply(work: Work, asked: DataFrame) -> None:
         asked: Events in caches that were asked for: COPY, ``requester, trigger, round, hops, issued_round``.
     """
     once = row_number("requests for an event", "run_id, node_id, requester, source, source_seq", "trigger")
-    first = work.due.keep("answer", asked.selectExpr("*", f"{once} as time").where("time = 1").drop("time"))
+    # A digest may list an event under several patterns.
+    first = work.due.keep("answer", asked.distinct().selectExpr("*", f"{once} as time").where("time = 1").drop("time"))
     tag = tags_now(work).join(first.select(EVENT).distinct().hint("shuffle_hash"), EVENT, "left_semi")
     row = first.join(identified(tag), EVENT).join(work.setting("out_of_band_rounds"), "run_id")
     work.send(

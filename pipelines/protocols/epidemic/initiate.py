@@ -1,7 +1,7 @@
 """Gossip rounds: who begins one, for which pattern or source, and with which digest (startGossipRound, Figures 2, 3).
 
 A dispatcher's gossip rounds are whole intervals apart, with a phase drawn from the seed (settled rule 1). One that has
-nothing to gossip about is not woken.
+nothing to gossip about is not woken, and its timer stands still: other runs may make rounds meanwhile.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _SETTINGS = (
     "seed", "now", "recovery", "push_rounds", "push_patterns", "gossip_on_detection", "adaptive", "gossip_rounds_min",
     "gossip_rounds_max",
 )  # fmt: skip
-_HAS_MORE = "greatest(coalesce(push_until, 0), coalesce(lost_until, 0)) > now"
+_UNTIL = "greatest(coalesce(push_until, 0), coalesce(lost_until, 0))"
+_HAS_MORE = f"{_UNTIL} > now"
 _INTERVAL = f"""case
   when not (adaptive and is_on_time and {_HAS_MORE}) then interval_rounds
   when is_busy then greatest(gossip_rounds_min, interval_rounds div 2)
   else least(gossip_rounds_max, interval_rounds * 2) end as new_interval"""
-_NEXT = """case
-  when now < next_round then next_round
+_NEXT = f"""case
+  when now < next_round or next_round >= {_UNTIL} then next_round
   when is_on_time then now + new_interval
   else now + new_interval - pmod(now - next_round, new_interval) end as next_round"""
 

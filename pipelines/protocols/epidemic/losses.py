@@ -40,7 +40,11 @@ def detect(work: Work) -> None:
         *_SERIES, "explode(missing) as number", "round as since_round", "round + lost_rounds as expires_round"
     )
     still = work.now("lost").join(tagged.select(LOSS).hint("shuffle_hash"), LOSS, "left_anti").select(LOST.columns)
-    work.put("lost", _bounded(still.unionByName(missing.select(LOST.columns)), work.setting("lost_buffer", "now")))
+    whole, node = still.unionByName(missing.select(LOST.columns)), tagged.select(NODE).distinct().hint("shuffle_hash")
+    # Other dispatchers' losses stay as they are: when they go must not depend on rounds that other runs make.
+    others = whole.join(node, NODE, "left_anti")
+    near = _bounded(whole.join(node, NODE, "left_semi"), work.setting("lost_buffer", "now"))
+    work.put("lost", others.select(LOST.columns).unionByName(near))
 
 
 def _gaps(tagged: DataFrame, expected: DataFrame, client: DataFrame) -> DataFrame:
