@@ -9,18 +9,20 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipelines.batches import Batch, fitting_inputs
-from pipelines.data import remembered
-from pipelines.execute import Experiment, execute
-from pipelines.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, to_go_on
-from pipelines.inputs import Inputs
-from pipelines.ledger import Commit, Ledger
-from pipelines.plan import Prepared, build, counted, prepare
-from pipelines.record import Record, recorded_files, versions
+from pipelines.engines.session import Engine, Session, open_session
+from pipelines.errors import counted
+from pipelines.experiment.batches import Batch, fitting_inputs
+from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.manifest import Record, recorded_files, versions
+from pipelines.experiment.plan import build
+from pipelines.experiment.prepared import Prepared, prepare
+from pipelines.files import remembered
 from pipelines.result import Result
-from pipelines.rounds import Progress
-from pipelines.session import Engine, Session, open_session
-from pipelines.store import Store
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.store.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, to_go_on
+from pipelines.store.ledger import Commit, Ledger
+from pipelines.store.store import Store
 
 COMMIT_EVERY = 20
 

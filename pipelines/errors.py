@@ -104,3 +104,8 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Returns `` did you mean 'x'?`` for the closest allowed name, or an empty text."""
     found = get_close_matches(str(name), [str(item) for item in allowed], n=1)
     return f" did you mean {found[0]!r}?" if found else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns ``1 run``, ``2 runs``."""
+    return f"{number:,} {noun}" + ("s" if number != 1 else "")

@@ -12,16 +12,16 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, Verdict, audit_store, record
-from pipelines.comparison import compare_node
-from pipelines.engine.inline import frame_of
+from pipelines.engines.inline import frame_of
+from pipelines.engines.session import Session
 from pipelines.errors import StoreError
-from pipelines.execute import protocol_module
-from pipelines.folder import locked, to_go_on
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.protocols import protocol_module
+from pipelines.sql.query import StoreReader
+from pipelines.store.folder import locked, to_go_on
+from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.why import Story, story
+from pipelines.why.compare_node import compare_node
 
 _RESULTS = ("result", "result_summary")
 _FEW_BYTES = 32 * 1024**2

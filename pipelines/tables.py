@@ -197,3 +197,14 @@ ROUND_COMMIT = Table(
 
 APPENDED: Final = (SUBSCRIPTION, PUBLICATION, MESSAGE, DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC)
 HISTORY: Final = (RUN, NODE, LINK, PREDICATE, *APPENDED, VIOLATION, ROUND_COMMIT)
+
+
+CALL_LOG = table(
+    "state_call_log", "a call that was issued and is not final", "source,source_seq",
+    ("source", BIGINT, "node that made the call"),
+    ("source_seq", BIGINT, "number of the call at its node"),
+    ("kind", STRING, "subscribe, unsubscribe, publish or join"),
+    ("subscription_id", BIGINT, "subscribe, unsubscribe: the subscription"),
+    ("issued_round", BIGINT, "round in which it was issued"),
+    ("confirmed_round", BIGINT, "round in which it was confirmed"),
+)  # fmt: skip

@@ -19,7 +19,7 @@ from support import rows, run_configs, scenario
 
 from pipelines.audits.run import AuditReport
 from pipelines.scenario.expand import RunConfig
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 KINDS = (
     "SYN_REQUEST", "STATUS", "PAR_TOP", "PAR_SUB", "CON_REQUEST", "REJOIN", "J", "JOIN_REQUEST", "DETECT", "CONF",

@@ -11,13 +11,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.base import Audit, Evidence
 from pipelines.audits.run import audits_of
-from pipelines.execute import protocol_module
-from pipelines.materialise import materialiser_for
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.contract.audit import Audit, Evidence
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_module
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 Change = Callable[[DataFrame], DataFrame]
 _NUMBER = itertools.count()

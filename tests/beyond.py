@@ -9,9 +9,9 @@ from typing import Any
 
 import networkx as nx
 
-from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
+from pipelines.sql.query import StoreReader
 from pipelines.why import Question, Story, stories
 
 DELTAS = (0, 1, 2, 3)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.session import Session, open_session
+from pipelines.engines.session import Session, open_session
 
 _OPEN: dict[str, Session] = {}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pipelines as rt
 from pipelines.cli.rows import write_rows
+from pipelines.engines.session import open_session
 from pipelines.result import Result
-from pipelines.session import open_session
 
 PROJECT = Path(__file__).parents[1]
 COOKBOOK = PROJECT / "pipelines" / "sql" / "README.md"

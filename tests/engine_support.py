@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import DataFrame
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.materialise import MemoryMaterialiser
+from pipelines.engines.materialise.memory import MemoryMaterialiser
+from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 _ROUND = {"processing", "in_flight"}
 _PARTITIONS = 3

@@ -15,8 +15,8 @@ from sequential_ginger.network import Setup
 from support import rows, scenario
 
 from pipelines.protocols.ginger.audits.bank import OPERATION
-from pipelines.query import StoreReader
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 from udfs.ginger.bank import Accounts
 
 FIRST_ROUND = 200

@@ -15,9 +15,9 @@ from typing import Any
 from support import rows
 
 from pipelines.cli.ends import DEBUG
-from pipelines.ledger import Ledger
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.ledger import Ledger
+from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 SCENARIO = """name: killed

@@ -13,12 +13,12 @@ import pytest
 from ginger_support import coming_back
 from support import rows, scenario
 
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
-from pipelines.rounds import Progress
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 Tables = dict[str, list[tuple[Any, ...]]]
 PROTOCOLS = ("delta", "epidemic", "forwarding", "ginger")

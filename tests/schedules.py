@@ -14,10 +14,10 @@ from sequential.network import Network
 from sequential.schedule import Schedule
 from support import rows
 
-from pipelines.query import StoreReader
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 SOMETIMES = {
     "bypasses": "select count(1) from message where kind = 'CON_REQUEST'",

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from pipelines.audits.run import AuditReport, audit_store
-from pipelines.execute import Experiment, execute, protocol_module
-from pipelines.inputs import build_inputs
-from pipelines.query import StoreReader
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.protocols import protocol_module
+from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 _NUMBER = itertools.count()

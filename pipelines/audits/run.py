@@ -11,16 +11,16 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.at_once import at_once
-from pipelines.audits.assumptions import ASSUMPTIONS
-from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.audits.general import GENERAL
-from pipelines.contract import ProtocolModule
-from pipelines.execute import protocol_module
-from pipelines.materialise import Materialiser, Relation, materialiser_for
-from pipelines.protocols import PROTOCOLS
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.contract.assumptions import ASSUMPTIONS
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
+from pipelines.contract.round import ProtocolModule
+from pipelines.engines.concurrently import at_once
+from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.session import Session
+from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.store.store import Store
 from pipelines.tables import RUN, VIOLATION
 
 Verdict = Literal["valid", "invalid", "unknown"]

@@ -14,8 +14,8 @@ import typer
 
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, UNKNOWN, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.listing import GROUPS, print_groups
+from pipelines.cli.progress import Form, reporter
 from pipelines.errors import ScenarioError, nearest
-from pipelines.progress import Form, reporter
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -108,7 +108,9 @@ def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
 ) -> None:
     """Show every error of scenario files at once; writes nothing."""
-    from pipelines.plan import check, counted, prepare
+    from pipelines.errors import counted
+    from pipelines.experiment.plan import check
+    from pipelines.experiment.prepared import prepare
 
     code = VALID
     for file in files:
@@ -127,7 +129,7 @@ def validate(
 def plan(file: File, overrides: Overrides = None, engine: Engine = None) -> None:
     """Show what a scenario would run: runs, overlays, calls, messages, tables, engine; writes nothing."""
     from pipelines.cli.planning import print_plan
-    from pipelines.plan import prepare
+    from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
     print_plan(prepared, engine or prepared.scenario.engine)
@@ -159,7 +161,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a scenario, keep its history in a store, and check every guarantee."""
-    from pipelines.plan import prepare
+    from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
     from pipelines.api import run_prepared  # PySpark takes a second: errors of the file come before
@@ -187,7 +189,7 @@ def run(
 def resume(folder: Folder, remote: Remote = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Go on with a run that was interrupted; ends as if it had not been."""
     from pipelines.cli import verdict
-    from pipelines.record import Record
+    from pipelines.experiment.manifest import Record
 
     record = Record.read(folder)
     from pipelines.api import resume_store
@@ -224,7 +226,7 @@ def _audit_and_exit(result: Result, *, quiet: bool, as_json: bool) -> NoReturn:
 def audit(folder: Folder, engine: Engine = None, remote: Remote = None) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
-    from pipelines.folder import to_go_on
+    from pipelines.store.folder import to_go_on
 
     with _opened(folder, engine) as result:
         if not result.reader.is_finished():
@@ -256,7 +258,7 @@ def why(
     remote: Remote = None,
 ) -> None:
     """Tell the story of one publication for one subscriber: each hop, crash and resend, and what ended it."""
-    from pipelines.why.render import json_line, print_story
+    from pipelines.why.story import json_line, print_story
 
     with _opened(folder, engine) as result:
         told = result.why(run_id, subscriber, source, seq)
@@ -306,7 +308,7 @@ def sql(
 ) -> None:
     """Answer a SQL query over the tables and views of a store."""
     from pipelines.cli.rows import MAX_SHOWN, write_rows
-    from pipelines.query_errors import readable_errors
+    from pipelines.sql.errors import readable_errors
 
     with _opened(folder, engine) as result, readable_errors():
         answer = result.sql(statement, as_of_round)
@@ -323,8 +325,8 @@ def export(
     engine: Engine = None,
 ) -> None:
     """Print a run as a history of operations: index, type, process, f, value and time, a JSON object a line."""
-    from pipelines.operations import operations
-    from pipelines.record import Record
+    from pipelines.experiment.manifest import Record
+    from pipelines.sql.operations import operations
 
     round_ms = Record.read(folder).prepared().scenario.time.round_ms
     with _opened(folder, engine) as result:

@@ -14,19 +14,19 @@ def _protocols() -> Lines:
 
 
 def _overlays() -> Lines:
-    from pipelines.overlay.build import describe
+    from pipelines.inputs.overlay.build import describe
 
     return describe()
 
 
 def _workloads() -> Lines:
-    from pipelines.workload.build import describe
+    from pipelines.inputs.workload.build import describe
 
     return describe()
 
 
 def _faults() -> Lines:
-    from pipelines.faults.build import describe
+    from pipelines.inputs.faults.build import describe
 
     return describe()
 

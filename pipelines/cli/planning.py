@@ -6,11 +6,13 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.batches import cut, fitting
 from pipelines.cli.rows import print_table
-from pipelines.engine.settings import local_settings
-from pipelines.inputs import message_kinds
-from pipelines.plan import Combination, Prepared, combinations, counted, store_tables
+from pipelines.engines.settings import local_settings
+from pipelines.errors import counted
+from pipelines.experiment.batches import cut, fitting
+from pipelines.experiment.build import message_kinds
+from pipelines.experiment.plan import Combination, combinations, store_tables
+from pipelines.experiment.prepared import Prepared
 from pipelines.protocols import PROTOCOLS
 
 _MAX_SHOWN = 20

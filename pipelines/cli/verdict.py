@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.rows import plain, print_table
-from pipelines.plan import counted
-from pipelines.query_errors import readable_errors
+from pipelines.errors import counted
+from pipelines.sql.errors import readable_errors
 
 if TYPE_CHECKING:
     from pipelines.audits.run import AuditReport, Finding, Shown

@@ -24,10 +24,10 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 import pipelines as rt
-from pipelines.data import installed_data
-from pipelines.record import Record
-from pipelines.session import Engine
-from pipelines.study import answers, write
+from pipelines.engines.session import Engine
+from pipelines.experiment.manifest import Record
+from pipelines.files import installed_data
+from pipelines.notebooks.study import answers, write
 
 SCENARIO = installed_data() / "conf" / "scenarios" / "delta_and_ginger.yaml"
 PROTOCOLS: Mapping[str, Sequence[str]] = {

@@ -8,7 +8,7 @@
 # COMMAND ----------
 
 import pipelines as rt
-from pipelines.data import installed_data
+from pipelines.files import installed_data
 
 parameters = {"store": "runs/delta_study", "schema": "", "seeds": "5", "batch_runs": ""}
 if "dbutils" in globals():

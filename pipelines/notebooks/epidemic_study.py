@@ -24,8 +24,8 @@ import altair as alt
 import pandas as pd
 
 import pipelines as rt
-from pipelines.data import installed_data
-from pipelines.study import answers, write
+from pipelines.files import installed_data
+from pipelines.notebooks.study import answers, write
 
 SCENARIO = installed_data() / "conf" / "scenarios" / "epidemic_loss.yaml"
 STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"]

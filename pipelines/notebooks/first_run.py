@@ -8,7 +8,7 @@
 # COMMAND ----------
 
 import pipelines as rt
-from pipelines.data import installed_data
+from pipelines.files import installed_data
 
 parameters = {"store": "runs/first_run", "schema": ""}
 if "dbutils" in globals():

@@ -24,9 +24,9 @@ import altair as alt
 import pandas as pd
 
 import pipelines as rt
-from pipelines.data import installed_data
-from pipelines.record import Record
-from pipelines.study import answers, write
+from pipelines.experiment.manifest import Record
+from pipelines.files import installed_data
+from pipelines.notebooks.study import answers, write
 
 SCENARIO = installed_data() / "conf" / "scenarios" / "ginger_study.yaml"
 GUARANTEES = ["eventual", "causal", "total"]

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from pipelines.protocols.base import ProtocolSpec
+import importlib
+from typing import TYPE_CHECKING
+
+from pipelines.contract.spec import ProtocolSpec
 from pipelines.protocols.delta import SPEC as _DELTA
 from pipelines.protocols.epidemic import SPEC as _EPIDEMIC
 from pipelines.protocols.forwarding import SPEC as _FORWARDING
 from pipelines.protocols.ginger import SPEC as _GINGER
 
+if TYPE_CHECKING:
+    from pipelines.contract.round import ProtocolModule
+
 PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER)}
+
+
+def protocol_module(name: str) -> ProtocolModule:
+    """Loads a protocol's implementation, and PySpark with it."""
+    module: ProtocolModule = importlib.import_module(PROTOCOLS[name].module).PROTOCOL
+    return module

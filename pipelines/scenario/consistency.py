@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from pipelines.errors import Problem, nearest
-from pipelines.scenario.base import Strict
-from pipelines.scenario.faults_spec import (
+from pipelines.spec.base import Strict
+from pipelines.spec.faults import (
     Crash,
     CrashGenerator,
     DrawnTimes,
@@ -17,9 +17,9 @@ from pipelines.scenario.faults_spec import (
     Pause,
     ReplaceGenerator,
 )
-from pipelines.scenario.link_faults_spec import LinkFault, Partition, Replace
-from pipelines.scenario.overlay_spec import OverlaySpec
-from pipelines.scenario.workload_spec import (
+from pipelines.spec.link_faults import LinkFault, Partition, Replace
+from pipelines.spec.overlay import OverlaySpec
+from pipelines.spec.workload import (
     Join,
     Publication,
     PublicationFileSource,

@@ -13,14 +13,14 @@ from pipelines.errors import InputError, ScenarioError
 from pipelines.scenario import tree
 from pipelines.scenario.complaints import complaints_of, placed
 from pipelines.scenario.consistency import Call, call_problems
-from pipelines.scenario.faults_spec import Fault
 from pipelines.scenario.model import Scenario, TimeSpec
-from pipelines.scenario.overlay_spec import OverlaySpec
 from pipelines.scenario.overrides import apply_overrides
 from pipelines.scenario.reading import read_yaml
 from pipelines.scenario.shape import parse_path, unknown_step
 from pipelines.scenario.tree import Complaint, Node, Place, plain, scenario_error
-from pipelines.scenario.workload_spec import (
+from pipelines.spec.faults import Fault
+from pipelines.spec.overlay import OverlaySpec
+from pipelines.spec.workload import (
     Join,
     Publication,
     PublicationFileSource,

@@ -10,12 +10,12 @@ from pydantic import Field, Tag, model_validator
 
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.base import MAX_ROUND, Positive, Strict, by_name
 from pipelines.scenario.consistency import call_problems, calls
-from pipelines.scenario.faults_spec import Fault
-from pipelines.scenario.overlay_spec import OverlaySpec
-from pipelines.scenario.runs_spec import RunsSpec
-from pipelines.scenario.workload_spec import WorkloadSpec
+from pipelines.spec.base import MAX_ROUND, Positive, Strict, by_name
+from pipelines.spec.faults import Fault
+from pipelines.spec.overlay import OverlaySpec
+from pipelines.spec.runs import RunsSpec
+from pipelines.spec.workload import WorkloadSpec
 
 EngineName = Literal["spark", "connect", "sail"]
 

@@ -6,7 +6,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from pipelines.data import installed_data
+from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.shape import scenario_schema
 

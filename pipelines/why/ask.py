@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pipelines.errors import QueryError, nearest
-from pipelines.query import StoreReader
+from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash
 from pipelines.why.facts import NEVER, RunFacts
 from pipelines.why.reading import read_facts
-from pipelines.why.story import Story, issued_story, unissued_story
+from pipelines.why.story import Story
+from pipelines.why.telling import issued_story, unissued_story
 
 _SHOWN = 20
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
+from pipelines.protocols import protocol_module
+from pipelines.sql.query import StoreReader
 from pipelines.why.facts import LINKED, NEVER, UNLINKED, Down, LinkFault, Message, Publication, RunFacts, Subscription
 
 _END = "_end"

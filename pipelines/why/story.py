@@ -1,20 +1,23 @@
-"""The story of one publication for one subscriber: how it ended, why, and what happened on the way."""
+"""The story of one publication for one subscriber: how it ended, why, what happened on the way; its printed forms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import json
+import sys
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
-from pipelines.plan import counted
-from pipelines.why.asked import asking, excuse, not_asked
-from pipelines.why.cause import CRASH, IN_FLIGHT, Case, Cause, crash_words, delay, ending
-from pipelines.why.facts import Down, Publication, RunFacts
-from pipelines.why.render import as_text
-from pipelines.why.steps import Step, steps
-from pipelines.why.trail import LOST, Trail, make_trail
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from pipelines.why.cause import Cause
+from pipelines.why.steps import Step
 
 Ended = Literal["delivered", "lost", "not_matching", "not_issued", "unknown"]
+_WIDE = 10_000
+_STYLES = {"crash": "red", "detection": "yellow", "delivery": "green"}
 
 
 @dataclass(frozen=True)
@@ -80,116 +83,42 @@ class Story:
         return as_text(self)
 
 
-@dataclass(frozen=True)
-class _End:
-    ended: Ended
-    node: int | None
-    round: int | None
-    verdict: str
-    cause: Cause | None = None
-    late: int | None = None
-    excused: str | None = None
-    also: Sequence[Down] = ()
-
-
-def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> Story:
-    """Tells the story of a publication that was issued."""
-    served = facts.messages.get((publication.source, publication.seq), [])
-    facts = facts.at(publication.round)
-    path = facts.path(publication.source, subscriber)
-    deliveries = sorted(facts.deliveries.get((subscriber, publication.source, publication.seq), []))
-    trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
-    end = _delivered(trail, deliveries) if deliveries else _missing(trail, subscriber, publication)
-    causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
-    tree = steps(trail, publication, deliveries, {*causes, *((down.node, down.round) for down in end.also)})
-    return _story(facts, subscriber, publication.source, publication.seq, path, end, tree)
-
-
-def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
-    """Tells the story of a publication that its publisher could not issue."""
-    end = _End("not_issued", None, None, f"not issued: {cause.text}", cause)
-    return _story(facts, subscriber, source, seq, facts.path(source, subscriber), end, None)
-
-
-def _story(
-    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: Step | None
-) -> Story:
-    names = facts.names
-    return Story(
-        run=facts.run_id,
-        subscriber=names[subscriber],
-        source=names[source],
-        seq=seq,
-        ended=end.ended,
-        node=None if end.node is None else names[end.node],
-        round=end.round,
-        late_rounds=end.late,
-        is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None,
-        excused=end.excused,
-        cause=end.cause,
-        also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in end.also),
-        path=tuple(names[node] for node in path),
-        steps=tree,
-        verdict=end.verdict,
-        names=names,
+def print_story(story: Story, out: TextIO | None = None) -> None:
+    """Prints a story; a step takes one line where the output is no terminal."""
+    stream = out if out is not None else sys.stdout
+    console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
+    way = " - ".join(story.path)
+    console.print(
+        Text(f"run {story.run}: publication {story.seq} of {story.source} for {story.subscriber}; way: {way}")
     )
+    if story.steps is not None:
+        console.print(_tree(story.steps))
+    console.print(Text(story.verdict))
 
 
-def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:
-    facts, subscriber = trail.facts, trail.path[-1]
-    (round_, hops), again = deliveries[0], deliveries[1:]
-    late = round_ - trail.start - facts.latency(trail.path)
-    cause = delay(trail, round_) if late > 0 else None
-    text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {counted(hops, 'hop')}"
-    if late > 0:
-        text += f", {counted(late, 'round')} later than the links allow"
-    if cause is not None:
-        text += f": {cause.text}"
-    if again:
-        text += f"; and again in round {', '.join(str(other) for other, _ in again)}"
-    return _End("delivered", subscriber, round_, text, cause, late)
+def as_text(story: Story) -> str:
+    """Gives a story as text without a line end."""
+    out = io.StringIO()
+    print_story(story, out)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
-    facts = trail.facts
-    cause = not_asked(facts, subscriber, publication)
-    node = trail.reached()
-    taken = trail.arrivals.get(node)
-    round_ = taken[-1].due if taken else trail.start
-    if facts.is_finished and cause is not None:
-        return _End("not_matching", node, round_, f"not asked for: {cause.text}", cause)
-    cause = _under_way(trail)
-    if cause is not None:
-        return _End("unknown", node, round_, f"not known: {cause.text}", cause)
-    named = (publication.source, publication.seq)
-    end = ending(Case(facts, trail, asking(facts, subscriber, publication), subscriber, named))
-    key = (subscriber, *named)
-    text = f"lost: {end.cause.text}"
-    if end.also:
-        others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in end.also)
-        text += f"; also down: {', '.join(others)}"
-    if key not in facts.receivers:
-        text += "; it was not promised"
-    if facts.receivers.get(key) is not None:
-        text += f"; excused: {excuse(facts, subscriber, publication)}"
-    return _End("lost", end.node, end.round, text, end.cause, excused=facts.receivers.get(key), also=end.also)
+def json_line(story: Story) -> str:
+    """Gives a story as one JSON object, see `Story.as_dict`."""
+    return json.dumps(story.as_dict(), ensure_ascii=False)
 
 
-def _under_way(trail: Trail) -> Cause | None:
-    """Tells whether it may still come: copies, reports and connections that were under way when the history ended."""
-    facts = trail.facts
-    if not facts.is_finished:
-        text = "the runs are not finished; more rounds are to come"
-        return Cause(IN_FLIGHT, trail.reached(), trail.start, text)
-    for copy in trail.copies:
-        if copy.fate == "in_flight":
-            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} was still under way when the run ended"
-            return Cause(IN_FLIGHT, copy.dst, copy.due, f"{text}, due in round {copy.due}")
-    lost = {(copy.src, copy.dst) for copy in trail.copies if copy.fate in LOST}
-    for message in facts.others:
-        is_report = message.src == message.dst and (message.src, message.body.get("peer")) in lost
-        is_talk = message.src != message.dst and {message.src, message.dst} <= set(trail.path)
-        if message.fate == "in_flight" and (is_report or is_talk):
-            text = f"{facts.names[message.src]} was finding its way around a failure when the run ended"
-            return Cause(IN_FLIGHT, message.src, message.due, text)
-    return None
+def _tree(step: Step) -> Tree:
+    tree = Tree(_line(step))
+    _grow(tree, step)
+    return tree
+
+
+def _grow(tree: Tree, step: Step) -> None:
+    for below in step.steps:
+        _grow(tree.add(_line(below)), below)
+
+
+def _line(step: Step) -> Text:
+    is_lost = str(step.data.get("fate", "")).startswith("lost")
+    return Text(step.text, style="red" if is_lost else _STYLES.get(step.event, ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_support import OnSpark, run_on_spark
 
-from pipelines.session import Session
+from pipelines.engines.session import Session
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,11 @@ import pytest
 from support import rows
 
 from pipelines.api import run_prepared
-from pipelines.materialise import RemoteMaterialiser, materialiser_for
-from pipelines.plan import prepare
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.materialise.memory import RemoteMaterialiser
+from pipelines.engines.session import Session
+from pipelines.experiment.prepared import prepare
+from pipelines.store.store import Store
 
 SCENARIO = """name: small
 protocol: {{name: {protocol}}}
@@ -29,7 +30,7 @@ def test_the_rows_are_those_of_sail(
     connect: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     """The server writes and reads its tables itself, as it does with many rows."""
-    monkeypatch.setattr("pipelines.store.Store._is_slow", False)
+    monkeypatch.setattr("pipelines.store.store.Store._is_slow", False)
     (tmp_path / "s.yaml").write_text(SCENARIO.format(protocol=protocol))
     for session in (connect, sail):
         session.activate()

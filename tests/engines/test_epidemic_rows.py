@@ -9,8 +9,8 @@ import pytest
 from engine_support import history
 from support import run_all, run_configs, scenario
 
+from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import Session
 
 
 def _scenario(*faults: dict[str, Any], **settings: Any) -> dict[str, Any]:

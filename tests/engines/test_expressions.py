@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.engine import expressions
-from pipelines.session import Session
+from pipelines.engines import expressions
+from pipelines.engines.session import Session
 
 ROWS = """select * from values
     (1L, 2L, 'PUB', true, array(1L, 2L), struct(1L as a)), (2L, null, 'CONF', false, array(3L), struct(2L as a)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine_support import history
 from support import run_all, run_configs, scenario
 
-from pipelines.session import Session
+from pipelines.engines.session import Session
 
 CLIENTS = {"C0": "B0", "C1": "B1", "C2": "B2"}
 ROOT_FAILS = scenario(

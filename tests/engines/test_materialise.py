@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.materialise import materialiser_for
-from pipelines.session import Session
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.session import Session
 
 
 @pytest.mark.parametrize(("n_runs", "is_in_plans"), [(2, True), (2_000, False)])

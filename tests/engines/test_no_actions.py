@@ -12,11 +12,10 @@ import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.contract import Round, RoundResult
-from pipelines.execute import protocol_module
-from pipelines.materialise import FileMaterialiser
-from pipelines.protocols import PROTOCOLS
-from pipelines.session import Session
+from pipelines.contract.round import Round, RoundResult
+from pipelines.engines.materialise.files import FileMaterialiser
+from pipelines.engines.session import Session
+from pipelines.protocols import PROTOCOLS, protocol_module
 
 SMALL = {
     "overlay": {"links": [["A", "B"], ["B", "C"]]},

@@ -10,13 +10,13 @@ import pytest
 from engine_support import OnSpark, disturbed, mixed, spread
 from support import rows, run_all, run_configs
 
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
-from pipelines.materialise import materialiser_for
-from pipelines.rounds import Progress
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 TABLES = (
     "node",
@@ -139,8 +139,10 @@ def test_relations_in_the_memory_of_spark_give_the_same_rows(
     spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of many runs with crashes are kept, and written by the engine."""
-    monkeypatch.setattr("pipelines.store.Store._is_slow", False)
-    monkeypatch.setattr("pipelines.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session))
+    monkeypatch.setattr("pipelines.store.store.Store._is_slow", False)
+    monkeypatch.setattr(
+        "pipelines.rounds.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session)
+    )
     runs = run_configs([CRASH])
     store = by_turns(spark, runs, tmp_path)
     monkeypatch.undo()

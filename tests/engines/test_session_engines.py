@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from pipelines.session import Session, open_session
+from pipelines.engines.session import Session, open_session
 
 QUIET = """
-from pipelines.session import open_session
+from pipelines.engines.session import open_session
 with open_session({engine!r}) as session:
     assert session.spark.range(3).count() == 3
     session.spark.range(3).write.format("delta").save(str(session.scratch / "delta"))
@@ -26,7 +26,7 @@ with open_session({engine!r}) as session:
 LAST_WORDS = """
 from pyspark.sql.connect.client import SparkConnectClient
 SparkConnectClient._cleanup_ml_cache = lambda client: print("asked at exit")
-from pipelines.session import open_session
+from pipelines.engines.session import open_session
 open_session("sail").close()
 """
 

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.connect.proto import base_pb2
 
-from pipelines.engine import expressions
-from pipelines.engine.inline import inlined
-from pipelines.engine.simplify import simplify
-from pipelines.session import Session
+from pipelines.engines import expressions
+from pipelines.engines.inline import inlined
+from pipelines.engines.sail_plans.simplify import simplify
+from pipelines.engines.session import Session
 
 SCHEMA = T.StructType([T.StructField("a", T.LongType()), T.StructField("b", T.LongType())])
 SOME = pa.table({"a": [1, 1, 2, None], "b": [1, 2, None, 4]})

@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 from pyspark.sql import types as T
 from support import rows, run_all, run_configs, scenario
 
+from pipelines.engines.session import Session
 from pipelines.errors import StoreError
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 from pipelines.tables import HISTORY, Table
 
 PATH = T.ArrayType(T.StructType([T.StructField("via", T.LongType()), T.StructField("is_done", T.BooleanType())]))
@@ -83,7 +83,7 @@ def test_large_tables_are_the_engines(sail: Session, tmp_path: Path, monkeypatch
     store.load("mixed", pa.table(FIRST))
     before = rows(store, "mixed")
     assert "LocalRelation" in str(store.read("mixed")._plan.print()), "few rows"  # type: ignore[attr-defined]
-    monkeypatch.setattr("pipelines.store._FEW_BYTES", 10)
+    monkeypatch.setattr("pipelines.store.store._FEW_BYTES", 10)
     assert "LocalRelation" not in str(store.read("mixed")._plan.print())  # type: ignore[attr-defined]
     assert rows(store, "mixed") == before
     store.append("mixed", sail.spark.createDataFrame(pa.table(SECOND), MIXED.schema))

@@ -11,9 +11,9 @@ import pyspark
 import pytest
 
 import pipelines as rt
-from pipelines.engine.settings import read_settings
-from pipelines.jars import engine_jars
-from pipelines.session import Session
+from pipelines.engines.jars import engine_jars
+from pipelines.engines.session import Session
+from pipelines.engines.settings import read_settings
 
 PROJECT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent

@@ -11,7 +11,7 @@ from audit_support import Change, found, planted
 from pyspark.sql import DataFrame
 from support import run_all, run_configs, scenario
 
-from pipelines.session import Session
+from pipelines.engines.session import Session
 from pipelines.tables import NODE, PUBLICATION
 
 # replica:message, with the first letter of its guarantee (C, E, or T for total)

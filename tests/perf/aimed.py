@@ -28,9 +28,9 @@ from rich.console import Console
 from rich.table import Table
 from support import audited, run_all
 
+from pipelines.engines.session import open_session
 from pipelines.protocols.delta.audits.time import LIMITS
-from pipelines.query import StoreReader
-from pipelines.session import open_session
+from pipelines.sql.query import StoreReader
 
 _COLUMNS = (
     "runs", "crashes", "beyond bound", "violations", "undecided", "of grace", "rounds", "seconds", "peak MiB",

@@ -23,11 +23,12 @@ from rich.console import Console
 from rich.table import Table
 from rounds import SIZES, START, arguments, experiment
 
-from pipelines.execute import execute
-from pipelines.materialise import Facts, Materialiser, Relation, materialiser_for
-from pipelines.rounds import Progress
-from pipelines.session import Session, open_session
-from pipelines.store import Store
+from pipelines.engines.materialise.base import Facts, Materialiser, Relation
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.session import Session, open_session
+from pipelines.rounds.execute import execute
+from pipelines.rounds.progress import Progress
+from pipelines.store.store import Store
 
 LAST = START + 15
 _Settled = tuple[dict[str, Relation], dict[str, int | None]]
@@ -91,7 +92,7 @@ def measure(session: Session, size: str) -> list[str]:
         materialiser.settle = watches[0].settle  # type: ignore[method-assign]
         return materialiser
 
-    with tempfile.TemporaryDirectory() as folder, mock.patch("pipelines.execute.materialiser_for", watched):
+    with tempfile.TemporaryDirectory() as folder, mock.patch("pipelines.rounds.execute.materialiser_for", watched):
         execute(
             experiment(*SIZES[size], 1.0, LAST), session, Store(Path(folder), session),
             lambda progress: watches[0].observe(progress),

@@ -26,9 +26,9 @@ from rich.table import Table
 from support import run_all
 
 from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
-from pipelines.session import Session, open_session
+from pipelines.engines.session import Session, open_session
+from pipelines.protocols import protocol_module
+from pipelines.sql.query import StoreReader
 
 
 class Measured:

@@ -38,12 +38,13 @@ import pyarrow as pa
 from actors import Call, Outcome, simulate
 from support import run_configs
 
-from pipelines.batches import fitting_inputs
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import Inputs, build_inputs
+from pipelines.engines.session import open_session
+from pipelines.experiment.batches import fitting_inputs
+from pipelines.experiment.build import build_inputs
+from pipelines.experiment.inputs import Inputs
+from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import open_session
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 SIDES = ("simpy", "sail", "spark")
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -25,12 +25,13 @@ from rich.table import Table
 from support import run_configs
 
 from pipelines.audits.run import audit_store
-from pipelines.execute import Experiment, execute, protocol_module
-from pipelines.inputs import build_inputs
-from pipelines.query import StoreReader
-from pipelines.rounds import Progress
-from pipelines.session import Session, open_session
-from pipelines.store import Store
+from pipelines.engines.session import Session, open_session
+from pipelines.experiment.build import build_inputs
+from pipelines.protocols import protocol_module
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 ROUNDS = [40, 120]
 

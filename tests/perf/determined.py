@@ -27,11 +27,11 @@ from rich.console import Console
 from rich.table import Table
 from support import run_all, run_configs
 
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
-from pipelines.rounds import Progress
-from pipelines.session import Session, open_session
-from pipelines.store import Store
+from pipelines.engines.session import Session, open_session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.store.store import Store
 
 _PARTITIONS = (1, 2, 7)
 _SPARK = "spark, partitions by turns"

@@ -32,8 +32,8 @@ from rich.console import Console
 from rich.table import Table
 from support import audited, run_all, run_configs
 
-from pipelines.query import StoreReader
-from pipelines.session import Session, open_session
+from pipelines.engines.session import Session, open_session
+from pipelines.sql.query import StoreReader
 
 _COLUMNS = (
     "runs", "passed over", "within bound", "new parents", "elections", "deliveries", "in total order", "refused",

@@ -24,10 +24,10 @@ from kills import SCENARIO, contents, killed, n_commits, program
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.folder import RECORD
-from pipelines.ledger import Ledger
-from pipelines.session import Session, open_session
-from pipelines.store import Store
+from pipelines.engines.session import Session, open_session
+from pipelines.store.folder import RECORD
+from pipelines.store.ledger import Ledger
+from pipelines.store.store import Store
 
 MOST = 8
 """Kills of one run."""

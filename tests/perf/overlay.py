@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from support import run_configs
 
-from pipelines.execute import Experiment
-from pipelines.inputs import build_inputs
-from pipelines.session import open_session
+from pipelines.engines.session import open_session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment
 
 SUBSCRIBERS, SOURCES, RATE = 50, 20, 10.0
 

@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.table import Table
 from support import run_configs
 
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
-from pipelines.rounds import Progress
-from pipelines.session import Session, open_session
-from pipelines.store import Store
+from pipelines.engines.session import Session, open_session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.store.store import Store
 
 SIZES = {"small": (20, 20), "medium": (1_000, 20), "large": (5_000, 50)}
 START = 45

@@ -32,10 +32,10 @@ from sequential.network import Network, play
 from support import run_all
 
 from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
-from pipelines.session import open_session
-from pipelines.store import Store
+from pipelines.engines.session import open_session
+from pipelines.protocols import protocol_module
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 _COLUMNS = (
     "runs", "crashes", "joins", "delivered", "rounds", "seconds", "beyond bound", "violations", "undecided",

@@ -14,7 +14,7 @@ import pytest
 from aimed import DETECTORS, KINDS, Plan, as_runs, bases, struck_again, wrong
 from support import audited, broken, run_all, scenario
 
-from pipelines.session import Session
+from pipelines.engines.session import Session
 
 N_PLANS = 12
 

@@ -10,9 +10,9 @@ from beyond import Extent, as_runs, explanations, fault_of, protocols, ratios, s
 from support import run_all
 
 from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
-from pipelines.session import Session
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_module
+from pipelines.sql.query import StoreReader
 
 N_SCHEDULES = 10
 SHORT = Extent(

@@ -18,9 +18,9 @@ from sequential.network import Network, play
 from support import audited, run_all
 
 from pipelines.audits.run import AuditReport
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 N_SCHEDULES = 6
 ONCE_BROKEN = (100035, 100039, 100272, 100314, 100455, 101634, 101995, 102724, 112849, 113871, 202803)

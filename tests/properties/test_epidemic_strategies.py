@@ -15,11 +15,11 @@ import pytest
 from support import rows, run_all, run_configs, scenario
 
 from pipelines.audits.run import audit_store
-from pipelines.execute import protocol_module
-from pipelines.query import StoreReader
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_module
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 SEEDS = range(4)
 RATES = (0.01, 0.05, 0.1, 0.2)

@@ -7,8 +7,8 @@ from ginger_support import Timed, delivery_orders, timed_setup
 from sequential_ginger.network import TimedNetwork
 from support import audited, broken, rows, run_all, run_configs
 
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
 
 N_RUNS = 250
 

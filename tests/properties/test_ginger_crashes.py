@@ -25,10 +25,10 @@ from ginger_support import (
 )
 from support import audited, broken, rows, run_all, run_configs
 
+from pipelines.engines.session import Session
 from pipelines.protocols.ginger.audits.bank import OPERATION
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 SOON = FIRST_ROUND + 100
 N_BANKS = 10

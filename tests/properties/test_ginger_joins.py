@@ -14,8 +14,8 @@ from ginger_nodes import played
 from ginger_support import FIRST_ROUND, Crashing, coming_back, delivery_orders
 from support import audited, broken, rows, run_all, run_configs
 
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
 
 SOON = FIRST_ROUND + 100
 N_RUNS = 16

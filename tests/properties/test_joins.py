@@ -10,10 +10,10 @@ import networkx as nx
 import pytest
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.inputs import build_run
-from pipelines.overlay.graph import Overlay
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_run
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.store.store import Store
 
 
 def tree(overlay: Overlay) -> nx.Graph[int]:

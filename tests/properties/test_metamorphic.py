@@ -10,8 +10,8 @@ import networkx as nx
 import pytest
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
 
 
 def original(seed: int) -> dict[str, Any]:

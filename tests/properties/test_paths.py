@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from pipelines.paths import delta_paths, joined_paths
-from pipelines.session import Session
+from pipelines.engines.paths import delta_paths, joined_paths
+from pipelines.engines.session import Session
 
 Path = tuple[int, int, int, int, tuple[int, ...], int]
 N_TREES = 150

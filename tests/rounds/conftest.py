@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
-from pipelines.rounds import Progress
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 FIGURE5 = (("P1", "N1"), ("N1", "N2"), ("N1", "N3"), ("N2", "S1"), ("N2", "S2"), ("N3", "S3"), ("N3", "S4"))
 """Links of the tree of Figure 5."""

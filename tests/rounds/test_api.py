@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import pipelines as rt
 from pipelines.cli.app import app
+from pipelines.engines.session import Session
 from pipelines.errors import EngineError, QueryError, ScenarioError, StoreError
-from pipelines.rounds import Progress
-from pipelines.session import Session
+from pipelines.rounds.progress import Progress
 
 SCENARIO = """name: small
 protocol: {name: delta}

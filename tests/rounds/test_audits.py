@@ -11,13 +11,13 @@ from audit_support import Change, copied, found, planted, removed, replaced
 from pyspark.sql import DataFrame
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.audits.base import Audit, Evidence
 from pipelines.audits.run import AuditReport, audit_store, describe, record
-from pipelines.execute import protocol_module
+from pipelines.contract.audit import Audit, Evidence
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_module
 from pipelines.protocols.delta.protocol import DeltaProtocol
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 
 # P - B1 - B2 - S, and Q at B2: P's publications reach B1 after 1 round and S after 3.
 WORKLOAD = {

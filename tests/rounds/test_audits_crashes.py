@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 from pipelines.audits.run import record
 from pipelines.cli.app import app
 from pipelines.cli.verdict import print_findings, verdict_line
-from pipelines.comparison import compare_node
+from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
+from pipelines.why.compare_node import compare_node
 
 LINKS = [["P1", "A"], ["A", "B"], ["B", "C"], ["C", "S1"], ["B", "S2"]]
 WORKLOAD = {

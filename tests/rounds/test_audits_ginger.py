@@ -13,8 +13,8 @@ import pytest
 from audit_support import Change, added, found, planted, removed, replaced
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
 
 CLIENTS = {"C1": "B3", "C2": "B2", "C3": "B0"}
 BANK = [

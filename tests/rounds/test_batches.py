@@ -11,11 +11,11 @@ from support import run_configs
 from typer.testing import CliRunner
 
 import pipelines as rt
-from pipelines.batches import MAX_ROWS, Batch, cut, fitting
 from pipelines.cli.app import app
+from pipelines.engines.session import Session
+from pipelines.experiment.batches import MAX_ROWS, Batch, cut, fitting
 from pipelines.result import Result
-from pipelines.rounds import Progress
-from pipelines.session import Session
+from pipelines.rounds.progress import Progress
 
 SCENARIO = """name: batches
 protocol: {name: forwarding}

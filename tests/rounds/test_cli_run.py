@@ -194,7 +194,7 @@ def test_json_is_one_object_a_line_and_the_last_is_the_verdict(tmp_path: Path) -
 
 
 def test_an_audit_that_cannot_run_decides_nothing(small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.audits.general.REPEATED", "select no_such_column from delivery")
+    monkeypatch.setattr("pipelines.contract.audit.REPEATED", "select no_such_column from delivery")
     result = cli("audit", small[0] / "runs/small/latest")
     monkeypatch.undo()
     assert result.exit_code == 2
@@ -210,7 +210,7 @@ def test_an_error_on_the_way_leaves_nothing_that_looks_like_a_store(
         raise ZeroDivisionError("in a round")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipelines.rounds.RoundEngine.run", fail)
+    monkeypatch.setattr("pipelines.rounds.engine.RoundEngine.run", fail)
     result = cli("run", scenario_file(tmp_path, SCENARIO))
     assert result.exit_code == 70
     assert "internal error: ZeroDivisionError: in a round" in result.stderr

@@ -8,9 +8,9 @@ import pytest
 from cookbook import COOKBOOK, SCENARIO, answer, recipes
 
 import pipelines as rt
+from pipelines.engines.session import Session
 from pipelines.result import Result
-from pipelines.session import Session
-from pipelines.table_page import PAGE, page_text
+from pipelines.sql.table_page import PAGE, page_text
 
 RECIPES = recipes(COOKBOOK.read_text(encoding="utf-8"))
 
@@ -34,7 +34,7 @@ def test_the_answer_is_the_one_that_is_shown(result: Result, statement: str, sho
 
 
 def test_the_page_of_tables_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page_text(), "run: python -m pipelines.table_page"
+    assert PAGE.read_text(encoding="utf-8") == page_text(), "run: python -m pipelines.sql.table_page"
 
 
 def test_the_page_names_every_table_of_a_store(result: Result) -> None:

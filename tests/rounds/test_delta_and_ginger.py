@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 import pipelines as rt
-from pipelines.inputs import Inputs, build_inputs
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.prepared import prepare
 from pipelines.notebooks import delta_and_ginger as study
-from pipelines.plan import prepare
-from pipelines.session import Session
 
 SMALL = ("workload.publications.generate.operations=2", "faults.0.generate.rounds=[32, 34]", "runs.seeds=[2]")
 FIXED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support import rows, run_all, run_configs, scenario
 
-from pipelines.session import Session
+from pipelines.engines.session import Session
 
 LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]
 PARTS = scenario(

@@ -15,12 +15,13 @@ from audit_support import copied, found, planted, replaced
 from sequential_epidemic.network import Story, play
 from support import audited, rows, run_configs, scenario
 
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import Inputs, build_inputs
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.experiment.inputs import Inputs
 from pipelines.protocols.epidemic.caching import kept
+from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0")
 LAST_ROUND = 60

@@ -8,8 +8,8 @@ import pytest
 from support import shared_data
 
 import pipelines as rt
+from pipelines.engines.session import Session
 from pipelines.notebooks import epidemic_study as study
-from pipelines.session import Session
 from pipelines.why import Question, stories
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import pipelines as rt
+from pipelines.engines.session import Session
 from pipelines.notebooks import ginger_study as study
-from pipelines.session import Session
 
 GENERATE = "workload.publications.generate"
 SMALL = (

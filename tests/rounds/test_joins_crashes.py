@@ -11,8 +11,8 @@ import pytest
 from support import audited, rows, run_all, run_configs, scenario
 
 from pipelines.audits.run import AuditReport
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
 
 BACK, FOR_GOOD, CRASHES_TOO, ASKED = range(4)
 

@@ -9,7 +9,7 @@ import pytest
 from support import rows, run_all, run_configs, scenario
 
 from pipelines.api import Result
-from pipelines.session import Session
+from pipelines.engines.session import Session
 
 LINE = [["A", "B"], ["B", "C"], ["C", "D"]]
 PARTS = scenario(

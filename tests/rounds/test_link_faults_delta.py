@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support import run_all, run_configs, scenario
 
+from pipelines.engines.session import Session
 from pipelines.result import Result
-from pipelines.session import Session
 from pipelines.why import Question, Story, stories
 
 PARTS = scenario(

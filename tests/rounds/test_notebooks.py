@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.session import Session
+from pipelines.engines.session import Session
 
 PROJECT = Path(__file__).parents[2]
 NOTEBOOKS = PROJECT / "pipelines" / "notebooks"

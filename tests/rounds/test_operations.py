@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support import run_all, run_configs, scenario
 
+from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.operations import operations
-from pipelines.query import StoreReader
-from pipelines.session import Session
+from pipelines.sql.operations import operations
+from pipelines.sql.query import StoreReader
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pipelines.engines.session import Session
 from pipelines.errors import QueryError, StoreError
-from pipelines.query import StoreReader
-from pipelines.query_errors import readable_errors
-from pipelines.session import Session
+from pipelines.sql.errors import readable_errors
+from pipelines.sql.query import StoreReader
 from pipelines.tables import PUBLICATION, SUBSCRIPTION
 
 DELTA = {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support import audited, rows, run_all, run_configs, scenario
 
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
 
 NODES = "NABCDS"
 

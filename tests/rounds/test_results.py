@@ -10,9 +10,9 @@ from pyspark.sql import Row
 
 import pipelines as rt
 from pipelines.cli.verdict import print_summary
+from pipelines.engines.session import Session
 from pipelines.result import Result
-from pipelines.session import Session
-from pipelines.views import view_sql
+from pipelines.sql.views import view_sql
 
 SCENARIO = """name: sweep
 protocol: {name: delta}

@@ -18,11 +18,11 @@ from kills import SCENARIO, contents, killed, n_commits, program
 from support import run_configs
 
 import pipelines as rt
+from pipelines.engines.session import Session
 from pipelines.errors import StoreError
-from pipelines.execute import Experiment, execute
-from pipelines.inputs import build_inputs
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
 LINE: dict[str, Any] = {"links": [["A", "B"], ["B", "C", 2]]}
@@ -125,7 +125,7 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
 
     with pytest.MonkeyPatch.context() as patch:
         if is_ordered:
-            patch.setattr("pipelines.at_once.ThreadPoolExecutor", one_by_one)
+            patch.setattr("pipelines.engines.concurrently.ThreadPoolExecutor", one_by_one)
         for method in ("_create", "_write"):
             patch.setattr(Store, method, watched(method))
         yield

@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 import pipelines as rt
 from pipelines.api import run_prepared
 from pipelines.cli.app import app
+from pipelines.engines.session import Session
 from pipelines.errors import StoreError
-from pipelines.folder import LOCK, RECORD, locked
-from pipelines.plan import prepare
-from pipelines.rounds import Progress
-from pipelines.session import Session
+from pipelines.experiment.prepared import prepare
+from pipelines.rounds.progress import Progress
+from pipelines.store.folder import LOCK, RECORD, locked
 
 SCENARIO = """name: small
 protocol: {name: forwarding}

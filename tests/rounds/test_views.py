@@ -17,15 +17,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.inputs.workload.contents import to_json
+from pipelines.matching.predicate import OPERATORS, Predicate, canonical
+from pipelines.matching.predicate_table import predicate_rows
+from pipelines.sql.query import StoreReader
+from pipelines.sql.views import relations_read, view_names, view_question, view_sql
+from pipelines.store.store import Store
 from pipelines.tables import HISTORY, PREDICATE, PUBLICATION, ROUND_COMMIT
-from pipelines.views import relations_read, view_names, view_question, view_sql
-from pipelines.workload.contents import to_json
-from pipelines.workload.predicate import OPERATORS, Predicate, canonical
-from pipelines.workload.predicate_table import predicate_rows
 
 P1, N1, N2, N3, S1, S2, S3, S4 = range(8)
 DELTA = {

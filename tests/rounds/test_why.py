@@ -24,9 +24,9 @@ from typer.testing import CliRunner
 
 from pipelines.api import Result
 from pipelines.cli.app import app
+from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.store.store import Store
 from pipelines.why import Question, Story, stories
 from pipelines.why.steps import Step
 

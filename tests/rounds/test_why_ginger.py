@@ -13,9 +13,9 @@ import pytest
 from support import rows, run_all, run_configs, scenario
 
 from pipelines.api import Result
-from pipelines.query import StoreReader
-from pipelines.session import Session
-from pipelines.store import Store
+from pipelines.engines.session import Session
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 from pipelines.why import Question, Story, stories
 
 

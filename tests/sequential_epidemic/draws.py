@@ -1,4 +1,4 @@
-"""The draws of `pipelines.draws`, computed here: the 64-bit xxHash of a chain of whole numbers, as Spark defines it."""
+"""The draws of `contract.draws`, computed here: the 64-bit xxHash of a chain of whole numbers, as Spark defines it."""
 
 from __future__ import annotations
 

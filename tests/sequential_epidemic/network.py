@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.inputs import Inputs
+from pipelines.experiment.inputs import Inputs
 from pipelines.scenario.expand import RunConfig
 from sequential_epidemic import draws
 from sequential_epidemic.content import matching

@@ -8,7 +8,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from pipelines.at_once import at_once
+from pipelines.engines.concurrently import at_once
 
 
 def test_answers_come_in_the_order_of_the_jobs() -> None:

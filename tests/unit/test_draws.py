@@ -7,8 +7,8 @@ import math
 import pytest
 from sequential_epidemic import draws as plain
 
-from pipelines import draws
-from pipelines.session import Session
+from pipelines.contract import draws
+from pipelines.engines.session import Session
 
 
 @pytest.fixture(scope="module")

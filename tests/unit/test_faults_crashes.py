@@ -13,15 +13,16 @@ import pytest
 from pydantic import TypeAdapter
 
 from pipelines.errors import FaultError, ScenarioError
-from pipelines.faults.build import build_faults, describe
-from pipelines.faults.rates import drawn_times
-from pipelines.faults.schedule import Outage, Room, Schedule
-from pipelines.inputs import build_inputs
-from pipelines.overlay.graph import Overlay
-from pipelines.plan import build, check, combinations, prepare
+from pipelines.experiment.build import build_inputs
+from pipelines.experiment.plan import build, check, combinations
+from pipelines.experiment.prepared import prepare
+from pipelines.inputs.faults.build import build_faults, describe
+from pipelines.inputs.faults.rates import drawn_times
+from pipelines.inputs.faults.schedule import Outage, Room, Schedule
+from pipelines.inputs.overlay.graph import Overlay
 from pipelines.scenario.expand import RunConfig
-from pipelines.scenario.faults_spec import Exponential, Fault, LogNormal, Times, Weibull
 from pipelines.scenario.model import Scenario
+from pipelines.spec.faults import Exponential, Fault, LogNormal, Times, Weibull
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 NEVER = 10**9
@@ -295,7 +296,7 @@ def test_a_node_that_a_list_and_a_rate_take_down_is_down_as_long_as_either_says(
 
 
 def test_a_rate_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.faults.rates.MAX_OUTAGES", 10_000)
+    monkeypatch.setattr("pipelines.inputs.faults.rates.MAX_OUTAGES", 10_000)
     always = {"kind": "exponential", "mean": 1e-6}
     path, message = problem(tree(9), generate(rate={"up": always, "down": always}), horizon=1_000_000)
     assert path == ("faults", 0, "generate", "rate")

@@ -11,15 +11,15 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 from test_faults_crashes import tree
 
-from pipelines.faults.build import build_faults
-from pipelines.faults.bursts import bad_times
-from pipelines.faults.meeting import cut_times
-from pipelines.faults.schedule import FOR_GOOD
-from pipelines.faults.tables import Faults
-from pipelines.overlay.graph import Overlay
-from pipelines.replacements import link_times
-from pipelines.scenario.faults_spec import Fault
-from pipelines.scenario.link_faults_spec import Burst
+from pipelines.inputs.faults.build import build_faults
+from pipelines.inputs.faults.bursts import bad_times
+from pipelines.inputs.faults.meeting import cut_times
+from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.rounds.faults.link_changes import link_times
+from pipelines.spec.faults import Fault
+from pipelines.spec.link_faults import Burst
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 PURPOSE = "test"

@@ -18,10 +18,10 @@ from pydantic import TypeAdapter
 from support import shared_data
 
 from pipelines.errors import FaultError
-from pipelines.faults.build import build_faults
-from pipelines.faults.traces import Trace, load_trace, mapped, shuffled, trace_file
-from pipelines.overlay.graph import Overlay
-from pipelines.scenario.faults_spec import CrashTrace, Fault
+from pipelines.inputs.faults.build import build_faults
+from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled, trace_file
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.spec.faults import CrashTrace, Fault
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 GRID5000 = "fta_grid5000/event_trace.site3_site7_only.tab.xz"

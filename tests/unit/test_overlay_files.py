@@ -20,14 +20,14 @@ import topohub
 from support import shared_data
 
 from pipelines.errors import OverlayError
-from pipelines.overlay.build import build_overlay, describe
-from pipelines.overlay.files import load_file
-from pipelines.overlay.geo import great_circle_km, propagation_ms
-from pipelines.overlay.graph import Overlay
-from pipelines.overlay.graphml import parse_graphml
-from pipelines.overlay.hub import hub_names, load_hub
-from pipelines.overlay.weighted import WeightedGraph, largest_component, unique_names
-from pipelines.scenario.overlay_spec import FileOverlay, OverlaySpec
+from pipelines.inputs.overlay.build import build_overlay, describe
+from pipelines.inputs.overlay.files import load_file
+from pipelines.inputs.overlay.geo import great_circle_km, propagation_ms
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.graphml import parse_graphml
+from pipelines.inputs.overlay.hub import hub_names, load_hub
+from pipelines.inputs.overlay.weighted import WeightedGraph, largest_component, unique_names
+from pipelines.spec.overlay import FileOverlay, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 SAMPLES = PROJECT / "datasets" / "overlays"

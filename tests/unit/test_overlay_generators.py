@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pipelines.errors import OverlayError
-from pipelines.overlay import generators
-from pipelines.overlay.build import build_overlay
-from pipelines.overlay.graph import Overlay
-from pipelines.scenario.overlay_spec import OverlaySpec
+from pipelines.inputs.overlay import generators
+from pipelines.inputs.overlay.build import build_overlay
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.spec.overlay import OverlaySpec
 
 RANDOM = [
     {"kind": "random_tree", "nodes": 40},

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from support import shared_data
 
-from pipelines import hashing
 from pipelines.errors import OverlayError
-from pipelines.overlay.build import build_overlay
-from pipelines.overlay.graph import Overlay
-from pipelines.overlay.latency import to_rounds
-from pipelines.scenario.overlay_spec import OverlaySpec
+from pipelines.inputs import hashing
+from pipelines.inputs.overlay.build import build_overlay
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.latency import to_rounds
+from pipelines.spec.overlay import OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 LINE = {"generate": {"kind": "line", "nodes": 2000}}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pipelines.errors import OverlayError
-from pipelines.overlay.build import build_overlay
-from pipelines.overlay.graph import Overlay
-from pipelines.overlay.tree import minimum_tree, shortest_path_tree
-from pipelines.overlay.weighted import WeightedGraph, component_labels, merge_parallel
-from pipelines.scenario.overlay_spec import OverlaySpec
+from pipelines.inputs.overlay.build import build_overlay
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.tree import minimum_tree, shortest_path_tree
+from pipelines.inputs.overlay.weighted import WeightedGraph, component_labels, merge_parallel
+from pipelines.spec.overlay import OverlaySpec
 
 
 def build(spec: dict[str, Any], *, needs_tree: bool = True) -> Overlay:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import PredicateError
-from pipelines.workload.predicate import OPERATORS, Predicate, canonical, parse_predicates
+from pipelines.matching.predicate import OPERATORS, Predicate, canonical, parse_predicates
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from pipelines import progress
-from pipelines.progress import BarReporter, Form, Meter, reporter
-from pipelines.rounds import Progress
+from pipelines.cli import progress
+from pipelines.cli.progress import BarReporter, Form, Meter, reporter
+from pipelines.rounds.progress import Progress
 
 
 class Clock:

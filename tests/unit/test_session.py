@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import jars
-from pipelines.engine import java, maven, scratch, settings
+from pipelines.engines import jars, java, maven, scratch, settings
+from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
-from pipelines.session import open_session
 
 BANNERS = {
     'openjdk version "17.0.15" 2025-04-15': 17,
@@ -132,7 +131,7 @@ def test_scratch_is_private_and_goes_away() -> None:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> None:
     program = (
-        "import sys, time; from contextlib import ExitStack; from pipelines.engine.scratch import open_scratch;"
+        "import sys, time; from contextlib import ExitStack; from pipelines.engines.scratch import open_scratch;"
         "closing = ExitStack(); print(open_scratch(closing), flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import jars
+from pipelines.engines import jars
 from pipelines.errors import EngineError
 
 FIRST, SECOND = jars.GRAPHFRAMES

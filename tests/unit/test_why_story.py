@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from pipelines.why.facts import Down, LinkFault, Message, Publication, RunFacts, Subscription
-from pipelines.why.render import print_story
-from pipelines.why.story import Story, issued_story
+from pipelines.why.story import Story, print_story
+from pipelines.why.telling import issued_story
 
 P, A, B, S = range(4)
 NAMES = {P: "P", A: "A", B: "B", S: "S"}

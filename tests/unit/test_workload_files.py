@@ -18,10 +18,10 @@ import pytest
 from support import shared_data
 
 from pipelines.errors import WorkloadError
-from pipelines.overlay.graph import Overlay
-from pipelines.scenario.workload_spec import WorkloadSpec
-from pipelines.workload.build import build_workload
-from pipelines.workload.tables import Workload
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.build import build_workload
+from pipelines.inputs.workload.tables import Workload
+from pipelines.spec.workload import WorkloadSpec
 
 ROOT = Path(__file__).parents[2]
 

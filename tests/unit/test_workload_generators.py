@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from pipelines.errors import WorkloadError
-from pipelines.overlay.graph import Overlay
-from pipelines.scenario.workload_spec import WorkloadSpec
-from pipelines.workload.build import build_workload
-from pipelines.workload.draws import RepetitionError, distinct_ranks, distinct_rows, publication_slots, zipf
-from pipelines.workload.predicate import parse_predicates
-from pipelines.workload.predicate_table import predicate_rows
-from pipelines.workload.quotes import symbol
-from pipelines.workload.tables import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Workload
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.build import build_workload
+from pipelines.inputs.workload.draws import RepetitionError, distinct_ranks, distinct_rows, publication_slots, zipf
+from pipelines.inputs.workload.quotes import symbol
+from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Workload
+from pipelines.matching.predicate import parse_predicates
+from pipelines.matching.predicate_table import predicate_rows
+from pipelines.spec.workload import WorkloadSpec
 
 KINDS = ("topics", "content", "quotes")
 

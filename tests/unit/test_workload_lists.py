@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pipelines.errors import WorkloadError
-from pipelines.overlay.graph import Overlay
-from pipelines.scenario.workload_spec import WorkloadSpec
-from pipelines.workload.build import build_workload, describe
-from pipelines.workload.tables import ATTRIBUTE, JOIN, PUBLICATION, SUBSCRIPTION, Workload
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.build import build_workload, describe
+from pipelines.inputs.workload.tables import ATTRIBUTE, JOIN, PUBLICATION, SUBSCRIPTION, Workload
+from pipelines.spec.workload import WorkloadSpec
 
 
 def tree() -> Overlay:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.protocols.base import ProtocolSpec
-from pipelines.scenario.base import Strict
+from pipelines.contract.spec import ProtocolSpec
+from pipelines.spec.base import Strict
 
 
 class DeltaSettings(Strict):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.ordering import row_number
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.delta.forward import KEY, NODE
 from pipelines.protocols.delta.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR

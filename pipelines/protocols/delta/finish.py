@@ -6,12 +6,12 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import OUTBOX, RoundResult
+from pipelines.contract.entries import EntryChanges, remaining_entries
+from pipelines.contract.round import OUTBOX, RoundResult
 from pipelines.protocols.delta import address, confirm, peers, routing
 from pipelines.protocols.delta.forward import KEY, NODE, SENT_FIELDS
 from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import SENT_AS, Work, union
-from pipelines.protocols.entries import EntryChanges, remaining_entries
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:

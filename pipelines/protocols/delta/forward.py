@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import CALL_TRIGGER
+from pipelines.contract.entries import EntryChanges, seen_entries
+from pipelines.contract.round import CALL_TRIGGER
 from pipelines.protocols.delta.tables import GUIDE, PROCESSING
-from pipelines.protocols.entries import EntryChanges, seen_entries
 
 KEY = ["run_id", "node_id", "source", "source_seq"]
 NODE = ["run_id", "node_id"]

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import CALL_TRIGGER
-from pipelines.ordering import row_number
+from pipelines.contract.ordering import row_number
+from pipelines.contract.round import CALL_TRIGGER
 from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.audits.assumptions import Assumption
-from pipelines.contract import Round, RoundResult, Start
+from pipelines.contract.assumptions import Assumption
+from pipelines.contract.round import Round, RoundResult, Start
 from pipelines.protocols.delta import (
     DeltaSettings,
     confirm,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.ordering import row_number
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
 from pipelines.protocols.delta.routing import CLOSEST, peer_lists
 from pipelines.protocols.delta.tables import GUIDE, PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY

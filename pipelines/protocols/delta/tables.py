@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract import State
-from pipelines.network import in_flight_schema
+from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.round import State
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
 KINDS = (

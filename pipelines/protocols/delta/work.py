@@ -8,7 +8,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import OUTBOX, Round, RoundResult, outbox_types
+from pipelines.contract.round import OUTBOX, Round, RoundResult, outbox_types
 from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.tables import PAYLOAD
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.protocols.base import ProtocolSpec
-from pipelines.scenario.base import Flag, Share, Strict
+from pipelines.contract.spec import ProtocolSpec
+from pipelines.spec.base import Flag, Share, Strict
 
 _Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _Size = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.base import FOUND, Audit, Evidence
-from pipelines.audits.general import REPEATED, UNWANTED
+from pipelines.contract.audit import FOUND, REPEATED, UNWANTED, Audit, Evidence
 
 _SETTING = "cast(get_json_object(r.parameters, \"$['protocol.{name}']\") as {kind})"
 _BUFFER = _SETTING.format(name="buffer", kind="bigint")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines import draws
-from pipelines.ordering import row_number
+from pipelines.contract import draws
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.events import identified
 from pipelines.protocols.epidemic.tables import CACHE, COPY, EVENT, NODE
 from pipelines.protocols.epidemic.work import Work

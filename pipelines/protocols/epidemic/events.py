@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import CALL_TRIGGER
-from pipelines.ordering import row_number
+from pipelines.contract.ordering import row_number
+from pipelines.contract.round import CALL_TRIGGER
 from pipelines.protocols.epidemic.tables import COPY, EVENT, NODE, RECEIVED
 from pipelines.protocols.epidemic.work import Work
 

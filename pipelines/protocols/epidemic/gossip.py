@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines import draws
-from pipelines.ordering import row_number
+from pipelines.contract import draws
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.caching import reply, tags_now
 from pipelines.protocols.epidemic.tables import COPY, NODE
 from pipelines.protocols.epidemic.work import Work

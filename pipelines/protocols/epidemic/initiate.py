@@ -10,8 +10,8 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines import draws
-from pipelines.ordering import row_number
+from pipelines.contract import draws
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.caching import tags_now
 from pipelines.protocols.epidemic.gossip import DIGEST, LABELLED, send_back, send_towards

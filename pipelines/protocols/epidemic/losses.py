@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.ordering import row_number
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic import PUBLISHER_PULL, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.tables import LOSS, LOST, NODE, ROUTE
 from pipelines.protocols.epidemic.work import Work, among

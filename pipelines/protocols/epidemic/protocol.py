@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines import draws
-from pipelines.audits.assumptions import Assumption
-from pipelines.contract import Round, RoundResult, Start
+from pipelines.contract import draws
+from pipelines.contract.assumptions import Assumption
+from pipelines.contract.round import Round, RoundResult, Start
 from pipelines.protocols.epidemic import caching, events, gossip, initiate, losses, subscriptions
 from pipelines.protocols.epidemic.audits import AUDITS
 from pipelines.protocols.epidemic.bound import BOUND

@@ -14,10 +14,10 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.ordering import row_number
+from pipelines.contract.due import LinksDue
+from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.tables import NODE
 from pipelines.protocols.epidemic.work import Work
-from pipelines.replacements import LinksDue
 
 _ENTRY = [*NODE, "pattern_id"]
 _CALLS = ("subscribe", "unsubscribe")

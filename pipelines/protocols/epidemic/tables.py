@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract import State
+from pipelines.contract.round import State
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
 KINDS = ("SUB", "UNSUB", "EVENT", "GOSSIP", "REQUEST", "REPLY")

@@ -7,7 +7,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import OUTBOX, Round, RoundResult, outbox_types
+from pipelines.contract.round import OUTBOX, Round, RoundResult, outbox_types
 from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.tables import PAYLOAD
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pipelines.protocols.base import ProtocolSpec
-from pipelines.scenario.base import Strict
+from pipelines.contract.spec import ProtocolSpec
+from pipelines.spec.base import Strict
 
 
 class ForwardingSettings(Strict):

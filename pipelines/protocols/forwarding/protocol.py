@@ -11,9 +11,9 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.audits.assumptions import Assumption
-from pipelines.contract import CALL_TRIGGER, Round, RoundResult, Start, State
-from pipelines.protocols.entries import EntryChanges, remaining_entries, seen_entries
+from pipelines.contract.assumptions import Assumption
+from pipelines.contract.entries import EntryChanges, remaining_entries, seen_entries
+from pipelines.contract.round import CALL_TRIGGER, Round, RoundResult, Start, State
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 _KEY = ["run_id", "node_id", "source", "source_seq"]

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.protocols.base import ProtocolSpec
+from pipelines.contract.spec import ProtocolSpec
 from pipelines.protocols.ginger.check import problems
-from pipelines.scenario.base import NodeName, Strict
+from pipelines.spec.base import NodeName, Strict
 
 
 class GingerSettings(Strict):

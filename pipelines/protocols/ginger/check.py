@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.errors import Problem, nearest
-from pipelines.faults.tables import Faults
-from pipelines.overlay.graph import Overlay
-from pipelines.workload.predicate_table import topics_of
-from pipelines.workload.tables import Workload
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.matching.predicate_table import topics_of
 
 _SUBSCRIPTIONS = ("workload", "subscriptions")
 _PUBLICATIONS = ("workload", "publications")

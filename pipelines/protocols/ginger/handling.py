@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.contract import CALL_TRIGGER
+from pipelines.contract.round import CALL_TRIGGER
 from pipelines.protocols.ginger.outbox import outbox
 from pipelines.protocols.ginger.parts import parts
 from pipelines.protocols.ginger.tables import APPLICATION, DELIVERED, METADATA_BUFFER, PART, REPAIR

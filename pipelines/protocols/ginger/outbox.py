@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import outbox_types
+from pipelines.contract.round import outbox_types
 from pipelines.protocols.ginger.tables import PAYLOAD
 
 _TYPES = outbox_types(PAYLOAD)

@@ -10,7 +10,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import Derived, State
+from pipelines.contract.round import Derived, State
 from pipelines.protocols.ginger.tables import (
     AWAIT,
     CLIENT_TOPIC,

@@ -16,8 +16,8 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.assumptions import Assumption
-from pipelines.contract import Round, RoundResult, Start
+from pipelines.contract.assumptions import Assumption
+from pipelines.contract.round import Round, RoundResult, Start
 from pipelines.protocols.ginger import handling, parts, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.parts import STATES

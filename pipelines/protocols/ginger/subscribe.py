@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import CALL_TRIGGER
+from pipelines.contract.round import CALL_TRIGGER
 from pipelines.protocols.ginger.outbox import outbox
 from pipelines.protocols.ginger.tables import SUBSCRIBER
 

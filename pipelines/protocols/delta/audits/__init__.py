@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.audits.base import Audit
+from pipelines.contract.audit import Audit
 from pipelines.protocols.delta.audits.consistency import join_consistency, level_1, level_2, recovered_state
 from pipelines.protocols.delta.audits.progress import no_operational_skipped, nothing_pending
 from pipelines.protocols.delta.audits.time import ends_in_time

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.audits.base import FOUND, Evidence
+from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.delta.audits.members import MEMBER, NO_SOURCE, NODE, judged, judged_paths, violating
 
 _ENTRY = [*NODE, "subscription_id"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Evidence
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence
 
 NODE = ["run_id", "node_id"]
 NO_SOURCE = ("cast(null as bigint) as source", "cast(null as bigint) as source_seq")

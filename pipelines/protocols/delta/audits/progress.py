@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.audits.base import FOUND, Evidence
+from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiet, unreachable
 from pipelines.protocols.delta.tables import MULTICAST
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.base import FOUND, Evidence
+from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.delta.audits.members import NODE, unreachable
 from pipelines.protocols.delta.bound import SETTLED
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.audits.base import Audit
+from pipelines.contract.audit import Audit
 from pipelines.protocols.ginger.audits.bank import balances
 from pipelines.protocols.ginger.audits.order import causal_order, total_order
 from pipelines.protocols.ginger.audits.quiet import nothing_waiting, one_tree

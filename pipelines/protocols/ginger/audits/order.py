@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.base import FOUND, Evidence
+from pipelines.contract.audit import FOUND, Evidence
 
 _ITEM = """
 with first as (

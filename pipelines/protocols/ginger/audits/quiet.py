@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.audits.base import FOUND, IN_FLIGHT_RUN, Evidence
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence
 from udfs.ginger.tree import BROKEN, broken_trees
 
 _QUIET = f"""

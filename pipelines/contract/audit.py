@@ -1,0 +1,125 @@
+"""What an audit is, and what it may read.
+
+An audit looks at the store's tables and views only, never at what the round engine holds in memory: whoever has the
+store can check again. It reads all runs in one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Protocol as Structural
+
+from pyspark.sql import DataFrame
+
+from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.paths import delta_paths
+
+FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
+"""Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
+
+IN_FLIGHT_RUN = "select distinct run_id from sent_message where fate = 'in_flight'"
+"""SQL for the runs that ended, or were interrupted, before they were quiet: ``run_id``."""
+
+
+class Reader(Structural):
+    """A store that is read by table name and by SQL."""
+
+    def table(self, name: str) -> DataFrame:
+        """Gives a table or view."""
+        ...
+
+    def sql(self, text: str) -> DataFrame:
+        """Gives the answer of a query over the tables and views, which it calls by their bare names."""
+        ...
+
+    def is_finished(self) -> bool:
+        """Tells whether its runs ended; otherwise more rounds may come."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What audits may read.
+
+    Attributes:
+        reader: The store.
+        parameters: The distinct parameters of its runs: path to value, as in column ``parameters`` of table ``run``.
+        materialiser: Keeps what several audits read.
+    """
+
+    reader: Reader
+    parameters: Sequence[Mapping[str, Any]]
+    materialiser: Materialiser
+    _kept: dict[str, Relation] = field(default_factory=dict, repr=False)
+    _keeping: RLock = field(default_factory=RLock, repr=False)
+
+    def table(self, name: str) -> DataFrame:
+        """Gives a table or view of the store."""
+        return self.reader.table(name)
+
+    def sql(self, text: str) -> DataFrame:
+        """Gives the answer of a query over the store."""
+        return self.reader.sql(text)
+
+    def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
+        """Gives all δ-paths of trees; arguments and rows as in `delta_paths`."""
+        return delta_paths(self.materialiser.session, link, max_hops)
+
+    def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """Materialises a frame under a name; whoever asks for the name again gets the same rows without the work."""
+        with self._keeping:
+            if name not in self._kept:
+                self._kept[name] = self.materialiser.keep(f"audit_{name}", make())
+            return self._kept[name].frame
+
+    def release(self) -> None:
+        """Gives back what was kept; the frames must not be used afterwards."""
+        for relation in self._kept.values():
+            relation.release()
+        self._kept.clear()
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A guarantee that can be checked.
+
+    Attributes:
+        name: Name of the guarantee.
+        summary: One line for ``roundtable list audits``.
+        find: Gives the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
+            ``source_seq`` are null where the guarantee is about none.
+        is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
+    """
+
+    name: str
+    summary: str
+    find: Callable[[Evidence], DataFrame]
+    is_unconditional: bool = False
+
+
+REPEATED = """
+select run_id, max(round) as round, subscriber as node_id, source, source_seq,
+  concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
+from delivery
+group by run_id, subscriber, source, source_seq
+having count(1) > 1
+"""
+"""A delivery that happened more than once."""
+
+
+UNWANTED = """
+select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
+  concat('delivered in round ', d.round, ' to a node without a matching subscription in that round') as detail
+from delivery d
+left join (
+  select m.run_id, m.source, m.source_seq, s.subscriber, s.issued_round,
+    coalesce(s.ended_round, 9223372036854775807) as last_round
+  from matching m
+  join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+) wanted on wanted.run_id = d.run_id and wanted.source = d.source and wanted.source_seq = d.source_seq
+  and wanted.subscriber = d.subscriber and d.round between wanted.issued_round and wanted.last_round
+where wanted.subscriber is null
+"""
+"""A delivery that nobody asked for; in the round in which a subscription ends, one may have come before the end."""

@@ -1,0 +1,215 @@
+"""The contract between the round engine and a protocol: what a round may read, and what it gives back.
+
+A protocol declares its state relations, message kinds and payload, and one function that makes a round. The
+function is lazy: it gets DataFrames and gives DataFrames. What several of its steps read it hands to
+`Round.keep`, so that the engine materialises it once; nothing else in a protocol causes work.
+
+Columns that frames share:
+
+- *inbox*: one row a message that is due at a node that is up: ``run_id, message_id, kind, src, dst, sent_round,
+  due_round, source, source_seq`` and the protocol's payload columns. ``message_id`` ascends in the order in which
+  a node handles its messages.
+- *call*: one row an application call that is due: ``run_id, node_id, source_seq, round, kind`` (join, subscribe,
+  unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``topic`` (publish; of
+  a subscription if it is about one topic only), ``guarantee`` and ``keys`` (publish), ``matches`` (publish: ids of the
+  subscriptions whose predicate the publication satisfies).
+- *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
+  payload's columns and ``latency_rounds``. A node's messages of a round leave in the order (trigger, rank, dst);
+  ``trigger`` is the id of the message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant,
+  ``latency_rounds`` is not null; a message from a node to itself is a timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol as Structural
+
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.contract.assumptions import Assumption
+from pipelines.contract.audit import Audit
+from pipelines.contract.due import CrashesDue, LinksDue
+from pipelines.tables import Table
+
+CALL_TRIGGER = "4611686018427387904 + source_seq"
+"""SQL for the trigger of what an application call causes: after every message of the round, in the node's order."""
+
+OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
+
+
+def outbox_types(payload: T.StructType) -> dict[str, str]:
+    """Gives the SQL type of each column of an outbox."""
+    head = {name: "string" if name == "kind" else "bigint" for name in OUTBOX}
+    return {**head, **{field.name: field.dataType.simpleString() for field in payload}, "latency_rounds": "bigint"}
+
+
+DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
+CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
+NODE_STATUS = ("run_id", "node_id", "round", "status")
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What a relation is made of that no round reads.
+
+    Attributes:
+        of: Name of the state relation that it follows from.
+        make: Makes it of that; columns of its table.
+    """
+
+    of: str
+    make: Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
+class State:
+    """A state relation of a protocol; in the store it is table ``state_<name>``.
+
+    Attributes:
+        table: Its schema; the name is without the prefix.
+        facts: Counters that the next rounds may ask for, name to SQL aggregate over the relation.
+        compact: For a relation that grows by increments: takes the union of the increments (schema of the
+            table) and gives the relation. None where every round that changes the relation gives all of it.
+        wake: SQL aggregate over the relation for the next round in which a node has to do something though nothing is
+            due at it, e.g. when a periodic timer runs out; null: none has. So a protocol that works at intervals needs
+            no timer in flight, and a run is over when there is nothing to do.
+        is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
+            node reads them back from there when it recovers. The rows of other relations go with their node.
+        derived: For a relation that follows from another one: rounds neither read nor write it, it is made for the
+            store at a commit.
+        waits: SQL over the history for the publications that still wait in the relation: ``run_id, node_id, source,
+            source_seq`` and a ``reason``, what they wait for, in words. Stories of publications tell it (`why`).
+    """
+
+    table: Table
+    facts: Mapping[str, str] = field(default_factory=dict)
+    compact: Callable[[DataFrame], DataFrame] | None = None
+    wake: str | None = None
+    is_durable: bool = False
+    derived: Derived | None = None
+    waits: str | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round may read.
+
+    Attributes:
+        round: Its number.
+        inbox: The due messages.
+        calls: The due application calls; None when there are none.
+        kinds: Kinds of the due messages, and of the due calls in lower case: what is absent needs no step.
+        state: The protocol's relations; for those with increments the union of the increments.
+        facts: The counters that the states declare, as of the end of the last round.
+        fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (``run_id, seed``
+            and one column a setting of the protocol), ``subscription`` (``run_id, subscription_id, subscriber,
+            predicate``).
+        settings: The distinct settings objects of the runs.
+        may_crash: Whether a node of any run ever crashes.
+        crashing: The runs in which one does: ``run_id``; None where that is so in all runs, or in none. What a step
+            remembers for a crash it remembers in these runs only, so that the rows of a run do not depend on others.
+        crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
+            crashed nodes have no rows in relations that are not durable.
+        links: The links of the round, and those that are replaced in it; `fixed` has the links at the start. They stay
+            the same unless the protocol says that it goes on when they change (`ProtocolSpec.reconfigures`).
+        paused: The nodes that pause in this round (``run_id, node_id``); None: nobody. Nothing is due at them, and a
+            node that wakes (`State.wake`) has to wait for the end of its pause.
+        may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
+            Without it no duplicate exists, and no step needs to look for one.
+        keep: Materialises a frame that several steps read; takes a name and the frame.
+        is_empty: Tells whether a kept frame is known to have no rows, so that steps may be left out; engines that would
+            have to run a job for that say no.
+    """
+
+    round: int
+    inbox: DataFrame
+    calls: DataFrame | None
+    kinds: frozenset[str]
+    state: Mapping[str, DataFrame]
+    facts: Mapping[str, int]
+    fixed: Mapping[str, DataFrame]
+    settings: Sequence[Any]
+    may_crash: bool
+    crashing: DataFrame | None
+    crashes: CrashesDue
+    links: LinksDue
+    paused: DataFrame | None
+    may_duplicate: bool
+    keep: Callable[[str, DataFrame], DataFrame]
+    is_empty: Callable[[DataFrame], bool]
+
+
+@dataclass
+class RoundResult:
+    """What a round gives back; None and missing names mean: nothing new.
+
+    Attributes:
+        state: Changed relations, whole, or the new increment where the relation has increments.
+        outbox: Messages to send.
+        sent_fields: Which of the payload's columns and ``latency_rounds`` the outbox has, where it lacks some: these
+            are null then. Rows with fewer columns are numbered and sorted faster.
+        delivery: Deliveries, columns of table ``delivery``.
+        call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
+        node_status: Changes of nodes' states, columns of table ``node_status``. A node that comes back after a crash
+            and is not at once what it was says RECOVERING in that round, and later OPERATIONAL.
+        fate: Due messages that were dropped: ``run_id, message_id, fate`` (``duplicate``, ``lost_crash`` where the
+            sender meant an earlier incarnation of the receiver, or ``lost_link`` where a channel of the protocol's own
+            lost them); the others are delivered.
+    """
+
+    state: dict[str, DataFrame] = field(default_factory=dict)
+    outbox: DataFrame | None = None
+    sent_fields: Collection[str] | None = None
+    delivery: DataFrame | None = None
+    call_event: DataFrame | None = None
+    node_status: DataFrame | None = None
+    fate: DataFrame | None = None
+
+
+class ProtocolModule(Structural):
+    """What a protocol's module gives as ``PROTOCOL``.
+
+    Attributes:
+        kinds: Message kinds, named as in the paper.
+        payload: What a message carries beside its head.
+        body: SQL over the payload for column ``body`` of table ``message``.
+        states: Its state relations.
+        audits: The guarantees that it gives beside the general ones.
+        bound: SQL over the history for the runs whose faults went beyond what it promises to bear: ``run_id``, the
+            first ``round`` in which they did, and a ``reason`` in words. Whatever these runs break is excused.
+        assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
+    """
+
+    kinds: Sequence[str]
+    payload: T.StructType
+    body: str
+    states: Sequence[State]
+    audits: Sequence[Audit]
+    bound: str
+    assumes: frozenset[Assumption]
+
+    def start(self, start: Start) -> dict[str, DataFrame]:
+        """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""
+        ...
+
+    def round(self, due: Round) -> RoundResult:
+        """Makes one round."""
+        ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a protocol may read to make its first state.
+
+    Attributes:
+        fixed: As in `Round`.
+        calls: All application calls of the runs (without ``matches``).
+        paths: Gives δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
+        settings: The distinct settings objects of the runs.
+    """
+
+    fixed: Mapping[str, DataFrame]
+    calls: DataFrame
+    paths: Callable[[int], DataFrame]
+    settings: Sequence[Any]

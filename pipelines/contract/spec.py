@@ -1,0 +1,45 @@
+"""What a protocol says of itself before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.errors import Problem
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.spec.base import Strict
+
+Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
+"""Yields what a protocol with these settings cannot run with, each problem at its place in the scenario."""
+
+
+@dataclass(frozen=True)
+class ProtocolSpec:
+    """A protocol's entry in the registry.
+
+    Attributes:
+        name: The name in scenario files.
+        summary: One line for ``roundtable list``.
+        settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest.
+        needs_tree: Whether it runs on trees only.
+        confirms: Whether it confirms calls; otherwise a call is final when it is issued.
+        keeps_source_order: Whether a subscriber gets all publications of a source in their order.
+        reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
+        builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
+        check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
+        module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
+    """
+
+    name: str
+    summary: str
+    settings: type[Strict]
+    needs_tree: bool
+    confirms: bool
+    module: str
+    keeps_source_order: bool = True
+    reconfigures: bool = False
+    builds_overlay: bool = True
+    check: Check | None = None

@@ -1,1 +1,0 @@
-"""What it takes to start each engine; only `pipelines.session` uses this."""

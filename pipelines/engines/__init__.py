@@ -1,0 +1,1 @@
+"""The engines: sessions, how they keep relations, and what differs between them."""

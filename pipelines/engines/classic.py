@@ -1,0 +1,97 @@
+"""Starts a classic Spark in this process, quietly."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from pipelines.engines.jars import engine_jars
+from pipelines.engines.java import WITHOUT_JAVA, check_java
+from pipelines.engines.settings import local_settings, shipped_settings
+from pipelines.errors import EngineError
+
+_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+
+
+def running_session() -> SparkSession | None:
+    """Returns the session that a notebook or ``spark-submit`` has for this program, if there is one."""
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
+    return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
+
+
+def start_classic(scratch: Path, closing: ExitStack, say: Callable[[str], None]) -> SparkSession:
+    """Starts a local Spark with Delta Lake and GraphFrames.
+
+    Args:
+        scratch: The session's private folder.
+        closing: Gets what stops the session.
+        say: Told what takes long (a first start fetches jars).
+
+    Raises:
+        EngineError: No fitting Java, no jars, or the JVM does not start.
+    """
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.pop(_CONNECT_MODE, None)
+    _quiet_errors()
+    conf = SparkConf(loadDefaults=False)
+    jars = os.pathsep.join(str(jar) for jar in engine_jars(say))
+    for key, value in {**local_settings(scratch), "spark.driver.extraClassPath": jars}.items():
+        conf.set(key, value)
+    session = SparkSession(_start_context(conf))
+    closing.callback(session.stop)
+    return session
+
+
+def _start_context(conf: SparkConf) -> SparkContext:
+    """Starts the JVM with its output in a file: Spark, Ivy and the launcher print pages that are nobody's concern."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        try:
+            # A JVM that an earlier session of this process left behind is used again.
+            gateway = None if SparkContext._gateway else _launch(conf, {"stdout": log, "stderr": log})
+            return SparkContext(conf=conf, gateway=gateway)
+        except PySparkRuntimeError as error:
+            raise EngineError(f"Spark does not start: {_last_words(log)}; mend it, {WITHOUT_JAVA}") from error
+
+
+def _launch(conf: SparkConf, streams: Mapping[str, IO[str]]) -> JavaGateway:
+    return launch_gateway(conf, streams)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
+
+
+def _quiet_errors() -> None:
+    """Stops PySpark from printing each exception that it raises, Java's stack included."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def _last_words(log: IO[str]) -> str:
+    log.seek(0)
+    lines = [line.strip() for line in log if line.strip()]
+    causes = [line for line in lines if "rror" in line or "xception" in line]
+    return (causes or lines or ["its JVM ended without a word"])[0]
+
+
+def _submitted_session() -> SparkSession:
+    """The first session of a job that ``spark-submit`` runs: its master and resources are the submitter's choice."""
+    builder = SparkSession.builder
+    given = dict(SparkConf().getAll())
+    for key, value in shipped_settings().items():
+        if key not in given and key.startswith(("spark.sql.", "spark.databricks.", "spark.python.")):
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if "spark.sql.shuffle.partitions" not in given:
+        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    return session

@@ -1,0 +1,160 @@
+"""The jars of Delta Lake and GraphFrames: fetched once into the user's cache, then found without network.
+
+The wheels hold no jars. Spark can fetch them at each start, but prints pages and needs the network; so a child process
+does that once, and later starts read the list that it left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from pipelines.engines.java import WITHOUT_JAVA
+from pipelines.engines.maven import central_mirror
+from pipelines.errors import EngineError
+
+# GraphFrames' own artifact is not in every mirror; Sedona's carries the same classes as far as motifs go.
+GRAPHFRAMES = ("io.graphframes:graphframes-spark4_2.13:0.12.3", "org.apache.sedona:sedona-spark-shaded-4.0_2.13:1.8.0")
+# What Spark has already, in other versions.
+_EXCLUDED = (
+    "org.apache.hadoop:*,org.apache.parquet:*,org.apache.logging.log4j:*,org.slf4j:*,org.roaringbitmap:*,"
+    "com.fasterxml.jackson.core:*,com.fasterxml.jackson.datatype:*,com.github.luben:*,org.xerial.snappy:*,io.airlift:*,"
+    "commons-pool:*,commons-logging:*,com.google.code.findbugs:*,javax.annotation:*,org.locationtech.jts:*"
+)
+_CHILD = "import sys; from pipelines.engines.jars import fetch; fetch(*sys.argv[1:])"
+_LONGEST_SECONDS = 900
+
+
+def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[Path]:
+    """Returns the jars that the classic engine needs beside Spark's own.
+
+    Args:
+        say: Told when they have to be fetched.
+        cache: Where they are kept; the user's cache folder if not given.
+
+    Raises:
+        EngineError: They are not there and cannot be fetched.
+    """
+    cache = cache or user_cache_path("roundtable") / "jars"
+    index = (
+        cache / f"spark{version('pyspark')}-delta{version('delta-spark')}-graphframes{version('graphframes-py')}.json"
+    )
+    listed = _listed(index)
+    if listed:
+        return listed
+    say("fetching Delta Lake and GraphFrames for Spark (once; about 50 MB)")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        return _fetched(cache, index)
+    except OSError as error:
+        raise EngineError(f"the jars cannot be kept in {cache}: {error}; make room there, {WITHOUT_JAVA}") from error
+
+
+def fetch(graphframes: str, ivy: str) -> None:
+    """Lets Spark fetch Delta Lake and one GraphFrames artifact; runs in a process of its own.
+
+    Args:
+        graphframes: Coordinates of the artifact.
+        ivy: The folder that Ivy fetches into; the jars come to lie in its ``jars``.
+    """
+    from delta import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.jars.ivy", ivy)
+        .config("spark.jars.excludes", _EXCLUDED)
+    )
+    configure_spark_with_delta_pip(builder, extra_packages=[graphframes]).getOrCreate().stop()
+
+
+def _listed(index: Path) -> list[Path]:
+    """The jars of a list, or none if there is no list or a jar of it is gone."""
+    try:
+        jars = [index.parent / name for name in json.loads(index.read_text(encoding="utf-8"))]
+    except (OSError, ValueError):
+        return []
+    return jars if all(jar.is_file() for jar in jars) else []
+
+
+def _fetched(cache: Path, index: Path) -> list[Path]:
+    """Fetches into a new folder and lists it last, so that another process sees all or nothing."""
+    causes = []
+    for graphframes in GRAPHFRAMES:
+        with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
+            cause = _run_child(graphframes, ivy)
+            if cause is None:
+                return _kept(Path(ivy, "jars"), cache, index)
+        causes.append(cause)
+        if "io.delta" in cause:
+            break
+    raise EngineError(
+        f"the jars of Delta Lake and GraphFrames cannot be fetched from the Maven repository: {'; '.join(causes)}; "
+        f"check the network or the mirror in ~/.m2/settings.xml, {WITHOUT_JAVA}"
+    )
+
+
+def _kept(found: Path, cache: Path, index: Path) -> list[Path]:
+    """Moves the jars to a folder of their own and lists them, unless another process was first."""
+    first = _listed(index)
+    if first:
+        return first
+    folder = Path(tempfile.mkdtemp(prefix="set-", dir=cache))
+    names = []
+    for jar in sorted(found.glob("*.jar")):
+        shutil.move(jar, folder / jar.name)
+        names.append(f"{folder.name}/{jar.name}")
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=cache, suffix=".part", delete=False) as part:
+        json.dump(names, part)
+    Path(part.name).replace(index)
+    return [cache / name for name in names]
+
+
+def _run_child(graphframes: str, ivy: str) -> str | None:
+    """Fetches in a child process; returns what went wrong, in a line, or none."""
+    command = [sys.executable, "-c", _CHILD, graphframes, ivy]
+    try:
+        child = subprocess.run(  # noqa: S603 - this interpreter
+            command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=False, env=_environment()
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer for io.delta and {graphframes} in {_LONGEST_SECONDS} seconds"
+    return None if child.returncode == 0 else _cause(child.stdout + child.stderr)
+
+
+def _environment() -> dict[str, str]:
+    """The child's environment: that of this process, not its session, and Maven's mirror where Spark looks for it."""
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("PYSPARK_GATEWAY")
+        and key not in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+    }
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    mirror = central_mirror()
+    if mirror:
+        environment.setdefault("DEFAULT_ARTIFACT_REPOSITORY", mirror)
+    return environment
+
+
+def _cause(output: str) -> str:
+    """Ivy and Java print pages; one line of them says what is missing or what broke."""
+    missing = re.search(r"\[(unresolved dependency.*?)\]", output)
+    if missing:
+        return missing.group(1)[:300]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    broken = [line for line in lines if "Exception" in line or "Error" in line]
+    return (broken or lines or ["Spark ended without a word"])[0][:300]

@@ -1,0 +1,1 @@
+"""How an engine keeps a round's relations: the one place where a plan is cut."""

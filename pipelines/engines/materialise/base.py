@@ -1,0 +1,153 @@
+"""How an engine keeps a round's relations: the one place where a plan is cut.
+
+- Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back;
+  the rows of a small one go into the plans themselves. They are written in the background, as an engine plans in one
+  thread: who reads a relation, or asks whether it is empty, waits for it.
+- Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation, and its rows go
+  into the plans: what is known to be empty needs no plan.
+- Otherwise Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any
+  more. ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply
+  through joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the
+  checkpoint serves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.engines.session import Session
+
+Facts = Mapping[str, str]
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an engine tells of a relation's rows.
+
+    Attributes:
+        is_empty: Whether it is known to have none; not every engine tells.
+        rows: What they are, if they are few.
+        n_bytes: How much room they take.
+    """
+
+    is_empty: bool = False
+    rows: pa.Table | None = None
+    n_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A materialised relation.
+
+    Attributes:
+        frame: Reads it.
+        release: Gives its room back; the frame must not be used afterwards.
+        place: Where it is written, if it is in a file.
+        content: Tells of its rows, once they are there.
+    """
+
+    frame: DataFrame
+    release: Callable[[], None] = _nothing
+    place: Path | None = None
+    content: Callable[[], Content] = Content
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no rows."""
+        return self.content().is_empty
+
+
+class Materialiser(ABC):
+    """Keeps relations in the way that suits the engine."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def declare(self, schemas: Mapping[str, T.StructType]) -> None:  # noqa: B027 - most engines need not be told
+        """Tells the columns of relations by name, for engines that have to ask otherwise."""
+
+    @abstractmethod
+    def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
+        """Makes a relation of rows that the driver holds."""
+
+    @abstractmethod
+    def keep(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises what several steps of one round read."""
+
+    def add(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises an increment, for `together`; where that takes a job, the frame is made when it is read."""
+        return Relation(frame)
+
+    def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Gives a relation that lies in parts: the first was settled, the others were added."""
+        return reduce(DataFrame.unionByName, (part.frame for part in parts))
+
+    @abstractmethod
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Materialises what outlives a round, with its plan cut.
+
+        Args:
+            frames: The relations by name.
+            facts: For some of the relations: name of a fact to its SQL aggregate (a whole number or null).
+
+        Returns:
+            The relations, and all facts by name.
+        """
+
+    def spread(self, frame: DataFrame) -> DataFrame:
+        """Gives rows that come from elsewhere placed like those of relations."""
+        return frame
+
+    def close(self) -> None:  # noqa: B027 - most engines have nothing to give back
+        """Gives back what is left, when the runs are over; no relation may be used afterwards."""
+
+    def empty(self, schema: T.StructType) -> DataFrame:
+        """Gives a frame without rows; its numbers count as never null, as in relations with rows."""
+        columns = [f"{_placeholder(field.dataType)} as {field.name}" for field in schema]
+        return self.session.spark.range(1).where("id > 1").selectExpr(*columns)
+
+
+def _placeholder(kind: T.DataType) -> str:
+    return "id" if isinstance(kind, T.LongType) else f"cast(null as {kind.simpleString()})"
+
+
+@dataclass
+class Kept:
+    """A relation, its columns, and how many need it: its round's plans, and the state."""
+
+    relation: Relation
+    schema: T.StructType
+    n_holders: int = 1
+
+
+def asked_facts(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:
+    """Asks for the facts of relations in one query."""
+    asked = [
+        relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items()))
+        for name, of in facts.items()
+        if of and name in relations
+    ]
+    return reduce(DataFrame.crossJoin, asked).collect()[0].asDict() if asked else {}
+
+
+def nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out
+    """Gives the type with nulls allowed everywhere: the same relation may be without them in one round only."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(field.name, nullable(field.dataType), True) for field in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(nullable(kind.elementType), True)
+    return kind

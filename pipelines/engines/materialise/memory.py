@@ -1,0 +1,90 @@
+"""Relations in the executors' memory, partitioned by run (classic Spark and Spark Connect)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, functions as F, types as T
+from pyspark.sql.observation import Observation
+
+from pipelines.engines.concurrently import at_once
+from pipelines.engines.materialise.base import Facts, Materialiser, Relation, asked_facts
+from pipelines.engines.session import Session
+
+
+class MemoryMaterialiser(Materialiser):
+    """Keeps relations in the executors' memory, partitioned by run (classic engine)."""
+
+    # Without it only what a job ends in forgets how it was made. Relations kept within a round would drag their plans
+    # along, in every task of a commit of many rounds: minutes, and gigabytes of heap.
+    _CUT_ALL: ClassVar = "spark.checkpoint.checkpointAllMarkedAncestors"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._was_cut_all = session.spark.conf.get(self._CUT_ALL, None)
+        session.spark.conf.set(self._CUT_ALL, "true")
+
+    def close(self) -> None:
+        """Leaves the session's settings as they were; the JVM frees the relations."""
+        if self._was_cut_all is None:
+            self.session.spark.conf.unset(self._CUT_ALL)
+        else:
+            self.session.spark.conf.set(self._CUT_ALL, self._was_cut_all)
+
+    def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
+        """Distributes the rows by run, so that later joins and windows over runs need no exchange."""
+        frame = self.session.spark.createDataFrame(rows, schema=schema)
+        return self.settle({name: self.spread(frame)}, {})[0][name]
+
+    def empty(self, schema: T.StructType) -> DataFrame:
+        """Gives a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
+        return self.spread(super().empty(schema))
+
+    def spread(self, frame: DataFrame) -> DataFrame:
+        """Gives the rows partitioned by run."""
+        return frame.repartition(self.session.partitions, "run_id")
+
+    def keep(self, name: str, frame: DataFrame) -> Relation:
+        """Marks the frame: the first job that needs a part of it keeps it for the others.
+
+        A lazy checkpoint rather than ``cache()``: the planner compares every plan with every cached one.
+        """
+        return Relation(frame.localCheckpoint(eager=False))
+
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Runs one job a relation, all at once; the facts are observed on the way."""
+        jobs = [partial(self._settled, frame, facts.get(name) or {}) for name, frame in frames.items()]
+        relations, found = {}, dict[str, int | None]()
+        for name, (relation, of) in zip(frames, at_once(jobs), strict=True):
+            relations[name] = relation
+            found |= of
+        return relations, found
+
+    def _settled(self, frame: DataFrame, facts: Facts) -> tuple[Relation, dict[str, int | None]]:
+        observation = Observation() if facts else None
+        if observation is not None:
+            frame = frame.observe(observation, *(_aggregate(fact, sql) for fact, sql in facts.items()))
+        cached = frame.cache()
+        relation = Relation(cached.localCheckpoint())
+        cached.unpersist()
+        return relation, {} if observation is None else observation.get
+
+
+class RemoteMaterialiser(MemoryMaterialiser):
+    """Keeps relations in the memory of a Spark behind Spark Connect, which does not tell what a checkpoint observes."""
+
+    def settle(
+        self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, Relation], dict[str, int | None]]:
+        """Runs one job a relation, then one for all facts."""
+        relations, _ = super().settle(frames, {})
+        return relations, asked_facts(relations, facts)
+
+
+def _aggregate(fact: str, sql: str) -> Column:
+    return F.expr(f"cast({sql} as bigint)").alias(fact)

@@ -1,0 +1,113 @@
+"""All paths of at most so many hops in trees: who lies within distance δ of whom, and along which way.
+
+On classic Spark they are motifs of GraphFrames, elsewhere joins; both give the same rows.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
+
+from pipelines.engines.session import Session
+
+if TYPE_CHECKING:
+    from graphframes import GraphFrame
+
+_RESULT = ("run_id", "node_id", "target", "distance", "path", "via")
+
+
+def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
+    """Finds the path from each node to each node at most so many hops away.
+
+    Args:
+        session: The engine.
+        link: One row a directed link of a tree, both directions present: ``run_id BIGINT, src BIGINT, dst BIGINT``.
+        max_hops: The longest distance, at least 0.
+
+    Returns:
+        One row per run, node and target with ``0 <= distance <= max_hops``: ``run_id BIGINT, node_id BIGINT,
+        target BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included), ``via BIGINT``
+        (the first hop; the node itself at distance 0). A node without links has no row.
+    """
+    graph = _graph(link) if session.is_classic and max_hops > 0 else None
+    return joined_paths(link, max_hops) if graph is None else _motif_paths(graph, link, max_hops)
+
+
+def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:
+    """Finds the same paths by joining one more link to the paths found so far; works on every engine.
+
+    Args:
+        link: As in `delta_paths`.
+        max_hops: As in `delta_paths`.
+
+    Returns:
+        As in `delta_paths`.
+    """
+    hop = link.selectExpr("run_id", "src as target", "dst as next_id")
+    # The node before the target has a column of its own: Sail takes constant positions in arrays only.
+    found = [_stay(link).selectExpr("*", "cast(null as bigint) as previous")]
+    for _ in range(max_hops):
+        longer = found[-1].join(hop, ["run_id", "target"]).where("previous is null or next_id <> previous")
+        found.append(
+            longer.selectExpr(
+                "run_id",
+                "node_id",
+                "next_id as target",
+                "distance + 1 as distance",
+                "concat(path, array(next_id)) as path",
+                "if(distance = 0, next_id, via) as via",
+                "target as previous",
+            )
+        )
+    return _union(found)
+
+
+def _motif_paths(graph: GraphFrame, link: DataFrame, max_hops: int) -> DataFrame:
+    """One motif a number of hops, e.g. ``(n0)-[]->(n1); (n1)-[]->(n2)`` without stepping back."""
+    found = [_stay(link)]
+    for hops in range(1, max_hops + 1):
+        walks = graph.find("; ".join(f"(n{i})-[]->(n{i + 1})" for i in range(hops)))
+        for i in range(2, hops + 1):
+            # In a tree, a walk that never steps back is the path.
+            walks = walks.where(f"n{i - 2}.node_id <> n{i}.node_id")
+        nodes = ", ".join(f"n{i}.node_id" for i in range(hops + 1))
+        found.append(
+            walks.selectExpr(
+                "n0.run_id",
+                "n0.node_id",
+                f"n{hops}.node_id as target",
+                f"{hops} as distance",
+                f"array({nodes}) as path",
+                "n1.node_id as via",
+            )
+        )
+    return _union(found)
+
+
+def _graph(link: DataFrame) -> GraphFrame | None:
+    """The links of all runs as one graph; none where the caller's session came without GraphFrames' jar."""
+    from graphframes import GraphFrame
+
+    node = link.selectExpr("struct(run_id, src as node_id) as id", "run_id", "src as node_id").distinct()
+    edge = link.selectExpr("struct(run_id, src as node_id) as src", "struct(run_id, dst as node_id) as dst")
+    try:
+        return GraphFrame(node, edge)
+    except Py4JJavaError as error:
+        if "ClassNotFound" not in str(error.java_exception):
+            raise
+        return None
+
+
+def _stay(link: DataFrame) -> DataFrame:
+    """The paths of no hop: each node that has a link, to itself."""
+    node = link.selectExpr("run_id", "src as node_id").distinct()
+    return node.selectExpr(
+        "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+    )
+
+
+def _union(found: list[DataFrame]) -> DataFrame:
+    return reduce(lambda shorter, longer: shorter.unionByName(longer), (paths.select(*_RESULT) for paths in found))

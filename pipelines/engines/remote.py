@@ -1,0 +1,100 @@
+"""Sessions on a Spark Connect server."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from threading import Thread
+from typing import cast
+
+import grpc
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+from pipelines.engines.settings import shipped_settings
+from pipelines.errors import EngineError
+
+_FAREWELL_SECONDS = 3.0
+# The thread that asks reads the answer, too: gRPC starts one for each query otherwise.
+_OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
+
+
+def connect(
+    url: str,
+    closing: ExitStack,
+    is_near: bool = False,
+    interceptors: Sequence[grpc.UnaryStreamClientInterceptor] = (),
+) -> SparkSession:
+    """Opens a session of its own on a server.
+
+    Args:
+        url: ``sc://host:port``.
+        closing: Gets what ends the session.
+        is_near: Whether the server is in this very process.
+        interceptors: See each request before it is sent.
+    """
+    channel = DefaultChannelBuilder(url, _OPTIONS)
+    for interceptor in interceptors:
+        channel.add_interceptor(interceptor)
+    session = RemoteSession.builder.channelBuilder(channel).create()
+    closing.callback(_stop, session)
+    # PySpark asks for models to be dropped, at exit. There are none, and after a call that Ctrl-C broke off it waits.
+    atexit.unregister(session.client._cleanup_ml_cache)
+    if is_near:
+        # Noting for each column where the program makes it takes a tenth of the time of small rounds. Spark takes this
+        # setting at its start only.
+        session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
+        # Streams within a process do not break off; not preparing for that halves the time of a small query.
+        session.client.disable_reattachable_execute()
+        # Ctrl-C ends the server at once: asking it again, or for a farewell, would hold up the end for ten minutes.
+        session.client.set_retry_policies([])
+        session.release_session_on_close = False
+    return cast(SparkSession, session)
+
+
+def _stop(session: RemoteSession) -> None:
+    """Ends a session, but does not wait for ever: gRPC does when Ctrl-C broke off a call (its issue 19973)."""
+    farewell = Thread(target=session.stop, daemon=True)
+    farewell.start()
+    farewell.join(_FAREWELL_SECONDS)
+
+
+def connect_given(closing: ExitStack) -> SparkSession:
+    """Opens a session on the server that the variable SPARK_REMOTE names, with the settings that rounds need.
+
+    Raises:
+        EngineError: The variable is not set, or the server does not answer.
+    """
+    url = os.environ.get("SPARK_REMOTE")
+    if not url:
+        raise EngineError(
+            "the engine 'connect' needs a server: name it with --remote or in SPARK_REMOTE, e.g. sc://localhost:15002"
+        )
+    try:
+        session = connect(url, closing)
+        session.range(1).collect()
+    except Exception as error:
+        cause = (str(error).strip().splitlines() or [""])[0]
+        raise EngineError(f"no Spark Connect server answers at {url}: {cause}; check the address") from error
+    for key, value in shipped_settings().items():
+        if key.startswith("spark.sql.") and session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return isinstance(session, RemoteSession)
+
+
+def is_sail(session: SparkSession) -> bool:
+    """Whether a remote session is answered by Sail.
+
+    Both say ``4.1.1`` to ``session.version``. ``version()`` is a release and a revision on Spark and what builds on
+    it, and Sail's own release alone on Sail.
+    """
+    answer = session.sql("select version()").collect()[0][0]
+    return len(str(answer).split()) == 1

@@ -1,0 +1,47 @@
+"""Starts an embedded Sail, a Spark Connect server that needs no JVM."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+from pyspark.sql import SparkSession
+
+from pipelines.engines.remote import connect
+from pipelines.engines.sail_plans.expressions import SendParsed
+from pipelines.errors import EngineError
+
+# Sail reads these when the server starts. Everything else was measured and changes nothing that can be told from noise.
+_ENVIRONMENT = {
+    "RUST_LOG": "off",
+    # An idle session loses its views and state after 15 minutes otherwise.
+    "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(365 * 24 * 3600),
+    # Every round writes new files: without a limit the cache of their footers only grows.
+    "SAIL_PARQUET__FILE_METADATA_CACHE__SIZE_LIMIT": str(64 * 1024**2),
+}
+
+
+def start_sail(closing: ExitStack) -> SparkSession:
+    """Starts a server on a free loopback port and a session on it.
+
+    Args:
+        closing: Gets what stops both.
+
+    Raises:
+        EngineError: Sail is not installed.
+    """
+    for key, value in _ENVIRONMENT.items():
+        os.environ.setdefault(key, value)
+    try:
+        from pysail.spark import SparkConnectServer
+    except ImportError as error:
+        raise EngineError(
+            "the engine 'sail' is not installed: pip install \"roundtable-pubsub[sail]\", or run with --engine spark"
+        ) from error
+    server = SparkConnectServer()
+    server.start(background=True)
+    closing.callback(server.stop)
+    address = server.listening_address
+    if address is None:
+        raise EngineError("Sail's server does not listen; run with --engine spark")
+    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True, interceptors=[SendParsed()])

@@ -1,0 +1,143 @@
+"""The engines: the only place that knows which one runs.
+
+`open_session` gives a `Session`, and everything else works with that. PySpark's functions (``F.expr`` ...) build
+columns for classic Spark or for Spark Connect, one of the two at a time in a process; `Session.activate` chooses.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, get_args
+
+# gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+from pyspark.sql import SparkSession
+
+from pipelines.engines.classic import running_session, start_classic
+from pipelines.engines.remote import connect_given, is_remote, is_sail
+from pipelines.engines.sail import start_sail
+from pipelines.engines.scratch import open_scratch
+from pipelines.errors import EngineError, nearest
+
+Engine = Literal["spark", "connect", "sail"]
+_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@dataclass(frozen=True)
+class Session:
+    """An engine that is ready, and what comes with it. A context manager: leaving it closes it.
+
+    Attributes:
+        spark: The PySpark session.
+        engine: What answers: ``spark`` (classic), ``connect`` (a Spark behind Spark Connect) or ``sail``.
+        is_classic: Whether it is a classic session, with a JVM behind each DataFrame.
+        partitions: Partitions that a relation is spread over.
+        owns: Whether closing stops the engine; a caller's session is left as it is.
+        scratch: A private folder for intermediate relations, removed at the end.
+    """
+
+    spark: SparkSession
+    engine: Engine
+    is_classic: bool
+    partitions: int
+    owns: bool
+    scratch: Path
+    _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+
+    def activate(self) -> None:
+        """Makes PySpark's functions build columns for this session; needed where a process uses several engines."""
+        if self.is_classic:
+            os.environ.pop(_CONNECT_MODE, None)
+        else:
+            os.environ[_CONNECT_MODE] = "1"
+
+    @contextmanager
+    def suited(self, *, is_small: bool) -> Iterator[None]:
+        """Suits the engine for a while to what it is about to run.
+
+        Args:
+            is_small: Whether there are few rows. Spark interprets plans then: to compile them takes longer than to run
+                them.
+        """
+        conf = self.spark.conf
+        chosen = _INTERPRETED if is_small and self.engine != "sail" else {}
+        earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
+        for key in earlier:
+            conf.set(key, chosen[key])
+        try:
+            yield
+        finally:
+            for key, before in earlier.items():
+                if before is None:
+                    conf.unset(key)
+                else:
+                    conf.set(key, before)
+
+    def close(self) -> None:
+        """Stops what the session owns and removes its scratch folder; may be called again."""
+        atexit.unregister(self._closing.close)
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+
+def open_session(
+    engine: Engine = "spark", spark: SparkSession | None = None, say: Callable[[str], None] = lambda _: None
+) -> Session:
+    """Starts an engine, or takes the one that is there.
+
+    Args:
+        engine: ``spark`` takes the classic session of a notebook or of ``spark-submit`` if there is one, and starts a
+            local one otherwise; ``connect`` opens a session on the server that SPARK_REMOTE names; ``sail`` starts an
+            embedded server.
+        spark: The caller's session, used as it is; ``engine`` is then found out.
+        say: Told, in one line, about what takes long.
+
+    Returns:
+        The session, activated.
+
+    Raises:
+        EngineError: The engine is unknown, cannot be started, or lacks what is needed.
+    """
+    if engine not in get_args(Engine):
+        allowed = ", ".join(get_args(Engine))
+        raise EngineError(f"no engine {engine!r}; there are {allowed}{nearest(engine, get_args(Engine))}")
+    with ExitStack() as closing:
+        scratch = open_scratch(closing)
+        given = spark or (running_session() if engine == "spark" else None)
+        session = _described(given or _start(engine, scratch, closing, say), given is None, scratch, closing.pop_all())
+    atexit.register(session._closing.close)
+    session.activate()
+    return session
+
+
+def _start(engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None]) -> SparkSession:
+    if engine == "spark":
+        return start_classic(scratch, closing, say)
+    return start_sail(closing) if engine == "sail" else connect_given(closing)
+
+
+def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStack) -> Session:
+    if not is_remote(spark):
+        engine: Engine = "spark"
+    else:
+        engine = "sail" if is_sail(spark) else "connect"
+    cores = os.cpu_count() or 1
+    partitions = cores if engine == "sail" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
+    return Session(spark, engine, engine == "spark", partitions, owns, scratch, closing)

@@ -1,0 +1,70 @@
+"""The settings of the local classic engine: `conf/spark/local.conf`, and what depends on the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipelines.files import find_file
+
+# A heap fills up before anything in it is freed, and the process takes more than its heap. The rest is for what runs
+# beside: this program, an embedded Sail, scratch folders in memory.
+_MEMORY_SHARE = 4
+_LARGEST_HEAP_MB = 8 * 1024
+_SMALLEST_HEAP_MB = 1024
+
+
+def read_settings(file: Path) -> dict[str, str]:
+    """Returns the settings of a file in the form of ``spark-defaults.conf``: key, white space, value."""
+    settings = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        words = line.split(None, 1)
+        if len(words) == 2 and not words[0].startswith("#"):
+            settings[words[0]] = words[1].strip()
+    return settings
+
+
+def shipped_settings() -> dict[str, str]:
+    """Returns the settings of ``conf/spark/local.conf``."""
+    return read_settings(find_file("conf/spark/local.conf", None))
+
+
+def local_settings(scratch: Path) -> dict[str, str]:
+    """Returns all settings of a local session but its class path.
+
+    Args:
+        scratch: The session's private folder.
+    """
+    cores = str(os.cpu_count() or 1)
+    settings = {
+        "spark.master": "local[*]",
+        "spark.app.name": "roundtable",
+        "spark.sql.shuffle.partitions": cores,
+        "spark.default.parallelism": cores,
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **shipped_settings(),
+    }
+    heap = None if _is_memory_chosen(settings) else heap_megabytes()
+    return settings if heap is None else {**settings, "spark.driver.memory": f"{heap}m"}
+
+
+def heap_megabytes() -> int | None:
+    """Returns the share of this machine's (or container's) memory for the JVM; none if it cannot be told."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+    limit = Path("/sys/fs/cgroup/memory.max")
+    allowed = limit.read_text(encoding="ascii").strip() if limit.is_file() else "max"
+    total = min(total, int(allowed)) if allowed.isdigit() else total
+    return max(_SMALLEST_HEAP_MB, min(total // 1024**2 // _MEMORY_SHARE, _LARGEST_HEAP_MB))
+
+
+def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
+    """Whether the user says how much memory: by variable, in the settings, or in their own spark-defaults.conf."""
+    if "SPARK_DRIVER_MEMORY" in os.environ or "spark.driver.memory" in settings:
+        return True
+    folder = os.environ.get("SPARK_CONF_DIR")
+    own = Path(folder, "spark-defaults.conf") if folder else None
+    return own is not None and own.is_file() and "spark.driver.memory" in read_settings(own)

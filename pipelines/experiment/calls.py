@@ -1,0 +1,146 @@
+"""The application calls of runs, numbered at their nodes, as Arrow tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.experiment.inputs import Inputs
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.matching.predicate_table import topics_of
+from pipelines.scenario.expand import RunConfig
+
+_CALL_BODY = {
+    "subscription_id": pa.int64(), "join_point": pa.int64(), "publication": pa.int64(),
+    "topic": pa.string(), "guarantee": pa.string(), "keys": pa.list_(pa.string()),
+}  # fmt: skip
+_CALL_ORDER = {"join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3}
+
+
+def row_numbers(rows: pa.Table) -> pa.Array:
+    """Returns the place of each row of a table, from 0 on."""
+    return pa.array(np.arange(len(rows)), pa.int64())
+
+
+def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
+    """Gives all calls of a run in the order of their source; those after the horizon never come."""
+    subscribe, publish = workload.subscription, workload.publication
+    ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
+        pc.less_equal(subscribe["until"], run.scenario.time.rounds)
+    )
+    joins = _starting_joins(overlay, run.scenario.overlay.join_root) if (
+        run.scenario.overlay.start == "joining"
+    ) else workload.join  # fmt: skip
+    pieces = [
+        _call_rows("join", joins["node_id"], joins["round"], join_point=joins["join_point"]),
+        _call_rows(
+            "subscribe",
+            subscribe["node_id"],
+            subscribe["round"],
+            subscription_id=row_numbers(subscribe),
+            topic=topics_of(subscribe["predicate"]),
+        ),
+        _call_rows(
+            "unsubscribe",
+            ended["node_id"],
+            ended["until"],
+            subscription_id=ended["subscription_id"],
+            topic=topics_of(ended["predicate"]),
+        ),
+        _call_rows(
+            "publish",
+            publish["node_id"],
+            publish["round"],
+            publication=row_numbers(publish),
+            **{name: publish[name] for name in ("topic", "guarantee", "keys")},
+        ),
+    ]
+    return pa.concat_tables(pieces)
+
+
+def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: Any) -> pa.Table:  # noqa: ANN401
+    rows: dict[str, Any] = {"node_id": node, "round": round_, "kind": pa.array([kind] * len(node), pa.string())}
+    for name, of_type in _CALL_BODY.items():
+        rows[name] = body.get(name, pa.nulls(len(node), of_type))
+    return pa.table(rows)
+
+
+def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
+    """Every node but the root joins at its neighbour towards the root, in round 0: `overlay.start: joining`."""
+    neighbours: list[list[int]] = [[] for _ in overlay.names]
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    order = [overlay.names.index(root) if root is not None else 0]
+    parent = {order[0]: -1}
+    for node in order:
+        for other in neighbours[node]:
+            if other not in parent:
+                parent[other] = node
+                order.append(other)
+    joining = sorted(order[1:])
+    return pa.table({
+        "node_id": pa.array(joining, pa.int64()),
+        "join_point": pa.array([parent[node] for node in joining], pa.int64()),
+        "round": pa.array([0] * len(joining), pa.int64()),
+    })  # fmt: skip
+
+
+def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
+    """Numbers each node's calls from 1 in the order joins, then (round, kind, place in the source)."""
+    call = tables["call"]
+    run, node, round_ = (_ints(call[name]) for name in ("run_id", "node_id", "round"))
+    kind = np.array([_CALL_ORDER[name] for name in call["kind"].to_pylist()], dtype=np.int64)
+    order = np.lexsort((np.arange(len(call)), kind, round_, kind != 0, node, run))
+    same = (run[order][1:] == run[order][:-1]) & (node[order][1:] == node[order][:-1])
+    place = np.arange(len(call))
+    first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same])[: len(call)], place, 0))
+    seq = np.empty(len(call), dtype=np.int64)
+    seq[order] = place - first + 1
+    call = call.append_column("source_seq", pa.array(seq))
+    call = call.set_column(call.column_names.index("round"), "round", pa.array(postponed(call, tables["pause"])))
+    published = call.filter(pc.equal(call["kind"], "publish"))
+    published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
+    published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
+    key = ["run_id", "publication"]
+    place = pa.array(np.arange(len(tables["publication"])))
+    issued = tables["publication"].select(key).append_column("place", place).join(published, key, join_type="inner")
+    publication = tables["publication"].take(issued["place"])  # a join carries no lists
+    for name in ("source", "source_seq"):
+        publication = publication.append_column(name, issued[name])
+    attribute = tables["attribute"].join(published, key, join_type="inner")
+    return Inputs(
+        node=tables["node"], link=tables["link"], setting=tables["setting"], call=call.drop_columns(["publication"]),
+        subscription=tables["subscription"], predicate=tables["predicate"],
+        publication=publication.select(
+            ["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]
+        ),
+        attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
+        crash=tables["crash"], link_fault=tables["link_fault"], side=tables["side"], pause=tables["pause"],
+        replacement=tables["replacement"], fault_event=tables["fault_event"],
+    )  # fmt: skip
+
+
+def postponed(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
+    """Gives the rounds of calls; those of a node that pauses then come when it goes on."""
+    round_ = _ints(call["round"])
+    if not len(pause):
+        return round_
+    ends = [np.concatenate([_ints(table[name]) for table in (pause, call)]) for name in ("run_id", "node_id")]
+    _, node = np.unique(np.stack(ends), axis=1, return_inverse=True)
+    start = (node.ravel() << 32) + np.concatenate([_ints(pause["round"]), round_])
+    order = np.argsort(start[: len(pause)])
+    newest = np.searchsorted(start[: len(pause)][order], start[len(pause) :], side="right") - 1
+    newest = order[np.maximum(newest, 0)]
+    is_paused = (node.ravel()[newest] == node.ravel()[len(pause) :]) & (_ints(pause["round"])[newest] <= round_)
+    is_paused &= round_ < _ints(pause["until"])[newest]
+    return np.where(is_paused, _ints(pause["until"])[newest], round_)
+
+
+def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(), dtype=np.int64)

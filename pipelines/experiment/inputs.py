@@ -1,0 +1,62 @@
+"""What all runs of an experiment are given, as Arrow tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that the runs are given, as Arrow tables with ``run_id``.
+
+    Attributes:
+        node: ``node_id, name, role``; one row a node.
+        link: ``src, dst, latency_rounds``; two rows a link.
+        setting: ``seed``, and one column a setting of the protocol; one row a run.
+        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys``; one row a call.
+        subscription: ``subscription_id, subscriber, predicate``.
+        publication: ``source, source_seq, topic, content, guarantee, keys``.
+        predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
+        attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
+        crash: ``node_id, round, until``; one row a time for which a node is down, from round on and before until
+            (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of a node.
+        link_fault: Columns of `faults.tables.LINK_FAULT`.
+        side: Columns of `faults.tables.SIDE`.
+        pause: Columns of `faults.tables.PAUSE`.
+        replacement: Columns of `faults.tables.REPLACEMENT`.
+        fault_event: Columns of `faults.tables.EVENT`.
+    """
+
+    node: pa.Table
+    link: pa.Table
+    setting: pa.Table
+    call: pa.Table
+    subscription: pa.Table
+    publication: pa.Table
+    predicate: pa.Table
+    attribute: pa.Table
+    crash: pa.Table
+    link_fault: pa.Table
+    side: pa.Table
+    pause: pa.Table
+    replacement: pa.Table
+    fault_event: pa.Table
+
+    def of_runs(self, first: int, last: int) -> Inputs:
+        """Gives what the runs from one id to another are given."""
+        tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
+
+    @property
+    def latency(self) -> int | None:
+        """The latency of every link, where it is one."""
+        column = "latency_rounds"
+        found = pc.unique(pa.chunked_array([*self.link[column].chunks, *self.replacement[column].chunks], pa.int64()))
+        return found[0].as_py() if len(found) == 1 else None
+
+
+def _is_between(column: pa.ChunkedArray, first: int, last: int) -> pa.ChunkedArray:
+    return pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))

@@ -1,0 +1,150 @@
+"""What a store is made from, in the file ``experiment.json`` beside its tables.
+
+It is written before anything else, in one step, so that a store can be gone on with from its folder alone: the
+scenario as it was read, and what must be the same for the same rows. It is a file and no table because it must be there
+before the engine makes the first table, whatever instant the program is killed at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from pipelines.engines.session import Engine
+from pipelines.errors import ScenarioError, StoreError
+from pipelines.experiment.prepared import Prepared, expanded
+from pipelines.scenario.load import read_scenario, scenario_text
+from pipelines.store.folder import RECORD, check_store
+
+_PACKAGES = ("roundtable-pubsub", "pyspark", "numpy", "topohub")
+
+
+def versions() -> dict[str, str]:
+    """Gives the versions of the program and of the packages that its rows depend on."""
+    return {name: version(name) for name in _PACKAGES}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a store is made from.
+
+    Attributes:
+        scenario: The scenario file.
+        text: Its text.
+        overrides: Values set from outside, each ``path=value``.
+        engine: The engine.
+        commit_every: Rounds between commits.
+        batch_runs: How many runs go through the rounds together.
+        horizon: The last round that may happen.
+        latest: The link that is to point to the store when it is finished; None where its folder was named.
+        versions: As `versions` gives them.
+        files: The input files that the scenario names: the path it gives, then the file and its hash.
+    """
+
+    scenario: str
+    text: str
+    overrides: tuple[str, ...]
+    engine: Engine
+    commit_every: int
+    batch_runs: int
+    horizon: int
+    latest: str | None
+    versions: Mapping[str, str]
+    files: Mapping[str, tuple[str, str]]
+
+    def write(self, root: Path) -> None:
+        """Writes it into the folder of a store."""
+        part = root / f"{RECORD}.part"
+        with part.open("w", encoding="utf-8") as file:
+            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(root / RECORD)
+
+    @classmethod
+    def read(cls, root: Path) -> Record:
+        """Reads it.
+
+        Raises:
+            StoreError: There is no store, or no record in it that can be read.
+        """
+        if not (root / RECORD).is_file():
+            check_store(root)
+        try:
+            given = json.loads((root / RECORD).read_text("utf-8"))
+            given["overrides"] = tuple(given["overrides"])
+            given["files"] = {name: tuple(file) for name, file in given["files"].items()}
+            return cls(**given)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+            raise StoreError(
+                f"the store {str(root)!r} cannot be gone on with: its {RECORD}, which says how, cannot be read "
+                f"({reason}); run the scenario again, with a new --store"
+            ) from error
+
+    def prepared(self) -> Prepared:
+        """Gives the scenario as it was read at first."""
+        return expanded(read_scenario(Path(self.scenario), self.text, self.overrides))
+
+    def found(self) -> dict[str, Path]:
+        """Gives the input files, see `data.remembered`."""
+        return {name: Path(file) for name, (file, _) in self.files.items()}
+
+    def check_same(self, root: Path, engine: Engine) -> None:
+        """Checks that nothing changed that the rows depend on.
+
+        Args:
+            root: Folder of the store, for the message.
+            engine: The engine that is to go on.
+
+        Raises:
+            StoreError: With everything that changed.
+        """
+        changed = [*self._other_versions(), *self._other_files()]
+        if engine != self.engine:
+            changed.append(f"it was begun on {self.engine}, this session is of {engine}: take one of {self.engine}")
+        if changed:
+            raise StoreError(
+                f"the store {str(root)!r} cannot be gone on with: {'; '.join(changed)}; or run the scenario "
+                "again, with a new --store"
+            )
+
+    def _other_versions(self) -> Iterator[str]:
+        now = versions()
+        for name in sorted({*now, *self.versions}):
+            then, here = self.versions.get(name, "none"), now.get(name, "none")
+            if then != here:
+                yield f"it was begun with {name} {then}, this is {here}: install {name}=={then}"
+
+    def _other_files(self) -> Iterator[str]:
+        scenario = Path(self.scenario)
+        if scenario.is_file() and _text_of(scenario) != self.text:
+            yield f"the scenario {self.scenario} has changed since: put the old text back"
+        for file, digest in self.files.values():
+            if not Path(file).is_file():
+                yield f"the input file {file} is gone: put it back"
+            elif file_digest(Path(file)) != digest:
+                yield f"the input file {file} has changed since: put the old one back"
+
+
+def recorded_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
+    """Gives `Record.files` of the files that were found."""
+    return {name: (str(path.absolute()), file_digest(path)) for name, path in found.items()}
+
+
+def file_digest(path: Path) -> str:
+    """Gives the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _text_of(scenario: Path) -> str | None:
+    try:
+        return scenario_text(scenario)
+    except ScenarioError:
+        return None

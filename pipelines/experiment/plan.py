@@ -1,0 +1,225 @@
+"""What an experiment will be, before anything runs: its runs, what each combination of the grid is made of, its tables.
+
+Nothing here needs an engine, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from pipelines.errors import InputError, Problem
+from pipelines.experiment.batches import n_state_rows
+from pipelines.experiment.build import build_inputs, build_run
+from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.prepared import Prepared
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.protocols import PROTOCOLS
+from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import to_scenario_error
+
+if TYPE_CHECKING:
+    from pipelines.tables import Table
+
+_EXACT_STEPS = 5_000_000
+_MAX_PROBLEMS = 100
+
+Built = tuple[RunConfig, Overlay, Workload, Faults]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What the runs of one combination of the grid are made of, by the example of the first seed.
+
+    Attributes:
+        parameters: The grid's values by path.
+        n_nodes: Nodes of the overlay.
+        n_links: Its undirected links.
+        diameter: Links on the longest of all shortest paths.
+        is_diameter_exact: Whether it is the diameter; otherwise it is a lower bound.
+        n_subscriptions: Subscriptions.
+        n_unsubscriptions: Unsubscriptions up to the horizon.
+        n_publications: Publications.
+        n_joins: Nodes that join while the run goes on.
+        n_crashes: Crashes of nodes up to the horizon.
+        n_faults: Faults of links and pauses of nodes that begin up to the horizon, one for each direction of a link.
+    """
+
+    parameters: Mapping[str, Any]
+    n_nodes: int
+    n_links: int
+    diameter: int
+    is_diameter_exact: bool
+    n_subscriptions: int
+    n_unsubscriptions: int
+    n_publications: int
+    n_joins: int
+    n_crashes: int
+    n_faults: int
+
+    @property
+    def n_calls(self) -> int:
+        """Calls of applications."""
+        return self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins
+
+    @property
+    def n_state_rows(self) -> int:
+        """About how many rows of state a run has."""
+        return n_state_rows(self.n_nodes, self.n_links, self.n_subscriptions, self.n_calls)
+
+    @property
+    def n_crossings(self) -> int:
+        """Messages of one kind, if every application call crosses every link once."""
+        return self.n_calls * self.n_links
+
+
+def build(prepared: Prepared) -> Inputs:
+    """Builds the overlays, workloads and faults of all runs.
+
+    Raises:
+        ScenarioError: With the place of everything that is wrong.
+    """
+    try:
+        return build_inputs(prepared.runs, prepared.beside)
+    except InputError as error:
+        check(prepared)
+        raise to_scenario_error(prepared.loaded, error) from error
+
+
+def check(prepared: Prepared) -> None:
+    """Builds overlay, workload and faults of each combination of the grid, for the first seed.
+
+    Raises:
+        ScenarioError: With the place of everything that is wrong.
+    """
+    for _ in built(prepared):
+        pass
+
+
+def built(prepared: Prepared) -> Iterator[Built]:
+    """Yields each combination of the grid with its overlay, workload and faults; what is the same is built once.
+
+    Raises:
+        ScenarioError: After the last combination, with the place of everything that is wrong.
+    """
+    combinations = prepared.combinations()
+    made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
+    wrong: dict[Problem, list[RunConfig]] = {}
+    for run in combinations:
+        key = _inputs_key(run)
+        if key not in made:
+            made[key] = _attempt(run, prepared.beside)
+        found = made[key]
+        if isinstance(found, InputError):
+            for problem in found.problems:
+                wrong.setdefault(problem, []).append(run)
+        elif not wrong:
+            yield run, *found
+        if len(wrong) >= _MAX_PROBLEMS:
+            break
+    if wrong:
+        problems = (_with_values(problem, runs, len(combinations)) for problem, runs in wrong.items())
+        raise to_scenario_error(prepared.loaded, InputError(*problems))
+
+
+def _inputs_key(run: RunConfig) -> str:
+    """Everything that overlay, workload and faults are made from."""
+    needs_tree = PROTOCOLS[run.scenario.protocol.name].needs_tree
+    return f"{run.seed} {needs_tree} {run.scenario.model_dump_json(include={'overlay', 'workload', 'faults', 'time'})}"
+
+
+def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] | InputError:
+    try:
+        return build_run(run, beside)
+    except InputError as error:
+        return error
+
+
+def _with_values(problem: Problem, runs: Sequence[RunConfig], n_all: int) -> Problem:
+    """Names the grid's values where only some combinations have the problem."""
+    if len(runs) == n_all:
+        return problem
+    given = ", ".join(f"{path} = {value}" for path, value in runs[0].parameters.items())
+    return Problem(problem.path, f"with {given}: {problem.message}")
+
+
+def combinations(prepared: Prepared) -> list[Combination]:
+    """Measures what each combination of the grid is made of.
+
+    Raises:
+        ScenarioError: With the place of everything that is wrong.
+    """
+    diameters: dict[int, tuple[int, bool]] = {}
+    rows = []
+    overlays = []  # keeps them alive, so that their ids stay theirs
+    for run, overlay, workload, faults in built(prepared):
+        overlays.append(overlay)
+        if id(overlay) not in diameters:
+            diameters[id(overlay)] = diameter(overlay)
+        rows.append(_measured((run, overlay, workload, faults), *diameters[id(overlay)]))
+    return rows
+
+
+def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
+    run, overlay, workload, faults = built
+    ended = pc.less_equal(workload.subscription["until"], run.scenario.time.rounds)
+    return Combination(
+        parameters=run.parameters,
+        n_nodes=len(overlay.names),
+        n_links=len(overlay.a),
+        diameter=hops,
+        is_diameter_exact=is_exact,
+        n_subscriptions=len(workload.subscription),
+        n_unsubscriptions=pc.sum(ended).as_py() or 0,
+        n_publications=len(workload.publication),
+        n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
+        n_crashes=len(faults.crash),
+        n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
+    )
+
+
+def diameter(overlay: Overlay) -> tuple[int, bool]:
+    """Returns the longest of all shortest paths in links, and whether it is exact.
+
+    Exact on trees and on overlays of moderate size; on large ones with cycles a lower bound.
+    """
+    neighbours: list[list[int]] = [[] for _ in overlay.names]
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    if not overlay.is_tree and len(overlay.names) * len(overlay.a) <= _EXACT_STEPS:
+        return max(_farthest(neighbours, node)[1] for node in range(len(neighbours))), True
+    # The node farthest from any node of a tree is an end of one of its longest paths.
+    end, _ = _farthest(neighbours, 0)
+    return _farthest(neighbours, end)[1], overlay.is_tree
+
+
+def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int]:
+    """Returns a node as far away as any, and how many links that is."""
+    hops = [-1] * len(neighbours)
+    hops[start] = 0
+    queue = deque([start])
+    node = start
+    while queue:
+        node = queue.popleft()
+        for other in neighbours[node]:
+            if hops[other] < 0:
+                hops[other] = hops[node] + 1
+                queue.append(other)
+    return node, hops[node]
+
+
+def store_tables(protocol: str) -> list[Table]:
+    """Returns the tables that a store of a protocol has."""
+    from pipelines.contract.state_tables import state_tables
+    from pipelines.protocols import protocol_module
+    from pipelines.tables import HISTORY
+
+    return [*HISTORY, *state_tables(protocol_module(protocol))]

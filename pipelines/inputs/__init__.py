@@ -1,0 +1,1 @@
+"""What runs are given: overlays, workloads and faults, drawn by hashes."""

@@ -1,0 +1,164 @@
+"""From the faults of a scenario to the tables of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import FaultError, InputError, Problem
+from pipelines.inputs.faults.crashes import crash_times
+from pipelines.inputs.faults.drawn import drawn_group, drawn_times
+from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
+from pipelines.inputs.faults.pauses import pause_times
+from pipelines.inputs.faults.replacements import drawn_replacements, plan_replacements
+from pipelines.inputs.faults.schedule import FOR_GOOD, Outage
+from pipelines.inputs.faults.tables import CRASH, PAUSE, REPLACEMENT, Faults, table_of
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
+from pipelines.spec.base import MAX_ROUND
+from pipelines.spec.faults import (
+    BreakGenerator,
+    Crash,
+    DrawnTimes,
+    Fault,
+    FaultGenerator,
+    PartitionGenerator,
+    Pause,
+    PauseGenerator,
+    ReplaceGenerator,
+)
+from pipelines.spec.link_faults import Break, LinkFault, Partition, Replace
+
+
+def build_faults(
+    faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
+    kinds: Callable[[], Sequence[str]],
+) -> Faults:  # fmt: skip
+    """Returns what goes wrong in one run: crashes (see `crash_times`), pauses, and faults of links.
+
+    Args:
+        faults: The faults of the scenario.
+        overlay: The run's overlay, whose node ids the tables carry.
+        seed: The run's seed; the same seed gives the same faults everywhere.
+        horizon: The last round in which something can go wrong.
+        beside: The scenario file's folder, where traces are looked up first.
+        kinds: Gives the message kinds of the run's protocol.
+
+    Raises:
+        FaultError: All that is wrong, each problem at its place in the scenario.
+    """
+    problems = list(_unknown(faults, overlay, kinds))
+    wrong = {problem.path[1] for problem in problems}
+    listed: list[tuple[int, Fault]] = []
+    for number, fault in enumerate(faults):
+        try:
+            if number not in wrong:
+                listed += [(number, one) for one in _one_by_one(fault, number, overlay, seed, horizon)]
+        except InputError as error:
+            problems += error.problems
+    try:
+        crashes = crash_times(faults, overlay=overlay, seed=seed, horizon=horizon, beside=beside)
+    except InputError as error:
+        raise FaultError(*problems, *error.problems) from error
+    if problems:
+        raise FaultError(*problems)
+    ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
+    wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
+    pauses = pause_times(wanted, crashes, horizon)
+    for pause in pauses:
+        rows.event("pause", (None, None), pause.start, pause.end, node=pause.node)
+    for number, fault in listed:
+        if isinstance(fault, LinkFault):
+            rows.add(fault, number)
+    crash = [(*down[:2], None if down.end == FOR_GOOD else down.end) for down in crashes]
+    replaced = plan_replacements([(number, fault) for number, fault in listed if isinstance(fault, Replace)], overlay)
+    replaced = [one for one in replaced if one.broken <= horizon]
+    for one in replaced:
+        rows.replace(one)
+    link_fault, side, event = rows.tables()
+    replacement = [(one.round, *one.old, *one.new, one.latency) for one in replaced if one.round <= horizon]
+    return Faults(
+        table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), table_of(replacement, REPLACEMENT),
+        event,
+    )  # fmt: skip
+
+
+def _one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+    """Yields the faults that a generator makes, and others as they are; crashes are made elsewhere."""
+    if not isinstance(fault, FaultGenerator):
+        yield fault
+    elif isinstance(fault.generate, DrawnTimes):
+        yield from _made(fault.generate, number, overlay, seed, horizon)
+    elif isinstance(fault.generate, ReplaceGenerator):
+        yield from drawn_replacements(fault.generate, overlay, horizon, seed, f"faults.{number}.replace")
+
+
+def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+    """Yields the faults that a generator of breaks, pauses or partitions makes."""
+    purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
+    places = np.zeros(1, dtype=np.int64)
+    if isinstance(generator, PauseGenerator):
+        places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
+    elif isinstance(generator, BreakGenerator):
+        places = np.arange(len(overlay.a), dtype=np.int64)
+        if generator.links is not None:
+            ids = ids_by_name(overlay)
+            ends = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)
+            chosen = {frozenset((ids[a], ids[b])) for a, b in generator.links}
+            places = np.flatnonzero([frozenset(pair) in chosen for pair in ends])
+    times = drawn_times(generator, places, horizon, seed, purpose, at)
+    for order, (place, start, end) in enumerate(time for time in times if time.start <= horizon):
+        when = {"round": start, "until": None if end > horizon else end}
+        if isinstance(generator, PauseGenerator):
+            when["until"] = min(end, MAX_ROUND)
+            yield Pause.model_validate({"kind": "pause", "node": overlay.names[place], **when})
+        elif isinstance(generator, PartitionGenerator):
+            group = [overlay.names[node] for node in drawn_group(overlay, generator.share, seed, purpose, order)]
+            yield Partition.model_validate({"kind": "partition", "groups": [group], **when})
+        else:
+            link = (overlay.names[int(overlay.a[place])], overlay.names[int(overlay.b[place])])
+            yield Break.model_validate({"kind": "break", "links": [link], **when})
+
+
+def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequence[str]]) -> Iterator[Problem]:
+    names = frozenset(overlay.names)
+    for i, fault in enumerate(faults):
+        if isinstance(fault, (Crash, Pause)) and fault.node not in names:
+            yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
+        elif isinstance(fault, LinkFault):
+            yield from link_problems(fault, ("faults", i), overlay, kinds)
+        elif isinstance(fault, Replace):
+            for key, ends in (("link", fault.link), ("by", fault.by)):
+                yield from (
+                    Problem(("faults", i, key, end), unknown_node(name, overlay))
+                    for end, name in enumerate(ends)
+                    if name not in names
+                )
+        elif isinstance(fault, FaultGenerator) and isinstance(fault.generate, BreakGenerator) and fault.generate.links:
+            yield from unlinked(fault.generate.links, ("faults", i, "generate", "links"), overlay)
+
+
+def describe() -> list[tuple[str, str]]:
+    """Returns each kind of fault with one line about it, as ``roundtable list faults`` shows them."""
+    return [
+        ("crash", "a node that is down from a round on, for good or until it recovers; written in the scenario"),
+        ("pause", "a node that keeps its state and handles nothing for a while, then all that came meanwhile"),
+        ("loss", "messages lost on links, of given kinds, in one direction or both, independently or in bursts"),
+        ("break", "links that lose everything until they heal, in one direction or both"),
+        ("partition", "groups of nodes that no message gets out of, or links that are cut, for a while"),
+        ("delay", "messages that take longer, by drawn rounds; those behind them wait, or overtake (reorder)"),
+        ("duplicate", "messages that arrive twice, the copy right behind its original or later"),
+        ("replace", "links that break for good, each with another that takes its place after a while"),
+        ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
+        ("generate crash rate", "every node up and down by turns: exponential, weibull or lognormal times"),
+        (
+            "generate crash trace",
+            "recorded outages: Failure Trace Archive (Grid'5000) or LANL, as they are or shuffled",
+        ),
+        ("generate break", "so many links that break and heal, or every link whole and broken by turns"),
+        ("generate pause", "so many pauses at drawn nodes and rounds, or every node by turns"),
+        ("generate partition", "partitions one after the other, a drawn node and those around it against all others"),
+        ("generate replace", "so many links that break and that others replace, drawn; the overlay stays a tree"),
+    ]

@@ -1,0 +1,270 @@
+"""From the link faults of a scenario to rows of `LINK_FAULT` and `EVENT`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.errors import Problem, nearest
+from pipelines.inputs import hashing
+from pipelines.inputs.faults.bursts import bad_times
+from pipelines.inputs.faults.replacements import Replacement
+from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.tables import EVENT, LINK_FAULT, SIDE, table_of
+from pipelines.inputs.overlay.graph import Ints, Overlay
+from pipelines.inputs.overlay.nodes import ids_by_name, unknown_node
+from pipelines.spec.link_faults import (
+    Break,
+    Burst,
+    Delay,
+    Duplicate,
+    LinkFault,
+    Loss,
+    MessageFault,
+    Partition,
+)
+
+Pair = tuple[int | None, int | None]
+Place = tuple[str | int, ...]
+_ANY: Pair = (None, None)
+_MAX_LISTED = 10
+_RATE = LINK_FAULT.names.index("rate")
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A fault, and what its draws are for."""
+
+    fault: LinkFault
+    purpose: str
+
+    @property
+    def effect(self) -> str:
+        """What it does to a message, as in `LINK_FAULT`."""
+        if isinstance(self.fault, Delay):
+            return "reorder" if self.fault.reorder else "delay"
+        return "duplicate" if isinstance(self.fault, Duplicate) else "lose"
+
+    @property
+    def kinds(self) -> list[str] | None:
+        """The kinds of messages that it may strike; None: all."""
+        return self.fault.kinds if isinstance(self.fault, MessageFault) else None
+
+    @property
+    def rate(self) -> float:
+        """The probability that it strikes."""
+        return self.fault.rate if isinstance(self.fault, MessageFault) else 1.0
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """Fewest and most rounds."""
+        if isinstance(self.fault, Delay):
+            return self.fault.rounds
+        return self.fault.after if isinstance(self.fault, Duplicate) else (0, 0)
+
+    @property
+    def spread(self) -> int:
+        """For how many rounds after its end it concerns what is sent."""
+        return self.rounds[1] if self.effect == "delay" else 0
+
+
+@dataclass
+class LinkRows:
+    """The rows of one run while they are being put together.
+
+    Attributes:
+        overlay: The run's overlay.
+        seed: The run's seed.
+        horizon: The last round in which something can go wrong.
+    """
+
+    overlay: Overlay
+    seed: int
+    horizon: int
+    _fault: list[tuple[Any, ...]] = field(default_factory=list)
+    _parts: list[tuple[int, int, Ints]] = field(default_factory=list)
+    _event: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def add(self, fault: LinkFault, number: int) -> None:
+        """Adds a fault of the scenario's list.
+
+        Args:
+            fault: The fault; its links are in the overlay.
+            number: Its place in the list: each fault draws on its own.
+        """
+        if fault.round > self.horizon or _never_strikes(fault):
+            return
+        until = FOR_GOOD if fault.until is None else fault.until
+        is_split = isinstance(fault, Partition) and fault.groups is not None
+        for kind in event_kinds(fault):
+            for pair in self._split(fault, until) if is_split else self._pairs(fault):
+                self.event(kind, pair, fault.round, until)
+        drawn = _Drawn(fault, f"faults.{number}.{fault.kind}")
+        if isinstance(fault, Loss) and fault.burst is not None:
+            self._bursts(fault, fault.burst, drawn, until)
+        elif not is_split:
+            for pair in self._pairs(fault):
+                self._row(drawn, pair, fault.round, until + drawn.spread)
+
+    def replace(self, replaced: Replacement) -> None:
+        """Adds a link that breaks, and is no link any more once another takes its place."""
+        name = self.overlay.names
+        gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
+        if replaced.broken < replaced.round:
+            drawn = _Drawn(Break.model_validate({"kind": "break", **gap}), f"faults.{replaced.number}.replace")
+            for pair in self._directed(drawn.fault):
+                self.event("break", pair, replaced.broken, replaced.round)
+                self._row(drawn, pair, replaced.broken, replaced.round)
+        if replaced.round <= self.horizon:
+            for kind, (a, b) in (("unlink", replaced.old), ("link", replaced.new)):
+                self._event |= {(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)}
+
+    def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
+        """Notes that a fault begins and ends."""
+        self._event.add((start, kind, node, *pair))
+        if end <= self.horizon:
+            self._event.add((end, f"{kind}_end", node, *pair))
+
+    def _pairs(self, fault: LinkFault) -> list[Pair]:
+        """Gives the directed links of a fault; one pair of nulls stands for all."""
+        return [_ANY] if fault.links is None else list(self._directed(fault))
+
+    def _directed(self, fault: LinkFault) -> list[tuple[int, int]]:
+        """Gives the directed links of a fault, one by one."""
+        ids = ids_by_name(self.overlay)
+        if fault.links is None:
+            forward = list(zip(self.overlay.a.tolist(), self.overlay.b.tolist(), strict=True))
+        else:
+            forward = [(ids[a], ids[b]) for a, b in fault.links]
+        return forward if fault.direction == "forward" else forward + [(b, a) for a, b in forward]
+
+    def _row(self, drawn: _Drawn, pair: Pair, start: int, end: int, rate: float | None = None) -> None:
+        fault = drawn.fault
+        last = FOR_GOOD if fault.until is None else fault.until - 1
+        salt = int(hashing.bits(self.seed, drawn.purpose).astype(np.int64))
+        strikes = (drawn.kinds, salt, drawn.rate if rate is None else rate, *drawn.rounds)
+        self._fault.append((drawn.effect, *pair, start, end, *strikes, fault.round, last))
+
+    def _bursts(self, fault: Loss, burst: Burst, drawn: _Drawn, until: int) -> None:
+        """Adds the bad times of each directed link, and the times between them where messages get lost then, too."""
+        end = min(until, self.horizon + 1)
+        n_nodes = len(self.overlay.names)
+        link = np.array([src * n_nodes + dst for src, dst in self._directed(fault)], dtype=np.int64)
+        times = bad_times(burst, link, (fault.round, end), self.seed, f"{drawn.purpose}.burst")
+        good_from = dict.fromkeys(link.tolist(), fault.round)
+        for of, low, high in zip(*(column.tolist() for column in times), strict=True):
+            pair = divmod(of, n_nodes)
+            self.event("burst", pair, low, high)
+            self._row(drawn, pair, low, high)
+            if good_from[of] < low:
+                self._row(drawn, pair, good_from[of], low, burst.good_rate)
+            good_from[of] = high
+        for of, low in good_from.items():
+            if low < end:
+                self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
+
+    def _split(self, fault: LinkFault, until: int) -> list[Pair]:
+        """Adds a partition into groups; gives the directed links between different groups."""
+        groups = fault.groups if isinstance(fault, Partition) else None
+        ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
+        for number, names in enumerate(groups or [], start=1):
+            side[[ids[name] for name in names]] = number
+        self._parts.append((fault.round, until, side))
+        return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
+
+    def tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Gives the rows: `LINK_FAULT`, `SIDE` and `EVENT`."""
+        strikes = [row for row in self._fault if row[_RATE] > 0.0]
+        event = table_of(sorted(self._event, key=_null_first), EVENT)
+        return table_of(strikes, LINK_FAULT), sides(self._parts), event
+
+
+def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
+    """Gives rows of `SIDE` for partitions: first round, round of the end, and the side of each node; may overlap."""
+    rounds = sorted({round_ for start, end, _ in parts for round_ in (start, end)})
+    rows: list[tuple[int, ...]] = []
+    for low, high in pairwise(rounds):
+        now = [side for start, end, side in parts if start <= low < end]
+        if now:
+            _, code = np.unique(np.stack(now), axis=1, return_inverse=True)
+            rows += [(node, low, high, side) for node, side in enumerate(code.ravel().tolist())]
+    return table_of(rows, SIDE)
+
+
+def event_kinds(fault: LinkFault) -> list[str]:
+    """Gives the kinds of a fault in table ``fault_event``: what overtakes is called so, whatever makes it."""
+    if isinstance(fault, Delay):
+        return ["reorder"] if fault.reorder else ["delay"]
+    if isinstance(fault, Duplicate) and fault.after[1] > 0:
+        return ["duplicate", "reorder"]
+    return [fault.kind]
+
+
+def _never_strikes(fault: LinkFault) -> bool:
+    if isinstance(fault, Delay) and fault.rounds[1] == 0:
+        return True
+    good_rate = fault.burst.good_rate if isinstance(fault, Loss) and fault.burst is not None else 0.0
+    return isinstance(fault, MessageFault) and fault.rate == 0.0 and good_rate == 0.0
+
+
+def _null_first(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple((value is not None, value) for value in row)
+
+
+def link_problems(
+    fault: LinkFault, place: Place, overlay: Overlay, kinds: Callable[[], Sequence[str]]
+) -> Iterator[Problem]:
+    """Yields what a link fault names and the overlay or the protocol lacks.
+
+    Args:
+        fault: The fault.
+        place: Where it stands in the scenario.
+        overlay: The run's overlay.
+        kinds: Gives the message kinds of the protocol.
+    """
+    yield from unlinked(fault.links or [], (*place, "links"), overlay)
+    if isinstance(fault, Partition) and fault.groups is not None:
+        yield from _ungrouped(fault.groups, (*place, "groups"), overlay)
+    if isinstance(fault, MessageFault) and fault.kinds is not None:
+        known = kinds()
+        for index, name in enumerate(fault.kinds):
+            if name not in known:
+                message = f"the protocol has no messages of kind {name!r};{nearest(name, known)} allowed: "
+                yield Problem((*place, "kinds", index), message + ", ".join(known))
+
+
+def unlinked(links: Sequence[tuple[str, str]], place: Place, overlay: Overlay) -> Iterator[Problem]:
+    """Yields which of some links the overlay lacks; their list stands at ``place``."""
+    ids = ids_by_name(overlay)
+    linked = set(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+    for index, pair in enumerate(links):
+        unknown = [end for end in (0, 1) if pair[end] not in ids]
+        for end in unknown:
+            yield Problem((*place, index, end), unknown_node(pair[end], overlay))
+        if not unknown and tuple(sorted((ids[pair[0]], ids[pair[1]]))) not in linked:
+            around = _neighbours(ids[pair[0]], overlay)
+            message = f"there is no link between {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
+            yield Problem((*place, index), message)
+
+
+def _ungrouped(groups: Sequence[Sequence[str]], place: Place, overlay: Overlay) -> Iterator[Problem]:
+    names = frozenset(overlay.names)
+    for number, group in enumerate(groups):
+        for index, name in enumerate(group):
+            if name not in names:
+                yield Problem((*place, number, index), unknown_node(name, overlay))
+    if len(groups) == 1 and names <= frozenset(groups[0]):
+        yield Problem(place, "the group holds all nodes, so nothing is split; leave some of them out")
+
+
+def _neighbours(node: int, overlay: Overlay) -> str:
+    ends: Ints = np.concatenate([overlay.b[overlay.a == node], overlay.a[overlay.b == node]])
+    names = [overlay.names[end] for end in np.sort(ends).tolist()]
+    return ", ".join(names[:_MAX_LISTED]) + (
+        f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    )

@@ -1,0 +1,145 @@
+"""Links that break for good and that others replace: the overlay changes, and stays a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from pipelines.errors import FaultError, Problem
+from pipelines.inputs import hashing
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.nodes import ids_by_name
+from pipelines.spec.faults import ReplaceGenerator
+from pipelines.spec.link_faults import Replace
+
+_MAX_LISTED = 10
+_Ends = tuple[int, int]
+
+
+class Replacement(NamedTuple):
+    """A link that breaks, and the one that takes its place.
+
+    Attributes:
+        broken: The round of the break.
+        round: The round from which on the other link is there.
+        old: Ends of the link that breaks.
+        new: Ends of the other link.
+        latency: Of the other link.
+        number: Place of the fault in the scenario.
+    """
+
+    broken: int
+    round: int
+    old: _Ends
+    new: _Ends
+    latency: int
+    number: int
+
+
+def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
+    """Returns the replacements of a run in the order of the rounds in which other links come, then of the breaks.
+
+    Args:
+        wanted: The faults with their places in the scenario; the overlay has their nodes.
+        overlay: The run's overlay, a tree.
+
+    Raises:
+        FaultError: A link that breaks is not there, or another does not join the two parts of the tree.
+    """
+    ids, tree = ids_by_name(overlay), _graph(overlay)
+    since: dict[frozenset[int], int] = {}
+    ends = zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True)
+    latencies = {frozenset((a, b)): rounds for a, b, rounds in ends}
+    planned: list[Replacement] = []
+    problems: list[Problem] = []
+    for number, fault in sorted(wanted, key=lambda one: (one[1].round, one[0])):
+        old, new = _ends(fault.link, ids), _ends(fault.by, ids)
+        if not tree.has_edge(*old) or since.get(frozenset(old), 0) >= fault.round:
+            problems.append(Problem(("faults", number, "link"), _not_there(fault, tree, old[0], overlay)))
+            continue
+        tree.remove_edge(*old)
+        if nx.has_path(tree, *new):
+            problems.append(Problem(("faults", number, "by"), _no_bridge(fault, tree, old[0], overlay)))
+            tree.add_edge(*old)
+            continue
+        begun = fault.round + fault.after
+        latency = fault.latency or latencies.get(frozenset(new), latencies[frozenset(old)])
+        if latencies.setdefault(frozenset(new), latency) != latency:
+            known = latencies[frozenset(new)]
+            message = f"the link of {fault.by[0]!r} and {fault.by[1]!r} had latency {known} before; leave latency out"
+            problems.append(Problem(("faults", number, "latency"), message))
+        tree.add_edge(*new)
+        since[frozenset(new)] = begun
+        planned.append(Replacement(fault.round, begun, old, new, latency, number))
+    if problems:
+        raise FaultError(*problems)
+    return sorted(planned, key=lambda one: one.round)
+
+
+def drawn_replacements(
+    generator: ReplaceGenerator, overlay: Overlay, horizon: int, seed: int, purpose: str
+) -> Iterator[Replace]:
+    """Yields replacements: links that are there when they break, ends in either part, drawn.
+
+    Args:
+        generator: What is wanted.
+        overlay: The run's overlay, a tree; no other replacements change it.
+        horizon: The last round.
+        seed: The run's seed.
+        purpose: What the draws are for.
+    """
+    tree, since = _graph(overlay), dict[frozenset[int], int]()
+    number = np.arange(generator.count, dtype=np.int64)
+    rounds = np.sort(hashing.integers(seed, f"{purpose}.round", *(generator.rounds or (1, horizon)), number))
+    afters = hashing.integers(seed, f"{purpose}.after", *generator.after, number)
+
+    def drawn(what: str, among: list[int], place: int) -> int:
+        return among[int(hashing.integers(seed, f"{purpose}.{what}", 0, len(among) - 1, place))]
+
+    for place, (round_, after) in enumerate(zip(rounds.tolist(), afters.tolist(), strict=True)):
+        standing = sorted(
+            tuple(sorted(ends)) for ends in tree.edges() if since.get(frozenset(ends), 0) < round_
+        )  # fmt: skip
+        if not standing:
+            continue
+        old = standing[drawn("link", list(range(len(standing))), place)]
+        tree.remove_edge(*old)
+        sides = [sorted(nx.node_connected_component(tree, end)) for end in old]
+        new = [drawn(f"end{side}", nodes, place) for side, nodes in enumerate(sides)]
+        tree.add_edge(*new)
+        since[frozenset(new)] = round_ + after
+        link, by = ([overlay.names[node] for node in ends] for ends in (old, new))
+        yield Replace.model_validate({"kind": "replace", "link": link, "by": by, "round": round_, "after": after})
+
+
+def _graph(overlay: Overlay) -> nx.Graph[int]:
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(len(overlay.names)))
+    graph.add_edges_from(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+    return graph
+
+
+def _ends(names: tuple[str, str], ids: dict[str, int]) -> _Ends:
+    return ids[names[0]], ids[names[1]]
+
+
+def _not_there(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay) -> str:
+    a, b = fault.link
+    around = _listed(sorted(overlay.names[other] for other in tree.neighbors(node)))
+    return f"there is no link between {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around or 'nobody'}"
+
+
+def _no_bridge(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay) -> str:
+    part = _listed(sorted(overlay.names[other] for other in nx.node_connected_component(tree, node)))
+    return (
+        f"without the link of {fault.link[0]!r} and {fault.link[1]!r} one part of the tree is {part}; allowed: a node"
+        " of that part and one of the other"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more

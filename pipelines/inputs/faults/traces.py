@@ -1,0 +1,292 @@
+"""Recorded outages (Failure Trace Archive, e.g. Grid'5000, and LANL) on the nodes and rounds of a run."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import warnings
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pipelines.errors import DataFileError, nearest
+from pipelines.inputs import hashing
+from pipelines.inputs.faults.rates import MAX_OUTAGES, TooManyError
+from pipelines.inputs.faults.schedule import FOR_GOOD, Outage
+from pipelines.inputs.overlay.graph import Ints
+from pipelines.inputs.workload.reading import open_data
+from pipelines.spec.faults import CrashTrace
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Format: TypeAlias = Literal["fta", "lanl"]
+
+_DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, csv.Error, pd.errors.ParserWarning)
+_MAX_LINE = 65_536
+_FTA = ("platform_id", "node_id", "event_type", "event_start_time", "event_stop_time")
+_LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
+_LANL_TIME = "%m/%d/%Y %H:%M"
+_FTA_DOWN = 0
+_SECONDS = 3600.0
+_ROUNDING = 1e-6
+
+
+class UnknownSystemError(DataFileError):
+    """A trace has no such system."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The outages of a trace, those of a node disjoint and in order; sorted by (node, start).
+
+    Attributes:
+        n_nodes: How many nodes the trace has; they are numbered from 0.
+        node: Whose outage it is; shape (outages,).
+        start: Its start in hours since the trace began; shape (outages,).
+        end: Its end; shape (outages,).
+        hours: How long the trace is.
+    """
+
+    n_nodes: int
+    node: Ints
+    start: Floats
+    end: Floats
+    hours: float
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A file in one state, to be read once however many runs use it.
+
+    Attributes:
+        path: The file.
+        stamp: Time of its last change in ns, and its size.
+        format: How it is read; None: by its titles.
+        system: The only system whose nodes are taken.
+    """
+
+    path: Path
+    stamp: tuple[int, int]
+    format: Format | None
+    system: int | None
+
+
+def trace_file(path: Path, spec: CrashTrace) -> TraceFile:
+    """Returns the file in its present state."""
+    state = path.stat()
+    return TraceFile(path, (state.st_mtime_ns, state.st_size), spec.format, spec.system)
+
+
+@lru_cache(maxsize=4)
+def load_trace(file: TraceFile) -> Trace:
+    """Reads the outages of a trace.
+
+    Raises:
+        DataFileError: The file is damaged or not of its format.
+        UnknownSystemError: It has no such system.
+    """
+    titles = _titles(file.path)
+    given = file.format or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
+    if given is None:
+        raise DataFileError(
+            f"{file.path} is no trace: its first line is {', '.join(titles)[:200]!r}; give an event_trace.tab of the"
+            " Failure Trace Archive (fta) or the LANL CSV (lanl)"
+        )
+    wanted = _FTA if given == "fta" else _LANL
+    for title in wanted:
+        if title not in titles:
+            raise DataFileError(
+                f"{file.path} has no column {title!r}, which format {given} needs;{nearest(title, titles)} its columns:"
+                f" {', '.join(titles)[:200]!r}"
+            )
+    return _fta(file, titles) if given == "fta" else _lanl(file)
+
+
+def _titles(path: Path) -> list[str]:
+    """Returns the titles in the first line: with tabs or spaces after ``#``, or with commas."""
+    try:
+        with open_data(path) as stream:
+            text = stream.readline(_MAX_LINE).decode("utf-8-sig").strip()
+        return text.lstrip("# ").split() if text.startswith("#") else _stripped(next(csv.reader([text])))
+    except _DAMAGED as error:
+        raise _unreadable(path, error) from error
+
+
+def _stripped(titles: Iterable[str]) -> list[str]:
+    return [title.strip() for title in titles]
+
+
+def _unreadable(path: Path, error: Exception) -> DataFileError:
+    return DataFileError(f"{path} cannot be read as a trace: {' '.join(str(error).split())}; check the file")
+
+
+def _read(path: Path, **options: object) -> pd.DataFrame:
+    """Reads texts; rows of another number of cells than there are titles are an error."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, **options)
+    except _DAMAGED as error:
+        raise _unreadable(path, error) from error
+
+
+def _fta(file: TraceFile, titles: list[str]) -> Trace:
+    if file.system is not None:
+        raise UnknownSystemError(
+            "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
+        )
+    rows = _read(file.path, sep=r"\s+", comment="#", header=None, names=titles)
+    numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    _refuse(file.path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
+    return _trace(
+        file.path,
+        numbers.groupby(["platform_id", "node_id"]).ngroup(),
+        numbers["event_start_time"],
+        numbers["event_stop_time"],
+        (numbers["event_type"] == _FTA_DOWN).to_numpy(),
+    )
+
+
+def _lanl(file: TraceFile) -> Trace:
+    """Reads failures of nodes; those of a whole system, which have no node number, are left out."""
+    rows = _read(file.path)
+    rows.columns = _stripped(rows.columns)
+    if file.system is not None:
+        systems = rows["System"].unique()
+        rows = rows[rows["System"] == str(file.system)]
+        if not len(rows):
+            known = ", ".join(sorted(systems, key=lambda name: (len(name), name))[:40])
+            raise UnknownSystemError(f"the trace has no system {file.system}; its systems: {known}")
+    rows = rows[rows["nodenumz"] != ""]
+    key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    times = rows[["Prob Started", "Prob Fixed"]].apply(pd.to_datetime, format=_LANL_TIME, errors="coerce")
+    _refuse(file.path, rows, ~np.isfinite(key).all(axis=1) | times.isna().any(axis=1), "lacks a node number or a time")
+    seconds = times.apply(lambda column: (column - pd.Timestamp(0)) / pd.Timedelta(seconds=1))
+    node = key.groupby(["System", "nodenumz"]).ngroup()
+    return _trace(file.path, node, seconds["Prob Started"], seconds["Prob Fixed"], np.ones(len(rows), dtype=np.bool_))
+
+
+def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> None:
+    """Names the first row that cannot be used."""
+    if is_wrong.any():
+        row = rows.index[is_wrong][0]
+        text = " ".join(rows.loc[row].astype(str))[:100]
+        raise DataFileError(f"row {row + 1} of {path} {what}: {text!r}; {is_wrong.sum()} in all; mend or remove them")
+
+
+def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_down: npt.NDArray[np.bool_]) -> Trace:
+    """Keeps the down times, merges those of a node that overlap or touch, and counts hours from the trace's start.
+
+    Args:
+        path: The file, for messages.
+        node: Number of each event's node.
+        start: Its start in seconds.
+        end: Its end in seconds.
+        is_down: Whether the node is down; other events only tell that there is the node, and how long the trace is.
+    """
+    if not len(node):
+        raise DataFileError(f"{path} has no events of nodes; give a trace with one or more")
+    backwards = np.flatnonzero(end.to_numpy() < start.to_numpy())
+    if len(backwards):
+        row = int(node.index[backwards[0]])
+        raise DataFileError(
+            f"row {row + 1} of {path} ends before it starts; {len(backwards)} in all; mend or remove them"
+        )
+    begin = float(start.min())
+    of, low, high = (column.to_numpy()[is_down] for column in (node, start - begin, end - begin))
+    order = np.lexsort((high, low, of))
+    of, low, high = of[order].astype(np.int64), low[order], high[order]
+    merged: list[tuple[int, float, float]] = []
+    for one, from_, to in zip(of.tolist(), low.tolist(), high.tolist(), strict=True):
+        if merged and merged[-1][0] == one and from_ <= merged[-1][2]:
+            merged[-1] = (one, merged[-1][1], max(merged[-1][2], to))
+        else:
+            merged.append((one, from_, to))
+    columns = np.array(merged, dtype=np.float64).reshape(-1, 3)
+    return Trace(
+        n_nodes=int(node.max()) + 1,
+        node=columns[:, 0].astype(np.int64),
+        start=columns[:, 1] / _SECONDS,
+        end=columns[:, 2] / _SECONDS,
+        hours=(float(end.max()) - begin) / _SECONDS,
+    )
+
+
+def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
+    """Returns a trace in which each node has its own up times and its own down times, each in random order."""
+    first = np.searchsorted(trace.node, np.arange(trace.n_nodes + 1))
+    place = np.arange(len(trace.node)) - first[trace.node]
+    down = (trace.end - trace.start)[_permuted(trace.node, place, seed, f"{purpose}.down")]
+    up = _up_times(trace, place, seed, purpose)
+    total = np.concatenate([[0.0], np.cumsum(up + down)])
+    end = total[1:] - total[first[trace.node]]
+    return Trace(trace.n_nodes, trace.node, end - down, end, trace.hours)
+
+
+def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
+    """Returns an up time before each outage, drawn from all of its node, that after the last outage among them."""
+    before = np.where(place == 0, 0.0, np.roll(trace.end, 1))
+    last_end = np.zeros(trace.n_nodes)
+    np.maximum.at(last_end, trace.node, trace.end)
+    owner = np.concatenate([trace.node, np.arange(trace.n_nodes)])
+    order = np.argsort(owner, kind="stable")
+    owner = owner[order]
+    index = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    up = np.concatenate([trace.start - before, trace.hours - last_end])[order]
+    is_before = index < np.bincount(trace.node, minlength=trace.n_nodes)[owner]
+    drawn: Floats = up[_permuted(owner, index, seed, f"{purpose}.up")][is_before]
+    return drawn
+
+
+def _permuted(owner: Ints, index: Ints, seed: int, purpose: str) -> Ints:
+    """Returns places of rows, permuted among the rows of each owner; the owners are in order."""
+    return np.lexsort((hashing.bits(seed, purpose, owner, index), owner)).astype(np.int64)
+
+
+def mapped(
+    trace: Trace, spec: CrashTrace, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str
+) -> list[Outage]:
+    """Returns the outages of a trace as those of nodes of an overlay.
+
+    1. Draw as many nodes of the trace as there are nodes; where the trace has fewer, draw the nodes that get one.
+    2. Shuffle, if that is asked for.
+    3. Hour ``skip_hours`` is the beginning of the first round; an outage of that time begins with it.
+    4. An outage starts in the round of its start and lasts its time in whole rounds, at least one.
+
+    Args:
+        trace: The recorded outages.
+        spec: How time is scaled.
+        nodes: The nodes that may crash, in order of their ids.
+        rounds: First and last round in which a node may crash.
+        seed: The run's seed.
+        purpose: What the draws are for.
+
+    Raises:
+        TooManyError: More than `MAX_OUTAGES` crashes.
+    """
+    n_mapped = min(len(nodes), trace.n_nodes)
+    lent = _drawn(trace.n_nodes, n_mapped, seed, f"{purpose}.lent")
+    target = np.full(trace.n_nodes, -1, dtype=np.int64)
+    target[lent] = nodes[np.sort(_drawn(len(nodes), n_mapped, seed, f"{purpose}.borrowing"))]
+    if spec.shuffled:
+        trace = shuffled(trace, seed, purpose)
+    first, last = rounds
+    start = first + np.floor((trace.start - spec.skip_hours) / spec.hours_per_round + _ROUNDING)
+    end = start + np.clip(np.rint((trace.end - trace.start) / spec.hours_per_round), 1.0, FOR_GOOD)
+    chosen = (target[trace.node] >= 0) & (start <= last) & (end > first)
+    if chosen.sum() > MAX_OUTAGES:
+        raise TooManyError(f"it makes {chosen.sum()} crashes, more than {MAX_OUTAGES}")
+    columns = (target[trace.node], np.maximum(start, first), end)
+    return [Outage(*map(int, row)) for row in zip(*(column[chosen].tolist() for column in columns), strict=True)]
+
+
+def _drawn(size: int, count: int, seed: int, purpose: str) -> Ints:
+    """Returns so many of the numbers below a size, in drawn order."""
+    order = np.argsort(hashing.bits(seed, purpose, np.arange(size, dtype=np.int64)), kind="stable")
+    return order[:count].astype(np.int64)

@@ -1,0 +1,182 @@
+"""From the ``overlay`` part of a scenario to the overlay that a run uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import DataFileError, OverlayError, Problem, nearest
+from pipelines.files import find_file
+from pipelines.inputs.overlay import latency as latencies
+from pipelines.inputs.overlay.clients import with_clients
+from pipelines.inputs.overlay.files import load_file
+from pipelines.inputs.overlay.generators import generate
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.hub import hub_names, load_hub
+from pipelines.inputs.overlay.tree import first_cycle, minimum_tree, shortest_path_tree
+from pipelines.inputs.overlay.weighted import (
+    ContentError,
+    WeightedGraph,
+    largest_component,
+    merge_parallel,
+    split_message,
+)
+from pipelines.spec.overlay import FileOverlay, GenerateOverlay, Latency, Link, OverlaySpec, TopohubOverlay
+
+Place = tuple[str | int, ...]
+_MAX_NAMES = 12
+
+
+def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: bool, beside: Path | None) -> Overlay:
+    """Returns the overlay of one run.
+
+    1. Read or make the graph, with the latencies of its source.
+    2. Check that it is connected, or take its largest component.
+    3. Replace the latencies if the scenario asks for others.
+    4. Cut it to a tree if the scenario asks for one or the protocol needs one; by latency in ms.
+    5. Round the latencies up to whole rounds.
+    6. Attach the clients.
+
+    Args:
+        spec: What the scenario says.
+        seed: The run's; the same seed gives the same overlay.
+        round_ms: Milliseconds of a round.
+        needs_tree: Whether the protocol runs on trees only.
+        beside: The scenario file's folder, where relative paths are looked up first.
+
+    Raises:
+        OverlayError: The overlay cannot be built; carries the place of each setting that is to blame.
+    """
+    graph = _source(spec, seed, round_ms, beside)
+    _check_name(graph, spec.join_root, ("overlay", "join_root"))
+    graph = _with_latency(graph, spec.latency, seed, round_ms, beside)
+    graph = _cut(graph, spec, needs_tree=needs_tree)
+    if graph.ms is None:
+        rounds = np.ones(len(graph.a), dtype=np.int64)
+    else:
+        with _blamed_on(("time", "round_ms"), with_field=False):
+            rounds = latencies.to_rounds(graph.ms, round_ms)
+    return with_clients(Overlay(graph.names, graph.a, graph.b, rounds), spec.clients, seed)
+
+
+def describe() -> list[tuple[str, str]]:
+    """Returns the ways to give an overlay, each with one line on what it is."""
+    generated = "made from the seed: "
+    return [
+        ("links", "the links one by one in the scenario: [a, b] or [a, b, latency in rounds]"),
+        ("file", "a file: GraphML (Topology Zoo), Rocketfuel .graph, pssim text, or an edge list in CSV, TSV, Parquet"),
+        (
+            "topohub",
+            f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50",
+        ),
+        ("generate line", generated + "a path of nodes"),
+        ("generate star", generated + "one centre, all others linked to it"),
+        ("generate ring", generated + "a cycle of nodes"),
+        ("generate grid", generated + "rows and columns"),
+        ("generate balanced_tree", generated + "every node has `branching` children, level by level"),
+        (
+            "generate random_tree",
+            generated + "each node hangs on a random earlier one, up to `max_degree` links a node",
+        ),
+        ("generate erdos_renyi", generated + "every pair is linked with a `probability`; connected"),
+        ("generate barabasi_albert", generated + "new nodes link to `attach` others, by their number of links"),
+        ("generate watts_strogatz", generated + "a ring of `neighbours`, links moved with a `probability`; connected"),
+    ]
+
+
+@contextmanager
+def _blamed_on(place: Place, *, with_field: bool = True) -> Iterator[None]:
+    """Turns what is wrong with a file or a setting into an error with its place in the scenario."""
+    try:
+        yield
+    except ContentError as error:
+        path = (*place, error.field) if with_field and error.field else place
+        raise OverlayError(Problem(path, str(error))) from error
+
+
+def _found(path: str, beside: Path | None, place: Place) -> Path:
+    try:
+        return find_file(path, beside)
+    except (DataFileError, OSError, ValueError) as error:
+        raise OverlayError(
+            Problem(place, f"{error}; give a path beside the scenario file, or an absolute one")
+        ) from error
+
+
+def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) -> WeightedGraph:
+    """Returns the connected graph of the one source that is given."""
+    if spec.links is not None:
+        return _from_links(spec.links, round_ms)
+    if spec.file is not None:
+        path = _found(spec.file.path, beside, ("overlay", "file", "path"))
+        with _blamed_on(("overlay", "file")):
+            graph = load_file(path, spec.file)
+        if not spec.file.largest_component and (split := split_message(graph)) is not None:
+            message = f"{split}; set largest_component: true to take the largest part, or add links"
+            raise OverlayError(Problem(("overlay", "file", "path"), message))
+        return largest_component(graph)
+    if spec.topohub is not None:
+        with _blamed_on(("overlay", "topohub")):
+            return largest_component(load_hub(spec.topohub.name))
+    if spec.generate is not None:
+        with _blamed_on(("overlay", "generate")):
+            return generate(spec.generate, seed)
+    raise OverlayError(Problem(("overlay",), "no overlay is given; give exactly one of links, file, topohub, generate"))
+
+
+def _from_links(links: list[Link], round_ms: float) -> WeightedGraph:
+    """Returns the graph of a list of links, which the scenario's model has found simple and connected."""
+    index: dict[str, int] = {}
+    ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
+    ms = np.array([(link[2] if len(link) == 3 else 1) * round_ms for link in links], dtype=np.float64)
+    return merge_parallel(tuple(index), ends, ms)
+
+
+def _with_latency(
+    graph: WeightedGraph, latency: Latency | None, seed: int, round_ms: float, beside: Path | None
+) -> WeightedGraph:
+    if latency is None:
+        return graph
+    with _blamed_on(("overlay", "latency")):
+        if latency.matrix is not None:
+            ms = latencies.matrix_ms(graph, _found(latency.matrix, beside, ("overlay", "latency", "matrix")), seed)
+        else:
+            ms = latencies.drawn_ms(graph, latency, seed, round_ms)
+    return WeightedGraph(graph.names, graph.a, graph.b, ms)
+
+
+def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> WeightedGraph:
+    """Returns the tree that is asked for or needed, or the graph as it is."""
+    wanted: FileOverlay | TopohubOverlay | GenerateOverlay | None = spec.file or spec.topohub or spec.generate
+    kind = "file" if spec.file else "topohub" if spec.topohub else "generate"
+    root = _check_name(graph, wanted.root if wanted else None, ("overlay", kind, "root"))
+    tree = wanted.tree if wanted else None
+    if len(graph.a) == len(graph.names) - 1 or not (tree or needs_tree):
+        return graph
+    if wanted is None:
+        raise OverlayError(_cycle_problem(spec.links or []))
+    return shortest_path_tree(graph, root) if tree == "shortest_path" else minimum_tree(graph)
+
+
+def _cycle_problem(links: list[Link]) -> Problem:
+    position, cycle = first_cycle([(link[0], link[1]) for link in links])
+    shown = cycle if len(cycle) <= _MAX_NAMES else [*cycle[: _MAX_NAMES - 2], "...", cycle[-1]]
+    return Problem(
+        ("overlay", "links", position),
+        f"this link closes the cycle {' - '.join([*shown, *cycle[:1]])}, and the protocol needs a tree; remove "
+        f"one of these {len(cycle)} links, or put all links in an edge list for file: {{path: ..., tree: minimum}}",
+    )
+
+
+def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:
+    """Returns the id of a node that a setting names; 0, the first node, where it names none."""
+    if name is None:
+        return 0
+    if name in graph.names:
+        return graph.names.index(name)
+    some = ", ".join(graph.names[:5]) + (", ..." if len(graph.names) > 5 else "")
+    message = f"the overlay has no node {name!r};{nearest(name, graph.names)} its {len(graph.names)} nodes are {some}"
+    raise OverlayError(Problem(place, message))

@@ -1,0 +1,219 @@
+"""Overlays made from the seed. Every draw is a hash, so the same seed gives the same overlay everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from pipelines.inputs import hashing
+from pipelines.inputs.overlay.graph import Ints
+from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, is_connected
+from pipelines.spec.overlay import GenerateOverlay
+
+MAX_LINKS = 5_000_000
+MAX_TRIES = 100
+_BATCH = 1 << 16
+
+Ends = tuple[Ints, Ints]
+
+
+def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
+    """Returns the overlay that a scenario asks for; every link takes one round.
+
+    Args:
+        spec: Kind, size, and the kind's own settings.
+        seed: The run's; kinds without draws do not use it.
+
+    Raises:
+        ContentError: No such overlay exists, none that is connected was found, or it is too large.
+    """
+    n_nodes = _size(spec)
+    a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    order = np.lexsort((high, low))
+    return WeightedGraph(_names(spec.prefix, n_nodes), low[order], high[order])
+
+
+@lru_cache(maxsize=8)
+def _names(prefix: str, n_nodes: int) -> tuple[str, ...]:
+    return tuple(f"{prefix}{i}" for i in range(1, n_nodes + 1))
+
+
+def _size(spec: GenerateOverlay) -> int:
+    return (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
+
+
+def _line(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
+    return np.arange(n - 1), np.arange(1, n)
+
+
+def _star(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
+    return np.zeros(n - 1, dtype=np.int64), np.arange(1, n)
+
+
+def _ring(_spec: GenerateOverlay, n: int, _seed: int) -> Ends:
+    return np.arange(n), (np.arange(n) + 1) % n
+
+
+def _grid(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
+    """Rows of equal length; without a number of columns as close to a square as can be, the last row as it comes."""
+    columns = spec.columns or math.isqrt(n - 1) + 1
+    node = np.arange(n)
+    right = node[(node % columns < columns - 1) & (node + 1 < n)]
+    below = node[node + columns < n]
+    return np.concatenate([right, below]), np.concatenate([right + 1, below + columns])
+
+
+def _balanced_tree(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
+    child = np.arange(1, n)
+    return (child - 1) // spec.branching, child
+
+
+def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
+    """A random recursive tree: each node hangs on an earlier one with a free place, all as likely."""
+    child = np.arange(1, n)
+    drawn = hashing.uniform(seed, "overlay.parent", child)
+    if spec.max_degree is None or spec.max_degree >= n - 1:
+        return (drawn * child).astype(np.int64), child
+    free = [0]
+    places = [spec.max_degree - 1] * n
+    places[0] += 1
+    parents = []
+    for i, share in enumerate(drawn.tolist(), start=1):
+        at = int(share * len(free))
+        parent = free[at]
+        parents.append(parent)
+        places[parent] -= 1
+        if not places[parent]:
+            free[at] = free[-1]
+            free.pop()
+        free.append(i)
+    return np.array(parents, dtype=np.int64), child
+
+
+def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
+    """G(n, p), drawn again until it is connected."""
+    p = spec.probability or 0.0
+    pairs = n * (n - 1) // 2
+    _check_links(p * pairs)
+    for attempt in range(MAX_TRIES):
+        ends = _pairs(_chosen(pairs, p, seed, attempt))
+        if is_connected(n, *ends):
+            return ends
+    advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
+    raise ContentError(
+        f"of {MAX_TRIES} random graphs with {n} nodes and probability {p:g} none is connected; {advice}", "probability"
+    )
+
+
+def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
+    """Returns which of so many pairs are linked: geometric gaps between them (Batagelj, Brandes 2005)."""
+    found: list[Ints] = []
+    last, drawn = -1, 0
+    batch = min(int(1.2 * p * pairs) + 32, _BATCH)
+    with np.errstate(divide="ignore"):
+        log_rest = np.log1p(-p)
+    while p > 0 and last < pairs:
+        keys = np.arange(drawn, drawn + batch)
+        gaps = np.floor(np.log1p(-hashing.uniform(seed, "overlay.erdos_renyi", attempt, keys)) / log_rest)
+        at = last + np.cumsum(np.minimum(gaps, pairs).astype(np.int64) + 1)
+        found.append(at[at < pairs])
+        last, drawn = int(at[-1]), drawn + batch
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _pairs(k: Ints) -> Ends:
+    """Returns the k-th of the pairs (0,1), (0,2), (1,2), (0,3), ..."""
+    b = np.floor((1.0 + np.sqrt(1.0 + 8.0 * k)) / 2.0).astype(np.int64)
+    b -= b * (b - 1) // 2 > k
+    b += b * (b + 1) // 2 <= k
+    return k - b * (b - 1) // 2, b
+
+
+def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
+    """A star of ``attach`` + 1 nodes; each further node links to ``attach`` others, as likely as they have links."""
+    m = spec.attach
+    _check_links(float(m) * n)
+    stream = _stream(seed, "overlay.barabasi_albert", 0)
+    a, b = [0] * m, list(range(1, m + 1))
+    by_degree = a + b
+    for node in range(m + 1, n):
+        targets: dict[int, None] = {}
+        while len(targets) < m:
+            targets[by_degree[int(next(stream) * len(by_degree))]] = None
+        a.extend(targets)
+        b.extend([node] * m)
+        by_degree.extend(targets)
+        by_degree.extend([node] * m)
+    return np.array(a, dtype=np.int64), np.array(b, dtype=np.int64)
+
+
+def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
+    """A ring lattice, each link's far end moved with a probability; drawn again until it is connected."""
+    p, k = spec.probability or 0.0, spec.neighbours
+    if k % 2:
+        raise ContentError(f"neighbours is {k}; a ring lattice has an even number, half on each side", "neighbours")
+    _check_links(n * k / 2)
+    for attempt in range(MAX_TRIES):
+        ends = _rewired(n, k, p, seed, attempt)
+        if is_connected(n, *ends):
+            return ends
+    raise ContentError(
+        f"of {MAX_TRIES} rewired rings with {n} nodes and {k} neighbours none is connected; take more neighbours",
+        "neighbours",
+    )
+
+
+def _rewired(n: int, k: int, p: float, seed: int, attempt: int) -> Ends:
+    node, step = np.divmod(np.arange(n * (k // 2)), k // 2)
+    far = (node + step + 1) % n
+    moved = np.flatnonzero(hashing.uniform(seed, "overlay.watts_strogatz", attempt, node, step) < p)
+    if len(moved):
+        neighbours: list[set[int]] = [set() for _ in range(n)]
+        for u, v in zip(node.tolist(), far.tolist(), strict=True):
+            neighbours[u].add(v)
+            neighbours[v].add(u)
+        stream = _stream(seed, "overlay.watts_strogatz.target", attempt)
+        for i in moved[np.argsort(step[moved], kind="stable")].tolist():
+            u, v = int(node[i]), int(far[i])
+            if len(neighbours[u]) >= n - 1:
+                continue
+            while (w := int(next(stream) * n)) == u or w in neighbours[u]:
+                pass
+            neighbours[u].remove(v)
+            neighbours[v].remove(u)
+            neighbours[u].add(w)
+            neighbours[w].add(u)
+            far[i] = w
+    return node, far
+
+
+def _stream(seed: int, purpose: str, attempt: int) -> Iterator[float]:
+    """Yields as many draws as are asked for."""
+    drawn, batch = 0, 256
+    while True:
+        yield from hashing.uniform(seed, purpose, attempt, np.arange(drawn, drawn + batch)).tolist()
+        drawn, batch = drawn + batch, min(2 * batch, _BATCH)
+
+
+def _check_links(expected: float) -> None:
+    if expected > MAX_LINKS:
+        raise ContentError(
+            f"that is about {expected:,.0f} links; an overlay that is generated has at most {MAX_LINKS:,}", "nodes"
+        )
+
+
+_MAKERS: dict[str, Callable[[GenerateOverlay, int, int], Ends]] = {
+    "line": _line,
+    "star": _star,
+    "ring": _ring,
+    "grid": _grid,
+    "balanced_tree": _balanced_tree,
+    "random_tree": _random_tree,
+    "erdos_renyi": _erdos_renyi,
+    "barabasi_albert": _barabasi_albert,
+    "watts_strogatz": _watts_strogatz,
+}

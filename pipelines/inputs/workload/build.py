@@ -1,0 +1,104 @@
+"""From the workload of a scenario to the tables of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pipelines.errors import Problem, WorkloadError
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
+from pipelines.inputs.workload.generated_publications import generated_publications
+from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
+from pipelines.inputs.workload.joins import listed_joins
+from pipelines.inputs.workload.lists import listed_publications, listed_subscriptions
+from pipelines.inputs.workload.tables import Workload
+from pipelines.spec.workload import (
+    PublicationFileSource,
+    PublicationGenerator,
+    SubscriptionFileSource,
+    SubscriptionGenerator,
+    WorkloadSpec,
+)
+
+Part = TypeVar("Part")
+
+
+def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Workload:
+    """Returns one run's subscriptions, publications and joins.
+
+    Args:
+        spec: The workload of the scenario.
+        overlay: The run's overlay, whose node ids the tables carry.
+        seed: The run's seed; the same seed gives the same workload everywhere.
+        horizon: The last round in which something can be asked for.
+        beside: The scenario file's folder, where input files are looked up first.
+
+    Raises:
+        WorkloadError: All that is wrong, each problem at its place in the scenario.
+    """
+    problems: list[Problem] = []
+
+    def gather(part: Callable[[], Part]) -> Part | None:
+        try:
+            return part()
+        except WorkloadError as error:
+            problems.extend(error.problems)
+            return None
+
+    subscription = gather(lambda: _subscriptions(spec, overlay, seed, horizon, beside))
+    publications = gather(lambda: _publications(spec, overlay, seed, horizon, beside))
+    join = gather(lambda: listed_joins(spec.joins, overlay, horizon))
+    if subscription is None or publications is None or join is None:
+        raise WorkloadError(*problems)
+    publication, attribute = publications
+    return Workload(subscription=subscription, publication=publication, attribute=attribute, join=join)
+
+
+def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> pa.Table:
+    match spec.subscriptions:
+        case SubscriptionFileSource(file=file):
+            return subscriptions_of_file(file, overlay, seed, horizon, beside)
+        case SubscriptionGenerator(generate=generator):
+            return generated_subscriptions(generator, overlay, seed, horizon)
+        case listed:
+            return listed_subscriptions(listed, overlay, horizon)
+
+
+def _publications(
+    spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+) -> tuple[pa.Table, pa.Table]:
+    match spec.publications:
+        case PublicationFileSource(file=file):
+            return publications_of_file(file, overlay, seed, horizon, beside)
+        case PublicationGenerator(generate=generator):
+            return generated_publications(generator, overlay, seed, horizon)
+        case listed:
+            return listed_publications(listed, overlay, horizon)
+
+
+def describe() -> list[tuple[str, str]]:
+    """Returns each source of a workload with one line about it, as ``roundtable list workloads`` shows them."""
+    return [
+        ("list", "subscriptions, publications and joins written in the scenario, one by one"),
+        ("file csv", "CSV with a line of titles, also as .gz or .xz: columns named by the scenario"),
+        ("file tsv", "the same with tabs and no quoting, e.g. Last.fm user_artists.dat"),
+        ("file parquet", "Parquet: columns named by the scenario"),
+        ("file padres", "PADRES quotes [class,'STOCK'],[symbol,'A'],..., one file or an archive with one a symbol"),
+        ("generate topics", "topics topic1, topic2, ... by Zipf popularity"),
+        (
+            "generate content",
+            "classes class1, class2, ... by Zipf popularity with numeric attributes, intervals asked for",
+        ),
+        (
+            "generate quotes",
+            "stock quotes with symbol, price and volume: symbols by popularity, prices as random walks",
+        ),
+        (
+            "generate bank",
+            "operations on accounts, with guarantee and keys: balances, deposits, withdrawals, transfers",
+        ),
+    ]

@@ -1,0 +1,85 @@
+"""The contents of publications: JSON for the history, one row an attribute for matching."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.inputs.overlay.nodes import Ints
+from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION
+
+
+def to_json(value: object) -> str:
+    """Returns JSON with sorted keys and no spaces; text stays as it is, beyond ASCII too."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def publication_rows(
+    node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
+    guarantee: pa.Array | None = None, keys: pa.Array | None = None,
+) -> pa.Table:  # fmt: skip
+    """Returns the publication table of `pipelines.inputs.workload.tables` from its columns; None: null in every row."""
+    given = {"guarantee": guarantee, "keys": keys}
+    others = [
+        pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()
+    ]
+    return pa.table([pa.array(node), pa.array(round_), topic, content, *others], schema=PUBLICATION)
+
+
+def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
+    """Returns one JSON object a row.
+
+    Args:
+        columns: The attributes, each int64, finite float64, bool or string; null where a row lacks it.
+        rows: Number of rows, the length of each column.
+    """
+    if not columns:
+        return pa.repeat(pa.scalar("{}", pa.string()), rows)
+    parts = [
+        pc.binary_join_element_wise(f"{to_json(name)}:", _json_values(columns[name]), "") for name in sorted(columns)
+    ]
+    return pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ",", null_handling="skip"), "}", "")
+
+
+def _json_values(column: pa.Array) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return pc.cast(column, pa.string())
+    encoded = column.dictionary_encode()
+    quoted = pa.array([to_json(text) for text in encoded.dictionary.to_pylist()], pa.string())
+    return quoted.take(encoded.indices)
+
+
+def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Returns the attribute table: a publication's topic first, then its attributes by name.
+
+    Args:
+        topic: Text, null where a publication has none.
+        columns: As in `json_rows`.
+    """
+    named = {"topic": topic, **{name: columns[name] for name in sorted(columns)}}
+    rows, width = len(topic), len(named)
+    present = np.stack([column.is_valid().to_numpy(zero_copy_only=False) for column in named.values()], axis=1).ravel()
+    flat = np.flatnonzero(present)
+    place = pa.array(flat % width * rows + flat // width)
+    attribute = pa.DictionaryArray.from_arrays(pa.array((flat % width).astype(np.int32)), pa.array(list(named)))
+    number = pa.concat_arrays([_numbers(column) for column in named.values()])
+    text = pa.concat_arrays([_texts(column) for column in named.values()])
+    return pa.table(
+        [pa.array(flat // width), attribute.dictionary_decode(), number.take(place), text.take(place)], schema=ATTRIBUTE
+    )
+
+
+def _is_text(column: pa.Array) -> bool:
+    return column.type in (pa.string(), pa.bool_())
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    return pa.nulls(len(column), pa.float64()) if _is_text(column) else pc.cast(column, pa.float64(), safe=False)
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    return pc.cast(column, pa.string()) if _is_text(column) else pa.nulls(len(column), pa.string())

@@ -1,0 +1,159 @@
+"""Draws that the workload generators share: popularity, distinct choices, times of publications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.inputs import hashing
+from pipelines.inputs.overlay.nodes import Ints
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_RACE_CELLS = 4_000_000
+_RACE_SHARE = 16
+_SLOT_CELLS = 4_000_000
+_ATTEMPTS = 64
+
+
+class RepetitionError(ValueError):
+    """There are fewer different draws than are wanted at one node."""
+
+
+def decimals(low: float, high: float) -> int:
+    """Returns how many decimals give numbers from low to high about six digits; low is below high."""
+    return int(np.clip(6 - np.ceil(np.log10(high - low)), 0, 300))
+
+
+@lru_cache(maxsize=8)
+def _masses(size: int, exponent: float) -> Floats:
+    """Returns running sums of the weights rank^-exponent from the least popular rank up: exact in the tail."""
+    return np.cumsum(np.arange(size, 0, -1, dtype=np.float64) ** -exponent)
+
+
+def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:
+    """Returns ranks from ``first`` to size - 1, drawn with weights (rank + 1)^-exponent by the inverse distribution.
+
+    Args:
+        uniform: Draws in [0, 1).
+        size: Number of ranks.
+        exponent: 0 is uniform.
+        first: Ranks below it are left out; a number, or one for each draw.
+    """
+    masses = _masses(size, exponent)
+    wanted = (1.0 - uniform) * masses[size - 1 - first]
+    ranks: Ints = (size - 1 - np.searchsorted(masses, wanted, side="left")).astype(np.int64)
+    return ranks
+
+
+def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
+    """Returns ranks drawn by Zipf popularity one after the other, without repetition at a node.
+
+    Where a node takes a large part of all ranks, an exponential race over all ranks draws them; else repeated
+    draws are drawn again. Both give the same distribution.
+
+    Returns:
+        Shape (nodes, per_node).
+
+    Raises:
+        RepetitionError: More ranks a node than there are.
+    """
+    if per_node > size:
+        raise RepetitionError(f"{per_node} different ranks of {size}")
+    if per_node > 1 and size <= _RACE_SHARE * per_node:
+        chunk = max(1, _RACE_CELLS // size)
+        parts = [
+            _race(nodes[i : i + chunk], per_node, size, exponent, seed, purpose) for i in range(0, len(nodes), chunk)
+        ]
+        return np.concatenate(parts) if parts else np.empty((0, per_node), dtype=np.int64)
+    return _draw_again(nodes, per_node, size, exponent, seed, purpose)
+
+
+def _race(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
+    ranks = np.arange(size, dtype=np.int64)
+    arrival = -np.log1p(-hashing.uniform(seed, purpose + ".race", nodes[:, None], ranks)) * (ranks + 1.0) ** exponent
+    return np.argsort(arrival, axis=1, kind="stable")[:, :per_node].astype(np.int64)
+
+
+def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
+    """Draws all open places at once until none repeats; ranks below a node's first free one are left out."""
+    ranks = np.zeros(len(nodes) * per_node, dtype=np.int64)
+    owner = np.repeat(np.arange(len(nodes), dtype=np.int64), per_node)
+    index = np.tile(np.arange(per_node, dtype=np.int64), len(nodes))
+    taken = np.empty(0, dtype=np.int64)
+    pending, attempt = np.arange(len(ranks)), 0
+    while len(pending):
+        free = _first_free(taken, len(nodes), size)[owner[pending]]
+        drawn = zipf(
+            hashing.uniform(seed, purpose, nodes[owner[pending]], index[pending], attempt), size, exponent, free
+        )
+        code = owner[pending] * size + drawn
+        _, first = np.unique(code, return_index=True)
+        accepted = first[~np.isin(code[first], taken, assume_unique=True)]
+        ranks[pending[accepted]] = drawn[accepted]
+        taken = np.sort(np.concatenate([taken, code[accepted]]))
+        pending, attempt = np.delete(pending, accepted), attempt + 1
+    return ranks.reshape(len(nodes), per_node)
+
+
+def _first_free(taken: Ints, owners: int, size: int) -> Ints:
+    """Returns, for each owner, the lowest rank that is not taken; ``taken`` holds owner * size + rank, sorted."""
+    owner, rank = taken // size, taken % size
+    starts = np.searchsorted(taken, np.arange(owners, dtype=np.int64) * size)
+    position = np.arange(len(taken)) - starts[owner]
+    return np.bincount(owner[rank == position], minlength=owners).astype(np.int64)
+
+
+def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
+    """Draws rows again until no owner has the same row twice.
+
+    Args:
+        owner: Whose row it is; shape (rows,).
+        draw: From row numbers and an attempt to columns of draws for these rows.
+
+    Returns:
+        The columns; shape (rows,) each.
+
+    Raises:
+        RepetitionError: Repetitions remain after many attempts: there are too few different rows.
+    """
+    columns = draw(np.arange(len(owner), dtype=np.int64), 0)
+    for attempt in range(1, _ATTEMPTS):
+        order = np.lexsort((*columns, owner))
+        same = np.ones(max(len(owner) - 1, 0), dtype=np.bool_)
+        for column in (owner, *columns):
+            same &= column[order][1:] == column[order][:-1]
+        repeated = order[1:][same]
+        if not len(repeated):
+            return columns
+        for column, again in zip(columns, draw(repeated, attempt), strict=True):
+            column[repeated] = again
+    raise RepetitionError("too few different rows")
+
+
+def publication_slots(nodes: Ints, rounds: tuple[int, int], rate: float, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Returns node, round and index (among the node's publications of the round) of each publication.
+
+    Each node publishes the whole part of ``rate`` in each round of the interval (ends included), and one more
+    with the chance of the rest. Rows are in order of (round, place of the node in ``nodes``, index).
+    """
+    chunk = max(1, _SLOT_CELLS // max(len(nodes), 1))
+    first, last = rounds
+    parts = [_slots(nodes, np.arange(i, min(i + chunk, last + 1)), rate, seed) for i in range(first, last + 1, chunk)]
+    node, round_, index = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return node, round_, index
+
+
+def _slots(nodes: Ints, rounds: Ints, rate: float, seed: int) -> tuple[Ints, Ints, Ints]:
+    whole = int(rate)
+    counts = np.full((len(rounds), len(nodes)), whole, dtype=np.int64)
+    if rate > whole:
+        chance = hashing.uniform(seed, "workload.publications.rate", nodes, rounds[:, None])
+        counts += chance < rate - whole
+    flat = counts.ravel()
+    index = np.arange(flat.sum(), dtype=np.int64) - np.repeat(np.cumsum(flat) - flat, flat)
+    return np.repeat(np.tile(nodes, len(rounds)), flat), np.repeat(np.repeat(rounds, len(nodes)), flat), index

@@ -1,0 +1,205 @@
+"""The rows of a workload file: its columns by name, what they mean, and all that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import Problem, WorkloadError, nearest
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.spec.base import Nodes
+
+_SHOWN = 5
+
+
+def texts_of(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column as text without the spaces around it, null where it is null or empty."""
+    text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def column_type(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column as what its values are: whole numbers, numbers, true and false, or text.
+
+    Raises:
+        pa.ArrowInvalid: A type that content cannot hold, such as lists.
+    """
+    values = column.combine_chunks()
+    if pa.types.is_string(values.type):
+        return _typed_texts(values)
+    if pa.types.is_boolean(values.type):
+        return values
+    if pa.types.is_integer(values.type):
+        return pc.cast(values, pa.int64())
+    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+        return pc.cast(values, pa.float64())
+    return pc.cast(values, pa.string())
+
+
+def _typed_texts(texts: pa.Array) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return pc.cast(trimmed, kind)
+        except pa.ArrowInvalid:
+            continue
+    lowered = pc.utf8_lower(trimmed)
+    is_logical = pc.all(pc.is_in(lowered, value_set=pa.array(["true", "false", None], pa.string()))).as_py()
+    return pc.equal(lowered, "true") if is_logical else texts
+
+
+class FileRows:
+    """The rows of one file, and a list of all that is wrong with them.
+
+    Methods return empty arrays where something is wrong: call `raise_problems` before their results are used.
+    """
+
+    def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int) -> None:
+        """Takes the rows as they are; ``place`` is the file's part of the scenario."""
+        self.table = table
+        self._place = place
+        self._overlay = overlay
+        self._horizon = horizon
+        self._problems: list[Problem] = []
+
+    @property
+    def titles(self) -> str:
+        """The names of the columns, for messages."""
+        return ", ".join(self.table.column_names)
+
+    def refuse(self, key: str, message: str) -> None:
+        """Notes something wrong at a key of the file's part of the scenario."""
+        self._problems.append(Problem((*self._place, key), message))
+
+    def raise_problems(self) -> None:
+        """Raises all that was noted.
+
+        Raises:
+            WorkloadError: Something was noted.
+        """
+        if self._problems:
+            raise WorkloadError(*self._problems)
+
+    def column(self, key: str, name: str) -> pa.ChunkedArray | None:
+        """Returns a column, or notes that the file has none of this name."""
+        if name in self.table.column_names:
+            return self.table[name]
+        self.refuse(key, f"no column {name!r};{nearest(name, self.table.column_names)} columns: {self.titles}")
+        return None
+
+    def texts(self, key: str, name: str) -> pa.Array | None:
+        """Returns a column as text (null where it is empty), or notes why there is none."""
+        column = self.column(key, name)
+        if column is None:
+            return None
+        try:
+            return texts_of(column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            self.refuse(key, f"column {name!r} holds {column.type}, which is no text: {error}; name another column")
+            return None
+
+    def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
+        """Returns the node id of each row.
+
+        Args:
+            name: The column; its distinct values, in order of their first rows, go round the chosen nodes. Without
+                a column the rows go round them.
+            nodes: The chosen nodes; without them the column holds names of nodes.
+            seed: The run's seed.
+            purpose: What a drawn choice of nodes is for.
+        """
+        column = None if name is None else self.texts("node", name)
+        if nodes is None:
+            return self._named_nodes(name, column)
+        try:
+            chosen = choose_nodes(nodes, self._overlay, seed, purpose, (*self._place, "nodes"))
+        except WorkloadError as error:
+            self._problems.extend(error.problems)
+            return np.empty(0, dtype=np.int64)
+        group: Ints = np.arange(self.table.num_rows) if column is None else self._groups("node", column)[0]
+        return np.asarray(chosen[group % len(chosen)], dtype=np.int64)
+
+    def _named_nodes(self, name: str | None, column: pa.Array | None) -> Ints:
+        if name is None:
+            self.refuse(
+                "node", f"no node; name a column (node), the nodes to go round (nodes), or both; columns: {self.titles}"
+            )
+        if column is None:
+            return np.empty(0, dtype=np.int64)
+        ids = ids_by_name(self._overlay)
+        group, names = self._groups("node", column)
+        unknown = [i for i, node in enumerate(names) if node not in ids]
+        for i in unknown[:_SHOWN]:
+            row = int(np.flatnonzero(group == i)[0]) + 1
+            self.refuse(
+                "node", f"row {row}: {unknown_node(names[i], self._overlay)} or spread the column's values over nodes:"
+            )
+        if len(unknown) > _SHOWN:
+            self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are no nodes of the overlay")
+        return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]
+
+    def _groups(self, key: str, texts: pa.Array) -> tuple[Ints, list[str]]:
+        """Returns each row's place among the distinct values, in order of their first rows, and these values."""
+        self._refuse_rows(
+            key, texts.is_null().to_numpy(zero_copy_only=False), lambda _: "the cell is empty; give it a value"
+        )
+        encoded = pc.fill_null(texts, "").dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+    def rounds(self, given: str | int, per_round: int | None) -> Ints:
+        """Returns the round of each row.
+
+        Args:
+            given: A column, or the first round.
+            per_round: How many rows share a round before the next one begins; None: all of them share the first.
+        """
+        if isinstance(given, int):
+            offset = np.zeros(self.table.num_rows, dtype=np.int64)
+            if per_round is not None:
+                offset = np.arange(self.table.num_rows, dtype=np.int64) // per_round
+            return self._within_horizon(given + offset, "raise time.rounds or per_round, or set a limit")
+        column = self.texts("round", given)
+        if column is None:
+            return np.empty(0, dtype=np.int64)
+        texts = pc.fill_null(column, "")
+        is_round = pc.match_substring_regex(texts, r"^[0-9]{1,15}(\.0*)?$").to_numpy(zero_copy_only=False)
+        self._refuse_rows(
+            "round", ~is_round, lambda row: f"{texts[row].as_py()!r} is no round; give a whole number from 0"
+        )
+        whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64())
+        return self._within_horizon(whole.to_numpy(), "raise time.rounds, or remove these rows")
+
+    def _within_horizon(self, rounds: Ints, advice: str) -> Ints:
+        self._refuse_rows(
+            "round",
+            rounds > self._horizon,
+            lambda row: f"round {rounds[row]} is after the horizon of {self._horizon} rounds; {advice}",
+        )
+        return rounds
+
+    def refuse_unusable(self, name: str) -> None:
+        """Notes what content cannot hold: numbers that are not finite, columns of lists and the like."""
+        try:
+            values = column_type(self.table[name])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            self.refuse("content", f"column {name!r} holds {self.table[name].type}: {error}; leave it out of content")
+            return
+        if pa.types.is_floating(values.type):
+            is_bad = pc.fill_null(pc.invert(pc.is_finite(values)), False).to_numpy(zero_copy_only=False)
+            self._refuse_rows(
+                "content", is_bad, lambda row: f"{name} is {values[row]}, no finite number; leave the cell empty"
+            )
+
+    def _refuse_rows(self, key: str, is_bad: np.ndarray, why: Callable[[int], str]) -> None:
+        """Notes the first bad row with the reason, and which others there are."""
+        bad = np.flatnonzero(is_bad)
+        if not len(bad):
+            return
+        others = ", ".join(str(row + 1) for row in bad[1:_SHOWN].tolist())
+        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        rest = f" (so are rows {others}{more})" if others else ""
+        self.refuse(key, f"row {bad[0] + 1}: {why(int(bad[0]))}{rest}")

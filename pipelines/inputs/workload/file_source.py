@@ -1,0 +1,140 @@
+"""Subscriptions and publications from the rows of a file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import DataFileError, PredicateError, Problem, WorkloadError
+from pipelines.files import find_file
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.nodes import Ints, Place
+from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
+from pipelines.inputs.workload.file_rows import FileRows, column_type, texts_of
+from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
+from pipelines.inputs.workload.reading import Source, load, source_of
+from pipelines.inputs.workload.tables import SUBSCRIPTION
+from pipelines.spec.workload import PublicationFile, SubscriptionFile
+
+
+def subscriptions_of_file(
+    file: SubscriptionFile, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+) -> pa.Table:
+    """Returns the subscription table of a file, in the order of its rows.
+
+    Raises:
+        WorkloadError: The file or a column is missing, or rows cannot be used; the message names the rows.
+    """
+    place: Place = (*SUBSCRIPTIONS, "file")
+    source = _source(place, file, False, beside)
+    rows = FileRows(place, load(source), overlay, horizon)
+    node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
+    round_ = rows.rounds(file.round, None)
+    texts = _subscription_texts(rows, source, file.topic, file.where)
+    rows.raise_problems()
+    until = pa.nulls(len(node), pa.int64())
+    return pa.table([pa.array(node), pa.array(round_), until, texts], schema=SUBSCRIPTION)
+
+
+def publications_of_file(
+    file: PublicationFile, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+) -> tuple[pa.Table, pa.Table]:
+    """Returns the publication and the attribute table of a file, in the order of publishing.
+
+    Raises:
+        WorkloadError: The file or a column is missing, or rows cannot be used; the message names the rows.
+    """
+    place: Place = (*PUBLICATIONS, "file")
+    source = _source(place, file, file.reverse, beside)
+    rows = FileRows(place, load(source), overlay, horizon)
+    node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
+    round_ = rows.rounds(file.round, file.per_round)
+    if file.topic is not None:
+        rows.texts("topic", file.topic)
+    names = _content_names(rows, file)
+    rows.raise_problems()
+    topic, content, attribute = _contents(source, file.topic, names)
+    return publication_rows(node, round_, topic, content), attribute
+
+
+def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
+    """Finds the file and reads it, so that all that is wrong with it as a whole is told at its path."""
+    try:
+        source = source_of(find_file(file.path, beside), file.format, reverse, file.limit)
+        load(source)
+    except DataFileError as error:
+        raise WorkloadError(Problem((*place, "path"), str(error))) from error
+    return source
+
+
+def _subscription_texts(rows: FileRows, source: Source, topic: str | None, where: str | None) -> pa.Array:
+    if topic is None and where is None:
+        rows.refuse(
+            "topic", f"name the column of the topic (topic) or of the predicate (where); columns: {rows.titles}"
+        )
+        return pa.nulls(0, pa.string())
+    columns = [rows.texts(key, name) for key, name in (("topic", topic), ("where", where)) if name is not None]
+    if any(column is None for column in columns):
+        return pa.nulls(0, pa.string())
+    texts, wrong = _canonical_texts(source, topic, where)
+    for row, message in wrong[:5]:
+        rows.refuse("topic" if where is None else "where", f"row {row + 1}: {message}")
+    if len(wrong) > 5:
+        rows.refuse("topic" if where is None else "where", f"{len(wrong) - 5} more predicates are wrong")
+    return texts
+
+
+@lru_cache(maxsize=4)
+def _canonical_texts(source: Source, topic: str | None, where: str | None) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """Returns the canonical texts, and the first row of each pair of topic and predicate that is wrong, with why."""
+    table = load(source)
+    codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
+    width = len(values[1])
+    pairs, first, place = np.unique(codes[0] * width + codes[1], return_index=True, return_inverse=True)
+    texts, wrong = [], []
+    for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
+        try:
+            texts.append(canonical_text(values[0][pair // width], values[1][pair % width]))
+        except PredicateError as error:
+            texts.append("")
+            wrong.append((row, str(error)))
+    return pa.array(texts, pa.string()).take(pa.array(place)), sorted(wrong)
+
+
+def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
+    """Returns each row's place in the list of distinct texts, whose last item is None."""
+    if name is None:
+        return np.zeros(table.num_rows, dtype=np.int64), [None]
+    encoded = texts_of(table[name]).dictionary_encode()
+    values = [*encoded.dictionary.to_pylist(), None]
+    return pc.fill_null(encoded.indices, len(values) - 1).to_numpy().astype(np.int64), values
+
+
+def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
+    """Returns the columns of the content; a column whose values are spread over nodes is data and stays in it."""
+    if file.content is None:
+        used = {file.topic, file.round, file.node if file.nodes is None else None}
+        names = [name for name in rows.table.column_names if name not in used]
+    else:
+        names = [name for name in file.content if rows.column("content", name) is not None]
+    for name in names:
+        if name == "topic":
+            rows.refuse(
+                "content",
+                "no attribute can be called topic; rename the column, leave it out of content, or make it the topic",
+            )
+            continue
+        rows.refuse_unusable(name)
+    return tuple(names)
+
+
+@lru_cache(maxsize=4)
+def _contents(source: Source, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
+    table = load(source)
+    topics = pa.nulls(table.num_rows, pa.string()) if topic is None else texts_of(table[topic])
+    columns = {name: column_type(table[name]) for name in names}
+    return topics, json_rows(columns, table.num_rows), attribute_rows(topics, columns)

@@ -1,0 +1,92 @@
+"""Nodes that join the overlay while a run goes on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from pipelines.errors import Problem, WorkloadError
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
+from pipelines.inputs.workload.lists import after_horizon
+from pipelines.inputs.workload.tables import JOIN
+from pipelines.spec.workload import Join
+
+_PLACE: Place = ("workload", "joins")
+
+
+def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
+    """Returns the join table of a list.
+
+    A joining node has no link before: its links are the one to its join point, and those to nodes that join
+    through it later. So the nodes that are there from the start stay connected at all times.
+
+    Raises:
+        WorkloadError: All that is wrong with the list, each at its place.
+    """
+    if not joins:
+        return JOIN.empty_table()
+    ids = ids_by_name(overlay)
+    problems = [*_unknown(joins, ids, overlay), *_untimely(joins, horizon)]
+    if not problems:
+        problems += _unlinked(joins, overlay)
+    if problems:
+        raise WorkloadError(*problems)
+    columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
+    return pa.table(columns, schema=JOIN)
+
+
+def _unknown(joins: Sequence[Join], ids: dict[str, int], overlay: Overlay) -> Iterator[Problem]:
+    for i, join in enumerate(joins):
+        for key, name in (("node", join.node), ("to", join.to)):
+            if name not in ids:
+                yield Problem((*_PLACE, i, key), unknown_node(name, overlay))
+
+
+def _untimely(joins: Sequence[Join], horizon: int) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for i, join in enumerate(joins):
+        if first.setdefault(join.node, i) != i:
+            message = f"node {join.node!r} joins already by entry {first[join.node]}; a node joins once"
+            yield Problem((*_PLACE, i, "node"), message)
+        if join.round > horizon:
+            yield Problem((*_PLACE, i, "round"), after_horizon(join.round, horizon))
+    for i, join in enumerate(joins):
+        point = joins[first[join.to]] if join.to in first else None
+        if point is not None and point.round >= join.round:
+            message = (
+                f"node {join.node!r} joins in round {join.round} through {join.to!r}, which itself joins in round"
+                f" {point.round}; give a round after {point.round}"
+            )
+            yield Problem((*_PLACE, i, "round"), message)
+
+
+def _unlinked(joins: Sequence[Join], overlay: Overlay) -> Iterator[Problem]:
+    neighbours = _neighbours(overlay, {name for join in joins for name in (join.node, join.to)})
+    children: dict[str, set[str]] = defaultdict(set)
+    for join in joins:
+        children[join.to].add(join.node)
+    for i, join in enumerate(joins):
+        if join.to not in neighbours[join.node]:
+            near = ", ".join(neighbours[join.to]) or "none"
+            message = f"the overlay has no link {join.node} - {join.to}; neighbours of {join.to}: {near}; add the link"
+            yield Problem((*_PLACE, i, "to"), message)
+            continue
+        others = [name for name in neighbours[join.node] if name != join.to and name not in children[join.node]]
+        if others:
+            message = (
+                f"joining node {join.node!r} has links to {', '.join(others)} as well; besides its join point it can"
+                f" only have links to nodes that join through it: remove these links, or let them join to {join.node!r}"
+            )
+            yield Problem((*_PLACE, i, "node"), message)
+
+
+def _neighbours(overlay: Overlay, names: set[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+        for one, other in ((overlay.names[a], overlay.names[b]), (overlay.names[b], overlay.names[a])):
+            if one in found:
+                found[one].append(other)
+    return found

@@ -1,0 +1,1 @@
+"""Which publication satisfies which subscription."""

@@ -1,0 +1,74 @@
+"""Subscriptions as rows of comparisons, the form in which an engine matches them."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.matching.predicate import parse_predicates
+
+PREDICATE = pa.schema(
+    [
+        ("subscription", pa.int64()),
+        ("attribute", pa.string()),
+        ("op", pa.string()),
+        ("number", pa.float64()),
+        ("text", pa.string()),
+    ]
+)
+
+Comparison: TypeAlias = tuple[str, str, float | None, str | None]
+_PLAIN = re.compile(
+    r"([^\W\d][\w.:/-]*) (=|!=|<=?|>=?|prefix|suffix|contains) (?:(-?[0-9][^ ]*)|'([^'\\]*)')(?: and |$)"
+)
+
+
+def predicate_rows(subscription: pa.Table) -> pa.Table:
+    """Returns one row a comparison; grain and key: subscription, place in its conjunction.
+
+    Args:
+        subscription: A table with a column ``predicate`` of canonical texts. Repeated texts are read once.
+
+    Returns:
+        ``subscription`` is the row number in the argument; exactly one of ``number`` and ``text`` is set.
+    """
+    encoded = subscription["predicate"].combine_chunks().dictionary_encode()
+    conjunctions = [_comparisons(text) for text in encoded.dictionary.to_pylist()]
+    distinct = [comparison for conjunction in conjunctions for comparison in conjunction]
+    lengths = np.array([len(conjunction) for conjunction in conjunctions], dtype=np.int64)
+    indices = encoded.indices.to_numpy()
+    counts = lengths[indices]
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = pa.array(np.repeat((np.cumsum(lengths) - lengths)[indices], counts) + place)
+    columns = [
+        pa.array(values, field.type)
+        for field, values in zip(
+            list(PREDICATE)[1:], zip(*distinct, strict=True) if distinct else [()] * 4, strict=True
+        )
+    ]
+    owner = pa.array(np.repeat(np.arange(len(indices), dtype=np.int64), counts))
+    return pa.table([owner, *(column.take(rows) for column in columns)], schema=PREDICATE)
+
+
+def topics_of(predicate: pa.ChunkedArray) -> pa.Array:
+    """Returns for each canonical text the topic that it asks for; null where it asks for more, or for anything else."""
+    encoded = predicate.combine_chunks().dictionary_encode()
+    topics = []
+    for text in encoded.dictionary.to_pylist():
+        (attribute, op, _, value), *others = _comparisons(text)
+        topics.append(value if (attribute, op) == ("topic", "=") and not others else None)
+    return pa.array(topics, pa.string()).take(encoded.indices)
+
+
+def _comparisons(text: str) -> list[Comparison]:
+    """Reads a canonical text; one pattern does for nearly all of them in a tenth of the parser's time."""
+    found = list(_PLAIN.finditer(text))
+    if found and sum(match.end() - match.start() for match in found) == len(text):
+        return [(m[1], m[2], None if m[3] is None else float(m[3]), m[4]) for m in found]
+    return [
+        (p.attribute, p.op, None, p.value) if isinstance(p.value, str) else (p.attribute, p.op, p.value, None)
+        for p in parse_predicates(None, text)
+    ]

@@ -1,0 +1,1 @@
+"""The round engine: every run of one protocol goes through the same jobs, round after round."""

@@ -1,0 +1,231 @@
+"""The round engine: every run of one protocol goes through the same jobs, round after round.
+
+A round:
+
+1. **faults**: a node that crashes loses its rows of all relations that are not durable; one that recovers reads its
+   durable rows back from the store;
+   **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
+2. **protocol steps**: the protocol's own, given in one lazy plan (`contract.Round`);
+3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
+4. **settle**: new state and messages are materialised, and a few counts of them come back to the driver;
+5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
+   (deliveries, events, increments) stays a plan over the round's relations until then.
+
+The counts tell which kinds are due when: rounds in which nothing is due are skipped, and steps for absent kinds are
+left out of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract.due import CrashesDue
+from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.round import ProtocolModule, Round, RoundResult
+from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.errors import InternalError
+from pipelines.rounds import network
+from pipelines.rounds.calls import Calls
+from pipelines.rounds.commit import History, RoundRows
+from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.rounds.progress import Progress
+from pipelines.rounds.relations import Relations
+
+_MAX_BUFFERED = 2_000_000
+_MAX_HELD_BYTES = 2 * 1024**3
+_NODE = ["run_id", "node_id"]
+_EVENTS = ("delivery", "call_event", "node_status")
+_IN_FLIGHT = "in_flight"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the rounds of some runs are made with; it stays the same.
+
+    Attributes:
+        protocol: The protocol.
+        materialiser: Keeps relations.
+        calls: The application calls, by round.
+        history: Takes what the rounds leave behind.
+        faults: The faults.
+        fixed: Frames ``node``, ``link``, ``setting``, ``subscription``.
+        latency: The latency of all links, where it is one.
+        settings: The distinct settings objects of the runs.
+    """
+
+    protocol: ProtocolModule
+    materialiser: Materialiser
+    calls: Calls
+    history: History
+    faults: RunFaults
+    fixed: Mapping[str, DataFrame]
+    latency: int | None
+    settings: Sequence[Any]
+
+
+class RoundEngine:
+    """Runs one protocol for many runs: the loop, and a round of it."""
+
+    def __init__(self, job: Job) -> None:
+        """Starts with nothing in flight."""
+        self._job = job
+        self._relations = Relations(job.protocol, job.materialiser)
+        schema = in_flight_schema(job.protocol.payload)
+        job.materialiser.declare({_IN_FLIGHT: schema})
+        self._in_flight = Relation(job.materialiser.empty(schema))
+        self._traffic = network.Traffic({}, 0, 0, 0, 0)
+        self.round = -1
+
+    def start(self, state: Mapping[str, DataFrame]) -> None:
+        """Sets the relations before the first round; the others start without rows."""
+        settled = self._settle(self._relations.starting(state))
+        self._relations.place(settled, state.keys() & settled.keys())
+        self._job.history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
+
+    def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
+        """Sets the relations as they were at the end of a round, instead of `start`.
+
+        Args:
+            round_: The round.
+            state: Every relation of the protocol that is not derived.
+            in_flight: The messages in flight.
+        """
+        settled = self._settle({**state, _IN_FLIGHT: in_flight})
+        self._in_flight = settled.pop(_IN_FLIGHT)
+        self._relations.place(settled, ())
+        self.round = round_
+
+    def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
+        """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
+
+        A commit comes early when many messages are buffered, or the relations that wait for it take much room.
+
+        Args:
+            horizon: The last round that may happen.
+            commit_every: Rounds between commits.
+            observe: Is told of each round.
+        """
+        n_buffered, history = 0, self._job.history
+        while (upcoming := self._next_round()) is not None and upcoming <= horizon:
+            if self._job.faults.crashes.has_crash(upcoming):
+                history.write_through(self._relations.to_write_through())
+            n_handled = self._make_round(upcoming)
+            observe(Progress(self.round, self._traffic.n_messages, n_handled))
+            n_buffered += n_handled
+            is_full = n_buffered >= _MAX_BUFFERED or history.n_bytes >= _MAX_HELD_BYTES
+            if history.n_rounds >= commit_every or is_full:
+                self.commit(is_final=False)
+                n_buffered = 0
+        self.commit(is_final=True)
+
+    @property
+    def n_in_flight(self) -> int:
+        """Messages in flight that somebody will handle."""
+        return self._traffic.n_messages - self._traffic.n_doomed
+
+    def commit(self, *, is_final: bool) -> None:
+        """Writes what is buffered and the state that changed."""
+        state = {**self._relations.to_commit(), "state_message": self._in_flight.frame}
+        self._job.history.commit(max(self.round, 0), state, self._in_flight.frame if is_final else None)
+
+    def _next_round(self) -> int | None:
+        wait = self._traffic.next_wait
+        due = None if wait is None else self.round + wait
+        call = self._job.calls.next_round(self.round)
+        wakes = (max(wake, self.round + 1) for wake in self._relations.wakes)
+        faults = self._job.faults.next_rounds(self.round)
+        return min((r for r in (due, call, *faults, *wakes) if r is not None), default=None)
+
+    def _make_round(self, upcoming: int) -> int:
+        """Makes a round, by the numbers of the module's summary; returns how many messages were due."""
+        step, before, traffic = upcoming - self.round, self._in_flight, self._traffic
+        is_all_due = traffic.last_wait <= step
+        kept: list[Relation] = []
+        # 1. faults, inbox
+        due = before.frame if is_all_due else network.due_messages(before.frame, step)
+        crashes = self._job.faults.crashes.due(upcoming)
+        state, touched = self._relations.after_faults(crashes, self._job.history.read_state, kept)
+        # 2. protocol steps
+        result = self._job.protocol.round(self._round(upcoming, due, crashes, state, kept))
+        result.state = {**{name: state[name] for name in touched}, **result.state}
+        # 3. network
+        payload = self._job.protocol.payload
+        messages = [] if is_all_due else [network.waiting_messages(before.frame, step, payload)]
+        frames = {**self._relations.whole_frames(result.state), _IN_FLIGHT: self._sent(messages, result)}
+        # 4. settle
+        settled = self._settle(frames)
+        self._in_flight = settled.pop(_IN_FLIGHT)
+        self._relations.take(result.state, settled)
+        # 5. what the next commit writes
+        events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
+        held = [before, *kept, *self._job.calls.retired()]
+        self._job.history.add(upcoming, RoundRows(due if traffic.n_messages else None, result.fate, events, held))
+        self.round = upcoming
+        return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
+
+    def _round(
+        self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame], kept: list[Relation]
+    ) -> Round:
+        """Returns what the protocol may read."""
+        job, faults = self._job, self._job.faults
+        calls = job.calls.due(upcoming)
+        if calls is not None and crashes.down is not None:
+            calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
+        kinds = {*self._traffic.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
+        return Round(
+            round=upcoming,
+            inbox=network.handled_messages(due) if self._traffic.n_doomed else due,
+            calls=calls,
+            kinds=frozenset(kinds),
+            state=state,
+            facts=self._relations.facts,
+            fixed=job.fixed,
+            settings=job.settings,
+            may_crash=faults.crashes.schedule is not None,
+            crashing=faults.crashes.runs,
+            crashes=crashes,
+            links=faults.changes.due(upcoming),
+            paused=faults.pauses.paused(upcoming),
+            may_duplicate=faults.may_duplicate,
+            keep=self._keeper(kept),
+            is_empty=lambda frame: any(one.frame is frame and one.is_empty for one in kept),
+        )
+
+    def _keeper(self, kept: list[Relation]) -> Callable[[str, DataFrame], DataFrame]:
+        def keep(name: str, frame: DataFrame) -> DataFrame:
+            relation = self._job.materialiser.keep(f"kept_{name}", frame)
+            kept.append(relation)
+            return relation.frame
+
+        return keep
+
+    def _sent(self, waiting: list[DataFrame], result: RoundResult) -> DataFrame:
+        """Returns the messages in flight after the round: those that wait, and the outbox on its links."""
+        job = self._job
+        messages = list(waiting)
+        if result.outbox is not None:
+            outbox = network.Outbox(result.outbox, result.sent_fields)
+            faults = network.Faults(job.faults.crashes.schedule, job.faults.links, job.faults.pauses)
+            links = job.faults.changes.links
+            messages.append(network.put_on_links(outbox, links, job.latency, job.protocol.payload, faults))
+        if not messages:
+            messages.append(job.materialiser.empty(in_flight_schema(job.protocol.payload)))
+        return reduce(DataFrame.unionByName, messages)
+
+    def _settle(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation]:
+        """Materialises what the next rounds read, and takes the facts that come with it."""
+        wanted = self._relations.wanted_facts(frames.keys())
+        if _IN_FLIGHT in frames:
+            wanted[_IN_FLIGHT] = network.traffic_facts(self._job.protocol.kinds)
+        settled, facts = self._job.materialiser.settle(frames, wanted)
+        if facts.get("n_lost"):
+            raise InternalError(f"a message of round {self.round} was sent where no link is")
+        if "n_messages" in facts:
+            self._traffic = network.traffic(facts)
+        self._relations.take_facts(facts)
+        return settled

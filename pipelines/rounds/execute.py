@@ -1,0 +1,194 @@
+"""Runs an experiment from its expanded runs to a store, from the first round on or from where the store stops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.contract.ordering import ties_named
+from pipelines.contract.round import ProtocolModule, Start
+from pipelines.contract.state_tables import state_tables
+from pipelines.engines.materialise.base import Materialiser
+from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.paths import delta_paths
+from pipelines.engines.session import Session
+from pipelines.experiment.batches import Batch, cut, is_small
+from pipelines.experiment.build import parameters_json
+from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.manifest import versions
+from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.rounds.calls import Calls
+from pipelines.rounds.commit import History
+from pipelines.rounds.engine import Job, RoundEngine
+from pipelines.rounds.faults.crashes import Crashes, crash_events
+from pipelines.rounds.faults.link_changes import Replacements
+from pipelines.rounds.faults.link_faults import LinkFaults
+from pipelines.rounds.faults.pauses import Pauses
+from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.rounds.progress import Progress
+from pipelines.scenario.expand import RunConfig
+from pipelines.store.ledger import Commit, Ledger
+from pipelines.store.store import Store
+from pipelines.tables import CALL_LOG, FAULT_EVENT, HISTORY, LINK, NODE, PREDICATE, RUN
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be run.
+
+    Attributes:
+        runs: The expanded runs; one protocol.
+        inputs: Their overlays and workloads.
+        commit_every: Rounds between commits.
+        batch_runs: How many runs go through the rounds together; None for all that have the same horizon.
+    """
+
+    runs: Sequence[RunConfig]
+    inputs: Inputs
+    commit_every: int
+    batch_runs: int | None = None
+
+    @property
+    def protocol_name(self) -> str:
+        """The protocol of the runs."""
+        name: str = self.runs[0].scenario.protocol.name
+        return name
+
+    def of(self, batch: Batch) -> Experiment:
+        """Gives the part of a batch."""
+        if batch.n_batches == 1:
+            return self
+        runs = [run for run in self.runs if batch.first_run <= run.run_id <= batch.last_run]
+        return replace(self, runs=runs, inputs=self.inputs.of_runs(batch.first_run, batch.last_run))
+
+
+def execute(
+    experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
+    begin: Callable[[Batch], None] = lambda _: None,
+) -> None:  # fmt: skip
+    """Runs all rounds of all runs, a batch after the other; verdicts are the audits' business.
+
+    It goes on after the last complete round of the store: what lies above that is taken back, and the tables end with
+    the rows of a run without an interruption. Without a complete round it starts from the beginning.
+
+    Args:
+        experiment: What is to be run; the same as before where the store holds rounds.
+        session: The engine.
+        store: Its folder is there; the runs in it are not finished.
+        observe: Is told of each round.
+        begin: Is told of each batch before its rounds.
+    """
+    protocol = protocol_module(experiment.protocol_name)
+    last = Ledger.read(store).last if store.is_committed() else None
+    if last is None:
+        store.create(HISTORY)
+        store.create(state_tables(protocol), is_state=True)
+        store.load(RUN.name, _run_rows(experiment, session))
+    else:
+        store.rewind(last.versions)
+    for batch in cut(experiment.runs, experiment.batch_runs):
+        if last is not None and last.holds(batch.first_run):
+            continue
+        begin(batch)
+        part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
+        small = store.is_small = is_small(part.inputs)
+        chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
+        with ties_named(), session.suited(is_small=small), closing(chosen) as materialiser:
+            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
+
+
+def _run(
+    experiment: Experiment, batch: Batch, protocol: ProtocolModule, store: Store, materialiser: Materialiser,
+    last: Commit | None, observe: Callable[[Progress], None],
+) -> None:  # fmt: skip
+    """Runs all rounds of a batch, after its last commit if there is one."""
+    inputs = experiment.inputs
+    fixed = _fixed_frames(inputs, materialiser)
+    crashes = Crashes(inputs.crash, len(inputs.setting), materialiser)
+    replacements = Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser)
+    calls = Calls(inputs, materialiser)
+    all_calls = calls.all()
+    subscription = _load(materialiser, "subscription", inputs.subscription)
+    publication = _load(materialiser, "publication", inputs.publication)
+    fixed["subscription"] = subscription
+    confirms = PROTOCOLS[experiment.protocol_name].confirms
+
+    def stored(name: str, at: Commit) -> DataFrame:
+        return materialiser.spread(store.read(name, at.versions[name]).where(at.own_runs))
+
+    log = None if last is None else stored(CALL_LOG.name, last)
+    history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
+    start = _start(experiment, store.session, fixed, all_calls)
+    links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
+    faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
+    engine = RoundEngine(
+        Job(protocol, materialiser, calls, history, faults, fixed, inputs.latency, start.settings)
+    )  # fmt: skip
+    if last is None:
+        _write_given(inputs, batch.horizon, replacements.rows, store)
+        engine.start(protocol.start(start))
+    else:
+        names = [known.table.name for known in protocol.states if known.derived is None]
+        state = {name: stored(f"state_{name}", last) for name in names}
+        engine.resume(last.last_round, state, stored("state_message", last))
+    engine.run(batch.horizon, experiment.commit_every, observe)
+
+
+def _start(experiment: Experiment, session: Session, fixed: Mapping[str, DataFrame], calls: DataFrame) -> Start:
+    """δ-paths at the start run over the links between nodes that do not have to join first."""
+    joining = calls.where("kind = 'join'").select("run_id", "node_id")
+
+    def paths(max_hops: int) -> DataFrame:
+        link = fixed["link"].select("run_id", "src", "dst")
+        for end in ("src", "dst"):
+            link = link.join(joining.withColumnRenamed("node_id", end), ["run_id", end], "left_anti")
+        node = fixed["node"].join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
+        found = delta_paths(session, link, max_hops).where("distance > 0")
+        own = node.selectExpr(
+            "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+        )
+        return own.unionByName(found)
+
+    settings = {run.scenario.protocol for run in experiment.runs}
+    return Start(fixed, calls, paths, sorted(settings, key=repr))
+
+
+def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:
+    schema = from_arrow_schema(rows.schema)
+    for field in schema:
+        field.nullable = field.name not in {"run_id", "node_id", "src", "dst", "source", "source_seq"}
+    return materialiser.load(name, rows, schema).frame
+
+
+def _fixed_frames(inputs: Inputs, materialiser: Materialiser) -> dict[str, DataFrame]:
+    return {name: _load(materialiser, name, getattr(inputs, name)) for name in ("node", "link", "setting")}
+
+
+def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
+    """Writes what the runs are given: nodes, links, predicates and faults."""
+    store.load(NODE.name, inputs.node)
+    store.load(LINK.name, links)
+    store.load(PREDICATE.name, inputs.predicate)
+    faults = [inputs.fault_event.select(FAULT_EVENT.columns), crash_events(inputs.crash, horizon)]
+    store.load(FAULT_EVENT.name, pa.concat_tables(faults))
+
+
+def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
+    return pa.table({
+        "run_id": [run.run_id for run in experiment.runs],
+        "scenario": [run.scenario.name for run in experiment.runs],
+        "protocol": [experiment.protocol_name] * len(experiment.runs),
+        "seed": [run.seed for run in experiment.runs],
+        "parameters": [parameters_json(run) for run in experiment.runs],
+        "engine": [session.engine] * len(experiment.runs),
+        "versions": [json.dumps(versions(), sort_keys=True)] * len(experiment.runs),
+        "verdict": pa.nulls(len(experiment.runs), pa.string()),
+        "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
+        "rounds": pa.nulls(len(experiment.runs), pa.int64()),
+    })  # fmt: skip

@@ -1,0 +1,1 @@
+"""Faults while rounds are made: crashes, pauses, link faults and links that change."""

@@ -1,0 +1,107 @@
+"""The crash schedule by round: the driver knows which round has crashes and recoveries, the frames are read off one.
+
+A node's *incarnation* is how often it came back: 0 at first. It crashes in a round, handles nothing from that round on,
+and comes back with the next incarnation in round ``until``, if it does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.contract.due import CrashesDue
+from pipelines.engines.materialise.base import Materialiser
+from pipelines.tables import BIGINT, FAULT_EVENT
+
+_KEY = ("run_id", "node_id", "incarnation", "round")
+CRASH = T.StructType(
+    [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("until", BIGINT, True)]
+)  # fmt: skip
+"""One row a down time: ``incarnation`` is the one that crashes in ``round``; ``until`` is null for good."""
+_FIRST = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "round")])
+
+
+class Crashes:
+    """The down times of all runs."""
+
+    def __init__(self, crash: pa.Table, n_runs: int, materialiser: Materialiser) -> None:
+        """Numbers the incarnations.
+
+        Args:
+            crash: ``run_id, node_id, round, until``; one row a down time, those of a node apart from each other.
+            n_runs: How many runs there are, with and without crashes.
+            materialiser: Keeps the schedule.
+        """
+        ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
+        rows = ordered.add_column(2, "incarnation", _places(ordered))
+        self._start = rows["round"].to_numpy()
+        self._end = pc.fill_null(rows["until"], np.iinfo(np.int64).max).to_numpy()
+        self._rounds = np.unique(np.concatenate([self._start, self._end[self._end < np.iinfo(np.int64).max]]))
+        first = ordered.group_by("run_id").aggregate([("round", "min")]).rename_columns(["run_id", "round"])
+        self._has_quiet_runs = len(first) < n_runs
+        self._last_begin = pc.max(first["round"]).as_py()
+        self.schedule: DataFrame | None = None
+        self._first: DataFrame | None = None
+        if len(rows):
+            self.schedule = materialiser.load("crash", rows.select(CRASH.names), CRASH).frame
+            self._first = materialiser.load("first_crash", first, _FIRST).frame
+
+    @property
+    def runs(self) -> DataFrame | None:
+        """The runs in which a node crashes at some time: ``run_id``; None where that is so in all runs, or in none."""
+        return None if self._first is None or not self._has_quiet_runs else self._first.select("run_id")
+
+    def next_round(self, after: int) -> int | None:
+        """Gives the first round after the given one in which a node crashes or comes back."""
+        place = int(np.searchsorted(self._rounds, after, side="right"))
+        return int(self._rounds[place]) if place < len(self._rounds) else None
+
+    def has_crash(self, round_: int) -> bool:
+        """Tells whether a node crashes in a round."""
+        return bool((self._start == round_).any())
+
+    def due(self, round_: int) -> CrashesDue:
+        """Gives what happens in a round."""
+        if self.schedule is None:
+            return CrashesDue(None, None, None, None)
+        crashed = recovered = down = begun = None
+        if self.has_crash(round_):
+            crashed = self.schedule.where(f"round = {round_}").select(*_KEY)
+        if (self._end == round_).any():
+            back = self.schedule.where(f"until = {round_}")
+            recovered = back.selectExpr("run_id", "node_id", "incarnation + 1 as incarnation", "until as round")
+        if ((self._start <= round_) & (round_ < self._end)).any():
+            now = self.schedule.where(f"round <= {round_} and coalesce(until > {round_}, true)")
+            down = now.select(CRASH.names)
+        if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
+            begun = self._first.where(f"round <= {round_}").select("run_id")
+        return CrashesDue(crashed, recovered, down, begun)
+
+
+def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
+    """Gives the crashes and recoveries up to the horizon as rows of table ``fault_event``.
+
+    Args:
+        crash: `Inputs.crash`.
+        horizon: The last round that may happen.
+    """
+    back = crash.filter(pc.is_valid(crash["until"])).drop_columns("round").rename_columns({"until": "round"})
+    parts = [
+        part.select(["run_id", "round", "node_id"]).append_column("kind", pa.repeat(kind, len(part)))
+        for kind, part in (("crash", crash), ("recovery", back))
+    ]
+    event = pa.concat_tables(parts)
+    for end in ("src", "dst"):
+        event = event.append_column(end, pa.nulls(len(event), pa.int64()))
+    return event.filter(pc.less_equal(event["round"], horizon)).select(FAULT_EVENT.columns)
+
+
+def _places(ordered: pa.Table) -> pa.Array:
+    """Counts the down times of each node before a row."""
+    run, node = (ordered[name].to_numpy() for name in ("run_id", "node_id"))
+    rank = np.arange(len(ordered))
+    is_first = np.ones(len(ordered), dtype=bool)
+    is_first[1:] = (run[1:] != run[:-1]) | (node[1:] != node[:-1])
+    return pa.array(rank - np.maximum.accumulate(np.where(is_first, rank, 0)), pa.int64())

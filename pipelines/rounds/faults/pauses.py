@@ -1,0 +1,65 @@
+"""Pauses: a node that is up handles nothing for a while, and then all that came meanwhile.
+
+Pauses are known ahead, so a message that would be due in one is due when it ends; so is a timer. Calls come then, too
+(`inputs.postponed`). All that waited is handled in the order of ids, that is of the rounds of sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions as F, types as T
+
+from pipelines.engines.materialise.base import Materialiser
+from pipelines.tables import BIGINT
+
+PAUSE = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "until")])
+"""One row a time for which a node pauses: from ``round`` on, before ``until``; those of a node are apart."""
+
+
+class Pauses:
+    """The pauses of all runs."""
+
+    def __init__(self, pause: pa.Table, materialiser: Materialiser) -> None:
+        """Keeps them.
+
+        Args:
+            pause: ``run_id, node_id, round, until``, see `PAUSE`.
+            materialiser: Keeps the rows.
+        """
+        self._start, self._end = (pause[name].to_numpy() for name in ("round", "until"))
+        self._schedule: DataFrame | None = None
+        if len(pause):
+            self._schedule = materialiser.load("pause", pause.select(PAUSE.names), PAUSE).frame
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a node of any run ever pauses."""
+        return self._schedule is not None
+
+    def paused(self, round_: int) -> DataFrame | None:
+        """Gives the nodes that pause in a round: ``run_id, node_id``; None: nobody."""
+        if self._schedule is None or not ((self._start <= round_) & (round_ < self._end)).any():
+            return None
+        return self._schedule.where(f"round <= {round_} and until > {round_}").select("run_id", "node_id")
+
+    def postpone(self, message: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """Gives messages that are due when their receiver handles something.
+
+        Args:
+            message: Messages, with ``due_round`` and ``wait``.
+            columns: Their columns.
+        """
+        if self._schedule is None:
+            return message
+        pause = self._schedule.selectExpr(
+            "run_id as pause_run", "node_id as pause_node", "round as pause_round", "until as pause_end"
+        )
+        meets = "run_id = pause_run and dst = pause_node and due_round >= pause_round and due_round < pause_end"
+        changed = {
+            "due_round": "coalesce(pause_end, due_round) as due_round",
+            "wait": "wait + coalesce(pause_end - due_round, 0L) as wait",
+        }
+        found = message.join(pause.hint("shuffle_hash"), F.expr(meets), "left")
+        return found.selectExpr(*(changed.get(name, name) for name in columns))

@@ -1,0 +1,1 @@
+"""The models of a scenario's parts."""

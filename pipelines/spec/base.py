@@ -1,0 +1,86 @@
+"""What all parts of a scenario file share: strict models, bounded numbers, unions that know which branch is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+MAX_ROUND = 2**31 - 1
+MAX_NODES = 1_000_000
+MAX_WHOLE = 2**63 - 1
+
+Round = Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)]
+LatencyRounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+NodeName = Annotated[str, Field(min_length=1, max_length=200)]
+FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+Seed = Annotated[int, Field(ge=0, le=2**62, strict=True)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
+Positive = Annotated[float, Field(gt=0.0, le=1e15, allow_inf_nan=False, strict=True)]
+Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
+Count = Annotated[int, Field(ge=0, le=100_000_000, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Scalar = (
+    str
+    | Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE, strict=True)]
+    | Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]
+    | bool
+)
+
+
+class Strict(BaseModel):
+    """A part of a scenario: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+    if bounds[0] > bounds[1]:
+        raise ValueError(
+            f"the first value {bounds[0]} is above the second, {bounds[1]}; allowed: [low, high] with low <= high"
+        )
+    return bounds
+
+
+ORDERED = AfterValidator(_ordered)
+"""For pairs ``[low, high]``."""
+
+
+def by_name(key: str) -> Discriminator:
+    """Chooses a union's branch by the value of a key; the branches' tags are ``<value>``.
+
+    Tags are in angle brackets so that they differ from all keys in the places of errors.
+    """
+
+    def tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+        name = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+        return f"<{name}>" if isinstance(name, str) else None
+
+    return Discriminator(
+        tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": key}
+    )
+
+
+def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
+    """Chooses a union's branch by a function of the value, which returns the branch's tag (``<...>``) or None."""
+    return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
+
+
+def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    """Returns the tag of the form that a value is meant to have."""
+    if isinstance(value, (list, tuple)):
+        return "<list>"
+    if isinstance(value, Mapping):
+        return next((f"<{name}>" for name in ("file", "generate") if name in value), None)
+    if isinstance(value, Strict):
+        return "<file>" if hasattr(value, "file") else "<generate>"
+    return {str: "<text>", int: "<number>"}.get(type(value))
+
+
+Nodes = Annotated[
+    Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
+    | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]
+    | Annotated[Literal["all", "leaves", "brokers", "clients"], Tag("<text>")],
+    by_form(nodes_form),
+]

@@ -1,0 +1,259 @@
+"""The ``overlay`` part of a scenario file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, Tag, model_validator
+
+from pipelines.errors import OverlayError, Problem, nearest
+from pipelines.spec.base import (
+    MAX_NODES,
+    ORDERED,
+    FilePath,
+    Flag,
+    LatencyRounds,
+    NodeName,
+    Nodes,
+    Positive,
+    Share,
+    Strict,
+    by_form,
+)
+from pipelines.spec.links import link_problems
+from pipelines.spec.rules import one_of
+
+Tree = Literal["minimum", "shortest_path"]
+Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
+
+
+def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    return ("<pair>" if len(value) < 3 else "<latency>") if isinstance(value, (list, tuple)) else None
+
+
+Link = Annotated[
+    Annotated[tuple[NodeName, NodeName], Tag("<pair>")]
+    | Annotated[tuple[NodeName, NodeName, LatencyRounds], Tag("<latency>")],
+    by_form(_link_tag),
+]
+
+Kind = Literal[
+    "line", "star", "ring", "grid", "balanced_tree", "random_tree", "erdos_renyi", "barabasi_albert", "watts_strogatz"
+]
+_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    kind: (frozenset(required), frozenset(optional))
+    for kind, required, optional in (
+        ("line", {"nodes"}, ()),
+        ("star", {"nodes"}, ()),
+        ("ring", {"nodes"}, ()),
+        ("grid", (), {"nodes", "rows", "columns"}),
+        ("balanced_tree", {"nodes"}, {"branching"}),
+        ("random_tree", {"nodes"}, {"max_degree"}),
+        ("erdos_renyi", {"nodes", "probability"}, ()),
+        ("barabasi_albert", {"nodes"}, {"attach"}),
+        ("watts_strogatz", {"nodes", "probability"}, {"neighbours"}),
+    )
+}
+"""Kind → the settings of its own that it must have, and those that it may have."""
+_OWN = frozenset().union(*(required | optional for required, optional in _FIELDS.values()))
+
+
+class _Rooted(Strict):
+    """What the sources of graphs share: how the graph is cut down to a tree."""
+
+    tree: Tree | None = Field(None, description="the spanning tree to cut the graph down to")
+    root: NodeName | None = Field(None, description="the root of a shortest_path tree")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems = list(self._problems())
+        if problems:
+            raise OverlayError(*problems)
+        return self
+
+    def _problems(self) -> Iterator[Problem]:
+        if self.root is not None and self.tree != "shortest_path":
+            yield Problem(("root",), "root is given without tree: shortest_path; add that, or leave root out")
+
+
+class FileOverlay(_Rooted):
+    """An overlay read from a file: GraphML, Rocketfuel ``.graph``, pssim text, or an edge list in CSV or Parquet."""
+
+    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
+    member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
+    src: str = Field("src", description="edge lists: the column of one end")
+    dst: str = Field("dst", description="edge lists: the column of the other end")
+    latency: str | None = Field(None, description="edge lists: the column of the latency in ms")
+    largest_component: Flag = Field(True, description="take the largest component of a graph that is not connected")
+
+
+class TopohubOverlay(_Rooted):
+    """A real network from the package ``topohub``, with great-circle distances as latencies."""
+
+    name: str = Field(min_length=1, description="e.g. topozoo/Geant2012, sndlib/germany50, caida/...")
+
+
+class GenerateOverlay(_Rooted):
+    """An overlay made from the seed."""
+
+    kind: Kind = Field(description="the shape")
+    nodes: Size | None = Field(
+        None, description="number of nodes (all kinds but grid, which may give rows and columns)"
+    )
+    rows: Size | None = Field(None, description="grid")
+    columns: Size | None = Field(None, description="grid")
+    branching: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        2, description="balanced_tree: children a node"
+    )
+    max_degree: Annotated[int, Field(ge=2, le=MAX_NODES, strict=True)] | None = Field(None, description="random_tree")
+    probability: Share | None = Field(None, description="erdos_renyi: of a link; watts_strogatz: of rewiring")
+    attach: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        2, description="barabasi_albert: links a new node"
+    )
+    neighbours: Annotated[int, Field(ge=2, le=1000, strict=True)] = Field(
+        4, description="watts_strogatz: ring neighbours"
+    )
+    prefix: str = Field("N", max_length=50, description="nodes are called prefix1, prefix2, ...")
+
+    def _problems(self) -> Iterator[Problem]:
+        yield from super()._problems()
+        yield from self._key_problems()
+        yield from self._size_problems()
+
+    def _key_problems(self) -> Iterator[Problem]:
+        required, optional = _FIELDS[self.kind]
+        given = {name for name in _OWN & self.model_fields_set if getattr(self, name) is not None}
+        allowed = ", ".join(sorted(required | optional))
+        for name in sorted(given - required - optional):
+            owners = ", ".join(kind for kind, (must, may) in _FIELDS.items() if name in must | may)
+            yield Problem(
+                (name,), f"{name} does not belong to kind {self.kind}; allowed here: {allowed} ({name} is for {owners})"
+            )
+        for name in sorted(required - given):
+            yield Problem((), f"kind {self.kind} needs the key {name!r}; its settings: {allowed}")
+        if self.kind == "grid" and given & _OWN not in ({"nodes"}, {"rows", "columns"}):
+            yield Problem((), "kind grid needs either rows and columns, or nodes")
+
+    def _size_problems(self) -> Iterator[Problem]:
+        if (self.rows or 1) * (self.columns or 1) > MAX_NODES:
+            yield Problem(
+                ("rows",), f"{self.rows} rows of {self.columns} nodes are too many; allowed: {MAX_NODES} nodes in all"
+            )
+        if self.nodes is None:
+            return
+        if self.kind == "ring" and self.nodes < 3:
+            yield Problem(("nodes",), f"a ring of {self.nodes} nodes is none; allowed: 3 or more")
+        if self.kind == "barabasi_albert" and self.attach >= self.nodes:
+            yield Problem(("attach",), f"attach is {self.attach} with {self.nodes} nodes; allowed: less than nodes")
+        if self.kind == "watts_strogatz" and self.neighbours >= self.nodes:
+            yield Problem(
+                ("neighbours",), f"neighbours is {self.neighbours} with {self.nodes} nodes; allowed: less than nodes"
+            )
+
+
+class Latency(Strict):
+    """Where link latencies come from when the overlay's own are not wanted: exactly one of the choices."""
+
+    rounds: LatencyRounds | None = Field(None, description="the same for every link, in rounds")
+    ms: Positive | None = Field(None, description="the same for every link, in milliseconds")
+    uniform: Annotated[tuple[LatencyRounds, LatencyRounds], ORDERED] | None = Field(
+        None, description="drawn per link, in rounds, ends included"
+    )
+    lognormal_ms: tuple[Positive, Positive] | None = Field(None, description="drawn per link: median in ms, sigma")
+    matrix: FilePath | None = Field(
+        None, description="a file of round-trip times in ms (PlanetLab text, .gz, or CSV with titles)"
+    )
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Latency:
+        one_of(self, tuple(Latency.model_fields), "latency")
+        return self
+
+
+class Client(Strict):
+    """A client: an application that publishes and subscribes through its edge broker."""
+
+    name: NodeName = Field(description="its name; no broker has it")
+    at: NodeName = Field(description="its edge broker")
+    latency: LatencyRounds = Field(1, description="of the link between the two, in rounds")
+
+
+class GeneratedClients(Strict):
+    """So many clients at each of some brokers."""
+
+    at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
+    per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")
+    prefix: str = Field("C", max_length=50, description="clients are called prefix1, prefix2, ...")
+    latency: LatencyRounds = Field(1, description="of each client's link, in rounds")
+
+
+class ClientGenerator(Strict):
+    """Clients made by rule."""
+
+    generate: GeneratedClients
+
+
+def _client_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+    if isinstance(value, (list, tuple)):
+        return "<list>"
+    has_generate = "generate" in value if isinstance(value, Mapping) else isinstance(value, ClientGenerator)
+    return "<generate>" if has_generate else None
+
+
+class OverlaySpec(Strict):
+    """The broker overlay: exactly one of links, file, topohub, generate; and the clients at its brokers."""
+
+    links: Annotated[list[Link], Field(min_length=1)] | None = Field(
+        None, description="undirected links [a, b] or [a, b, latency in rounds]"
+    )
+    file: FileOverlay | None = Field(None, description="a graph in a file")
+    topohub: TopohubOverlay | None = Field(None, description="a real network from the package topohub")
+    generate: GenerateOverlay | None = Field(None, description="a graph made from the seed")
+    latency: Latency | None = Field(None, description="link latencies in place of the overlay's own")
+    clients: Annotated[
+        Annotated[list[Client], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
+        by_form(_client_tag),
+    ] = Field(default_factory=list, description="a list, or a generator")
+    start: Literal["joined", "joining"] = Field(
+        "joined",
+        description="joined: the overlay stands at round 0; joining: every link is made by the protocol's join",
+    )
+    join_root: NodeName | None = Field(
+        None, description="start: joining — the node that is there first (default: the first)"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> OverlaySpec:
+        one_of(self, ("links", "file", "topohub", "generate"), "overlay")
+        problems = [*link_problems(self.links or ()), *self._client_problems(), *self._join_problems()]
+        if problems:
+            raise OverlayError(*problems)
+        return self
+
+    def _client_problems(self) -> Iterator[Problem]:
+        brokers = {name for link in self.links or () for name in link[:2]}
+        first: dict[str, int] = {}
+        for index, client in enumerate(self.clients if isinstance(self.clients, list) else ()):
+            if first.setdefault(client.name, index) != index:
+                before = f"there is a client {client.name!r} already, as number {first[client.name] + 1} of the list"
+                yield Problem(("clients", index, "name"), f"{before}; allowed: each name once")
+            if client.name in brokers:
+                message = f"{client.name!r} is a broker of overlay.links; allowed: a name that no broker has"
+                yield Problem(("clients", index, "name"), message)
+            if brokers and client.at not in brokers:
+                hint = nearest(client.at, sorted(brokers))
+                message = f"no link names the broker {client.at!r};{hint} allowed: a broker of overlay.links"
+                yield Problem(("clients", index, "at"), message)
+
+    def _join_problems(self) -> Iterator[Problem]:
+        if self.join_root is None:
+            return
+        if self.start != "joining":
+            yield Problem(("join_root",), "join_root is given without start: joining; add that, or leave join_root out")
+        names = {name for link in self.links or () for name in link[:2]}
+        if names and self.join_root not in names:
+            hint = nearest(self.join_root, sorted(names))
+            yield Problem(
+                ("join_root",), f"no link names the node {self.join_root!r};{hint} allowed: a node of overlay.links"
+            )

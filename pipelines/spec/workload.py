@@ -1,0 +1,341 @@
+"""The ``workload`` part of a scenario file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag, field_validator, model_validator
+
+from pipelines.errors import Problem, WorkloadError
+from pipelines.matching.predicate import parse_predicates
+from pipelines.spec.base import (
+    ORDERED,
+    Count,
+    FilePath,
+    Flag,
+    NodeName,
+    Nodes,
+    Number,
+    Positive,
+    Round,
+    Scalar,
+    Share,
+    Strict,
+    by_form,
+    by_name,
+    nodes_form,
+)
+from pipelines.spec.rules import repetition_problems
+
+Rounds = Annotated[tuple[Round, Round], ORDERED]
+Topic = Annotated[str, Field(min_length=1, max_length=1000)]
+Key = Annotated[str, Field(min_length=1, max_length=1000)]
+Guarantee = Literal["eventual", "causal", "total"]
+Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
+ColumnOrRound = Annotated[
+    Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(nodes_form)
+]
+
+
+class Subscription(Strict):
+    """One subscription of a node, by topic, by content, or both."""
+
+    at: NodeName = Field(description="the node that calls")
+    round: Round = Field(0, description="the round of the call")
+    topic: Topic | None = Field(None, description="short for: topic = '...'")
+    where: Annotated[str, Field(max_length=100_000)] | None = Field(
+        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains"
+    )
+    until: Round | None = Field(
+        None, description="the round of its unsubscribe call; without it the subscription stays"
+    )
+
+    @field_validator("where")
+    @classmethod
+    def _where_reads(cls, where: str | None) -> str | None:
+        if where is not None and where.strip():
+            parse_predicates(None, where)
+        return where
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Subscription:
+        parse_predicates(self.topic, self.where)
+        if self.until is not None and self.until <= self.round:
+            raise WorkloadError(
+                Problem(
+                    ("until",),
+                    f"until is {self.until}, not after round {self.round}; allowed: {self.round + 1} or later",
+                )
+            )
+        return self
+
+
+class Publication(Strict):
+    """One publication of a node."""
+
+    at: NodeName = Field(description="the node that calls")
+    round: Round = Field(0, description="the round of the call")
+    topic: Topic | None = Field(None, description="attribute topic of the publication")
+    content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
+    guarantee: Guarantee | None = Field(
+        None, description="the order it is delivered in, where the protocol has several"
+    )
+    keys: list[Key] = Field(default_factory=list, description="key items: what its order is about")
+
+    @model_validator(mode="after")
+    def _keys_once(self) -> Publication:
+        problems = list(repetition_problems(("keys",), self.keys))
+        if problems:
+            raise WorkloadError(*problems)
+        return self
+
+    @model_validator(mode="after")
+    def _one_topic(self) -> Publication:
+        if "topic" in self.content:
+            raise WorkloadError(
+                Problem(
+                    ("content", "topic"),
+                    "the content has an attribute 'topic'; write topic: beside at: and round: instead",
+                )
+            )
+        return self
+
+
+class Join(Strict):
+    """A node that joins the overlay while the run goes on; it has no link before."""
+
+    node: NodeName = Field(description="the node that joins")
+    to: NodeName = Field(description="the join point; the link between the two is in the overlay")
+    round: Round = Field(description="the round of the join call")
+
+
+class SubscriptionFile(Strict):
+    """Subscriptions from a CSV, TSV or Parquet file, one row each (e.g. Last.fm ``user_artists.dat``)."""
+
+    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
+    format: Literal["csv", "tsv", "parquet"] | None = Field(None, description="default: by the file's name")
+    node: str = Field("node", description="column whose distinct values are spread over `nodes`, or are node names")
+    topic: str | None = Field(None, description="column of the topic")
+    where: str | None = Field(None, description="column of the predicate text")
+    round: ColumnOrRound = Field(0, description="column, or one round for all")
+    nodes: Nodes | None = Field(
+        None, description="spread the column's values over these nodes; without it they are names"
+    )
+    limit: Count | None = Field(None, description="only the first so many rows")
+
+
+class PublicationFile(Strict):
+    """Publications from a CSV, TSV or Parquet file, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
+
+    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
+    format: Literal["csv", "tsv", "parquet", "padres"] | None = Field(None, description="default: by the file's name")
+    node: str | None = Field(
+        None, description="column whose distinct values are spread over `nodes`, or are node names"
+    )
+    topic: str | None = Field(None, description="column (attribute) of the topic")
+    content: list[str] | None = Field(None, description="columns that make the content; default: all the others")
+    round: ColumnOrRound = Field(0, description="column, or the first round; then `per_round` rows a round")
+    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        1, description="rows published in a round"
+    )
+    reverse: Flag = Field(False, description="the file is newest first: publish it backwards (PADRES)")
+    nodes: Nodes | None = Field(
+        None, description="spread the column's values over these nodes; without it they are names"
+    )
+    limit: Count | None = Field(None, description="only the first so many rows")
+
+
+class _GeneratedSubscriptions(Strict):
+    nodes: Nodes = Field(
+        "all", description="who subscribes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+    )
+    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(
+        1, description="subscriptions of each of them"
+    )
+    rounds: Rounds = Field((0, 0), description="first and last round of subscribe calls, drawn")
+    lifetime: Rounds | None = Field(None, description="a subscription ends after so many rounds, drawn; none: it stays")
+
+
+class _GeneratedPublications(Strict):
+    nodes: Nodes = Field(
+        1, description="who publishes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
+    )
+    rounds: Rounds = Field((1, 10), description="first and last round of publications")
+    rate: Positive = Field(
+        1.0, description="publications of each of them a round; below 1, or the rest above, is a chance"
+    )
+
+
+class _Topics(Strict):
+    topics: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(10, description="number of topics")
+    zipf: Zipf = 1.0
+
+
+class AttributeRange(Strict):
+    """One numeric attribute of generated content, uniform from low to high."""
+
+    low: Number = Field(default=0.0, description="lowest value")
+    high: Number = Field(default=1000.0, description="highest value")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> AttributeRange:
+        if self.low > self.high:
+            raise WorkloadError(
+                Problem(("low",), f"low is {self.low:g}, above high, {self.high:g}; allowed: low <= high")
+            )
+        return self
+
+
+def _two_attributes() -> dict[str, AttributeRange]:
+    return {"a": AttributeRange(), "b": AttributeRange()}
+
+
+class _Content(Strict):
+    classes: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="classes, used as topics")
+    zipf: Zipf = 1.0
+    attributes: dict[str, AttributeRange] = Field(
+        default_factory=_two_attributes, min_length=1, description="attribute → the range of its values"
+    )
+
+
+class _Symbols(Strict):
+    symbols: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(20, description="stocks, attribute `symbol`")
+    zipf: Zipf = 1.0
+
+
+class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
+    """Subscriptions to topics drawn by Zipf popularity, without repetition at one node."""
+
+    kind: Literal["topics"] = Field(description="what is drawn")
+
+    @model_validator(mode="after")
+    def _enough_topics(self) -> TopicSubscriptions:
+        if self.per_node > self.topics:
+            message = (
+                f"{self.per_node} topics a node cannot be drawn from {self.topics}; allowed: at most {self.topics}"
+            )
+            raise WorkloadError(Problem(("per_node",), message))
+        return self
+
+
+class ContentSubscriptions(_Content, _GeneratedSubscriptions):
+    """Subscriptions to a class and to a random interval of each attribute."""
+
+    kind: Literal["content"] = Field(description="what is drawn")
+    selectivity: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
+        0.5, description="length of an interval ÷ the whole range"
+    )
+
+
+class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
+    """Subscriptions to stock quotes: symbol, price above, volume above."""
+
+    kind: Literal["quotes"] = Field(description="what is drawn")
+
+
+class TopicPublications(_Topics, _GeneratedPublications):
+    """Publications on topics drawn by Zipf popularity."""
+
+    kind: Literal["topics"] = Field(description="what is drawn")
+
+
+class ContentPublications(_Content, _GeneratedPublications):
+    """Publications of a class with uniform attribute values."""
+
+    kind: Literal["content"] = Field(description="what is drawn")
+
+
+class QuotePublications(_Symbols, _GeneratedPublications):
+    """Stock quotes (symbol, price, volume): symbols by popularity, prices as a random walk."""
+
+    kind: Literal["quotes"] = Field(description="what is drawn")
+    volatility: Annotated[float, Field(gt=0.0, le=1.0, strict=True)] = Field(
+        0.02, description="of the price, from quote to quote"
+    )
+
+
+class BankPublications(Strict):
+    """Operations on the accounts of a bank: getBalance eventual, deposit causal, the others in total order."""
+
+    kind: Literal["bank"] = Field(description="what is drawn")
+    nodes: Nodes = Field("clients", description="who operates: names, a number of nodes (drawn), all, clients, ...")
+    topic: Topic = Field("bank", description="topic of all operations; each operates on all accounts")
+    round: Round = Field(description="the first round of an operation")
+    operations: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(100, description="of each of them")
+    interval: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = Field(
+        5, description="rounds from an operation to the next of the same node"
+    )
+    accounts: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        100, description="account1, account2, ...; with a single one transfer is withdraw"
+    )
+    eventual: Share = Field(0.4, description="share of getBalance")
+    causal: Share = Field(
+        0.3, description="share of deposit; the rest is withdraw, transfer and applyInterest in equal parts"
+    )
+    most: Annotated[int, Field(ge=1, le=10**12, strict=True)] = Field(10_000, description="largest amount, in cents")
+    interest: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(5, description="of applyInterest, per thousand")
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """First and last round of operations."""
+        return self.round, self.round + self.operations * self.interval - 1
+
+    @model_validator(mode="after")
+    def _shares(self) -> BankPublications:
+        if self.eventual + self.causal > 1.0:
+            message = f"eventual and causal make {self.eventual + self.causal:g}; allowed: together at most 1"
+            raise WorkloadError(Problem(("causal",), message))
+        return self
+
+
+class SubscriptionFileSource(Strict):
+    """Subscriptions read from a file."""
+
+    file: SubscriptionFile
+
+
+class PublicationFileSource(Strict):
+    """Publications read from a file."""
+
+    file: PublicationFile
+
+
+class SubscriptionGenerator(Strict):
+    """Subscriptions made from the seed."""
+
+    generate: Annotated[
+        Annotated[TopicSubscriptions, Tag("<topics>")]
+        | Annotated[ContentSubscriptions, Tag("<content>")]
+        | Annotated[QuoteSubscriptions, Tag("<quotes>")],
+        by_name("kind"),
+    ] = Field(description="what is drawn, and how often")
+
+
+class PublicationGenerator(Strict):
+    """Publications made from the seed."""
+
+    generate: Annotated[
+        Annotated[TopicPublications, Tag("<topics>")]
+        | Annotated[ContentPublications, Tag("<content>")]
+        | Annotated[QuotePublications, Tag("<quotes>")]
+        | Annotated[BankPublications, Tag("<bank>")],
+        by_name("kind"),
+    ] = Field(description="what is drawn, and how often")
+
+
+class WorkloadSpec(Strict):
+    """Who subscribes to what, who publishes what, who joins, and when."""
+
+    subscriptions: Annotated[
+        Annotated[list[Subscription], Tag("<list>")]
+        | Annotated[SubscriptionFileSource, Tag("<file>")]
+        | Annotated[SubscriptionGenerator, Tag("<generate>")],
+        by_form(nodes_form),
+    ] = Field(default_factory=list, description="a list, a file, or a generator")
+    publications: Annotated[
+        Annotated[list[Publication], Tag("<list>")]
+        | Annotated[PublicationFileSource, Tag("<file>")]
+        | Annotated[PublicationGenerator, Tag("<generate>")],
+        by_form(nodes_form),
+    ] = Field(default_factory=list, description="a list, a file, or a generator")
+    joins: list[Join] = Field(default_factory=list, description="nodes that join the overlay while a run goes on")

@@ -1,0 +1,1 @@
+"""SQL over a store: queries, views, and the tables of earlier rounds."""

@@ -1,0 +1,116 @@
+"""What engines say about a SQL statement, in one line and in words of the store.
+
+Classic Spark, Spark Connect and Sail word the same mistakes differently and add pages of plans and stacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from pipelines.errors import QueryError, nearest
+from pipelines.sql.statement import place
+
+_MAX_LENGTH = 300
+_NO_TABLE = (
+    re.compile(r"[Tt]able or view not found: *(?P<name>[^\s;]+)"),
+    re.compile(r"table or view (?P<name>`[^`]+`(?:\.`[^`]+`)*) cannot be found"),
+)
+_NO_COLUMN = (
+    re.compile(r"attribute ObjectName\(\[(?P<name>[^\]]*)\]\) is missing"),
+    re.compile(r"with name (?P<name>`[^`]+`(?:\.`[^`]+`)*) cannot be resolved"),
+    re.compile(r"No field named (?P<name>[^\s,]+?)\.(?:\s|$)"),
+)
+_NO_INNER_COLUMN = re.compile(r'No field named \S*"#\d+"')
+_PART = re.compile(r'Identifier\("([^"]*)"\)|`([^`]+)`|([^`.,"\s]+)')
+_OFFSETS = re.compile(r"\bat (\d+):(\d+)\b")
+_LINE = re.compile(r"\(?\bline (\d+),? pos (\d+)\)?")
+_NOISE = (
+    re.compile(r"^\s*\((?:org|java|io)[\w.$]*\)\s*"),
+    re.compile(r"^\s*\[[A-Z_.0-9]+\]\s*"),
+    re.compile(r"\.?\s*SQLSTATE: \w+;?"),
+    re.compile(r"\s*(?:== SQL|;\s*[\n']|JVM stacktrace|\n\s+at ).*", re.DOTALL),
+    re.compile(r"\s*expected (?:[^,]+, ){3}.*", re.DOTALL),
+)
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Turns an engine's error into a `QueryError` of one line, for whoever collects the rows of a statement."""
+    try:
+        yield
+    except PySparkException as error:
+        raise QueryError(f"the statement cannot be answered: {_one_line(_message(error), '', '')}") from None
+
+
+def query_error(
+    error: PySparkException, text: str, prefix: str, tables: Sequence[str], columns: Callable[[], dict[str, list[str]]]
+) -> QueryError:
+    """Makes the error of a statement that an engine refuses.
+
+    Args:
+        error: What the engine says.
+        text: The statement as the user wrote it.
+        prefix: What stands before it in the text that the engine got; ends with a line end.
+        tables: All names that a statement may use.
+        columns: Gives the columns of the tables that the statement uses.
+
+    Returns:
+        The error, with the nearest name and the list of those that there are.
+    """
+    message = _message(error)
+    table = _first(_NO_TABLE, message)
+    if table is not None:
+        name = ".".join(table)
+        return QueryError(f"there is no table {name!r};{nearest(name, tables)} there are: {', '.join(tables)}")
+    if _NO_INNER_COLUMN.search(message):
+        return QueryError(
+            "the statement cannot be answered: a column stands beside an aggregate, as count, but not in GROUP BY;"
+            " if that is not so, Sail cannot plan it: open the store with the engine spark"
+        )
+    column = _first(_NO_COLUMN, message)
+    if column is not None:
+        return _column_error(column, columns())
+    return QueryError(f"the statement cannot be answered: {_one_line(message, text, prefix)}")
+
+
+def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> QueryError:
+    name = ".".join(column)
+    every = dict.fromkeys(known for names in columns.values() for known in names)
+    there = "; ".join(f"{table} has {', '.join(names)}" for table, names in columns.items())
+    return QueryError(
+        f"there is no column {name!r};{nearest(column[-1], every)} {there or 'the statement names no table'}"
+    )
+
+
+def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | None:
+    """Returns the parts of the name that the first fitting pattern finds."""
+    for pattern in patterns:
+        found = pattern.search(message)
+        if found is not None:
+            return ["".join(part) for part in _PART.findall(found["name"])]
+    return None
+
+
+def _message(error: PySparkException) -> str:
+    return str(error)
+
+
+def _one_line(message: str, text: str, prefix: str) -> str:
+    """Leaves out codes, plans and stacks; places count from the start of the user's text."""
+
+    def at(found: re.Match[str]) -> str:
+        return f"at {place(text, int(found[1]) - len(prefix))}"
+
+    def line(found: re.Match[str]) -> str:
+        return f"at line {max(int(found[1]) - prefix.count(chr(10)), 1)}, column {int(found[2]) + 1}"
+
+    for noise in _NOISE:
+        message = noise.sub("", message)
+    if text:
+        message = _LINE.sub(line, _OFFSETS.sub(at, message))
+    message = " ".join(message.split()).rstrip(" .;")
+    return message if len(message) <= _MAX_LENGTH else f"{message[: _MAX_LENGTH - 3]}..."

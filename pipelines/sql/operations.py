@@ -1,0 +1,68 @@
+"""A run as a history of operations, in the form that checkers of Jepsen's kind read.
+
+Operations are ``publish`` at the source and ``deliver`` at the subscriber. Each is two entries, ``invoke`` and ``ok``,
+one right after the other: whether a call was confirmed is another question, for a publisher does not wait for that. A
+node is a process, and it delivers before it publishes in a round, as the round engine has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.errors import QueryError
+from pipelines.sql.query import StoreReader
+
+_EVENT = """
+with taken as (
+  select run_id, dst, source, source_seq, due_round, min(message_id) as message_id
+  from message
+  where fate = 'delivered' and run_id = {run}
+  group by run_id, dst, source, source_seq, due_round
+)
+select d.round, 0 as is_call, t.message_id as place, d.subscriber as process, 'deliver' as f, d.source, d.source_seq,
+  cast(null as string) as topic, cast(null as string) as content, cast(null as string) as guarantee,
+  cast(null as array<string>) as keys
+from delivery d
+left join taken t on t.run_id = d.run_id and t.dst = d.subscriber and t.source = d.source
+  and t.source_seq = d.source_seq and t.due_round = d.round
+where d.run_id = {run}
+union all
+select round, 1 as is_call, source_seq as place, source as process, 'publish' as f, source, source_seq, topic, content,
+  guarantee, keys
+from publication
+where run_id = {run}
+"""
+
+
+def operations(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[str, Any]]:
+    """Yields the entries of a run, in order of rounds, and within a round in the order in which each node did them.
+
+    Args:
+        reader: The store.
+        run: Id of the run.
+        round_ms: Milliseconds of a round.
+
+    Yields:
+        ``index`` from 0, ``type`` (invoke or ok), ``process`` (id of the node), ``f``, ``value`` (source and number of
+        the publication, and when it is published topic, content, guarantee and keys; null before a delivery), and
+        ``time`` in nanoseconds.
+
+    Raises:
+        QueryError: There is no such run.
+    """
+    known = [row.run_id for row in reader.table("run").select("run_id").orderBy("run_id").collect()]
+    if run not in known:
+        raise QueryError(f"there is no run {run}; the store has runs {known[0]} to {known[-1]}")
+    rows = reader.sql(_EVENT.format(run=run)).toArrow().to_pylist()
+    rows.sort(key=lambda row: (row["round"], row["is_call"], row["place"] is None, row["place"], row["process"]))
+    for place, row in enumerate(rows):
+        value = {"source": row["source"], "seq": row["source_seq"]}
+        if row["is_call"]:
+            value |= {name: row[name] for name in ("topic", "guarantee", "keys")}
+            value["content"] = None if row["content"] is None else json.loads(row["content"])
+        head = {"process": row["process"], "f": row["f"]}
+        time = round(row["round"] * round_ms * 1e6)
+        yield {"index": 2 * place, "type": "invoke", **head, "value": value if row["is_call"] else None, "time": time}
+        yield {"index": 2 * place + 1, "type": "ok", **head, "value": value, "time": time}

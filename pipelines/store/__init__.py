@@ -1,0 +1,1 @@
+"""The store: its tables, which rounds are complete, and its folder."""

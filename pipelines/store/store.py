@@ -1,0 +1,208 @@
+"""The store: a folder of Delta tables, written with append and overwrite only, read by name and version.
+
+Only one program writes a store (`folder.locked`), so a write makes the next version of its table (Sail makes none of no
+rows): a later one shows that somebody else writes, e.g. an engine that outlives its program.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipelines.engines.concurrently import at_once
+from pipelines.engines.inline import frame_of
+from pipelines.engines.session import Session
+from pipelines.errors import StoreError
+from pipelines.store.folder import to_go_on
+from pipelines.tables import ROUND_COMMIT, Table
+
+_PROPERTIES = {
+    # Sail cannot read a version that lies before a log checkpoint, and Delta refuses versions past the retention.
+    "delta.checkpointInterval": "1000",
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
+    "delta.logRetentionDuration": "interval 36500 days",
+}
+_STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
+_LOG = "_delta_log"
+_FEW_BYTES = 128 * 1024
+# Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
+_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
+Mode = Literal["append", "overwrite"]
+
+
+class Store:
+    """The Delta tables of one experiment.
+
+    Attributes:
+        is_small: Whether frames have few rows, so that they may be fetched, and written without the engine.
+    """
+
+    def __init__(self, root: Path, session: Session) -> None:
+        """Points at a store.
+
+        Args:
+            root: Folder of the store; each table is a folder below it.
+            session: The engine that reads and writes.
+        """
+        self.root = root
+        self.session = session
+        self.is_small = False
+        self._versions: dict[str, int] = {}
+
+    def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
+        """Creates empty tables with their comments; what was there under their names goes."""
+        for table in tables:
+            self._create(table, is_state)
+
+    def _create(self, table: Table, is_state: bool) -> None:
+        self._versions.pop(table.name, None)
+        if self.path(table.name).exists():
+            shutil.rmtree(self.path(table.name))
+        fields = (T.StructField(field.name, field.dataType, True, field.metadata) for field in table.schema)
+        DeltaTable.create(
+            self.path(table.name),
+            Schema.from_json(T.StructType([*fields]).json()),
+            description=f"one row per {table.grain}; key {', '.join(table.key)}",
+            configuration=_PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
+            storage_options=_OPTIONS,
+        )
+
+    def path(self, name: str) -> Path:
+        """Gives the folder of a table."""
+        return self.root / name
+
+    def append(self, name: str, rows: DataFrame) -> None:
+        """Adds rows to a table, in one commit."""
+        self._save(name, rows, "append")
+
+    def overwrite(self, name: str, rows: DataFrame) -> None:
+        """Replaces the rows of a table, in one commit; the old version stays readable."""
+        self._save(name, rows, "overwrite")
+
+    def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
+        """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
+        if not len(rows) and mode == "append":
+            return
+        with self._named(name):
+            table = DeltaTable(self.path(name), storage_options=_OPTIONS)
+        columns = to_arrow_schema(_columns(table))
+        whole = rows.select(columns.names).cast(columns)
+        self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=_OPTIONS))
+
+    def rewind(self, versions: Mapping[str, int]) -> None:
+        """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""
+
+        def restore(name: str) -> None:
+            if self.version(name) > versions[name]:
+                self._save(name, self.read(name, versions[name]), "overwrite")
+
+        at_once(partial(restore, name) for name in versions)
+
+    def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
+        if self.is_small and self._is_slow:
+            self.load(name, rows.toArrow(), mode)
+            return
+        # One file a commit.
+        whole = rows if self.session.engine == "sail" else rows.coalesce(1)
+        self._write(name, lambda: whole.write.format("delta").mode(mode).save(str(self.path(name))))
+
+    def _write(self, name: str, write: Callable[[], None]) -> None:
+        before = self._versions[name] if name in self._versions else self.version(name)
+        write()
+        if self.version(name) > before + 1:
+            raise StoreError(
+                f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
+                f"{to_go_on(self.root)}"
+            )
+
+    def read(self, name: str, version: int | None = None) -> DataFrame:
+        """Reads a table.
+
+        Args:
+            name: The table.
+            version: Delta version; None for the newest.
+
+        Raises:
+            StoreError: The store has no such table, or it is damaged.
+        """
+        if not (self.path(name) / _LOG).is_dir():
+            raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
+        if self._is_slow and (rows := self._few_rows(name, version)) is not None:
+            return frame_of(self.session.spark, rows)
+        reader = self.session.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        return reader.load(str(self.path(name)))
+
+    @property
+    def _is_slow(self) -> bool:
+        """Whether the engine takes much longer than the Delta library to find, or to commit, the files of a table."""
+        return self.session.engine != "sail"
+
+    def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
+        """Gives the rows of a small table."""
+        with self._named(name):
+            table = DeltaTable(self.path(name), version)
+            if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
+                return None
+            given = table.to_pyarrow_table()
+        columns = to_arrow_schema(_columns(table))
+        # PySpark takes no table without any chunk, and Sail's from_json no chunk without rows.
+        return given.cast(columns).combine_chunks() if len(given) else columns.empty_table()
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Names a table that the library cannot read."""
+        try:
+            yield
+        except (DeltaError, pa.ArrowException, OSError) as error:
+            cause = (str(error).strip().splitlines() or [type(error).__name__])[0].split(" 0: <")[0]
+            raise StoreError(
+                f"table {name!r} of the store {str(self.root)!r} is damaged: {cause}; put its files back, or run the "
+                "scenario again, with a new --store"
+            ) from error
+
+    def n_bytes(self) -> int:
+        """Gives how much room the tables take."""
+        return sum(file.stat().st_size for file in self.root.glob("*/*.parquet"))
+
+    def version(self, name: str) -> int:
+        """Gives the newest version of a table; -1 where there is no such table."""
+        log = self.path(name) / _LOG
+        newest = self._versions.get(name)
+        if newest is None:
+            newest = max((int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit()), default=-1)
+        while (log / f"{newest + 1:020}.json").exists():
+            newest += 1
+        self._versions[name] = newest
+        return newest
+
+    def versions(self) -> dict[str, int]:
+        """Gives the newest version of every table but the ledger."""
+        return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
+
+    def is_committed(self) -> bool:
+        """Tells whether the ledger has a row: a round that is complete."""
+        return self.version(ROUND_COMMIT.name) > 0
+
+    def tables(self) -> list[str]:
+        """Gives the names of the tables that are there."""
+        return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
+
+
+def _columns(table: DeltaTable) -> T.StructType:
+    """Gives the columns of a table without their comments, with which Sail does not plan every union."""
+    schema = T.StructType.fromJson(json.loads(table.schema().to_json()))
+    return T.StructType([T.StructField(field.name, field.dataType) for field in schema])

@@ -1,0 +1,119 @@
+"""The state of a node before a crash, after its recovery, and at the end: what it lost, and what it got back.
+
+State tables are written at commits only, so these moments are the nearest commits: the last one before the crash, the
+first one by which the node was OPERATIONAL again and had not crashed anew, and the last of all. ``--commit-every 1``
+writes them in every round. What does not hang on commits, the rounds and durations, is in view ``node_recovery``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+
+from pipelines.errors import QueryError, nearest
+from pipelines.sql.query import StoreReader
+
+COMPARED = pa.schema(
+    [
+        *(pa.field(name, pa.int64()) for name in ("incarnation", "crash_round", "operational_round")),
+        pa.field("table_name", pa.string()),
+        *(pa.field(name, pa.int64()) for name in ("before_round", "n_before", "after_round", "n_after", "n_same")),
+        *(pa.field(name, pa.int64()) for name in ("end_round", "n_end")),
+    ]
+)
+"""One row per crash of the node and state table: how many rows of the node it held at which commit, if any at all.
+
+``n_same`` of the rows of before are there again after the recovery, the same in every column. Null: there was no such
+commit.
+"""
+
+
+def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
+    """Compares the state of a node before each of its crashes, after the recovery, and at the end.
+
+    Args:
+        reader: The store.
+        run_id: The run.
+        node: The node's name.
+
+    Returns:
+        Columns `COMPARED`; no rows where the node never crashed.
+
+    Raises:
+        QueryError: There is no such run, or no such node in it.
+    """
+    node_id = _node_id(reader, run_id, node)
+    of_node = f"run_id = {run_id} and node_id = {node_id}"
+    crashes = reader.table("node_recovery").where(of_node).orderBy("crash_round").collect()
+    own = reader.table("round_commit").where(f"{run_id} between first_run and last_run").select("last_round").collect()
+    commits = sorted({row.last_round for row in own})
+    states = {name: reader.table(name).columns for name in reader.tables() if name.startswith("state_")}
+    tables = {name: columns for name, columns in states.items() if "node_id" in columns}
+    moments = [
+        _moments(crash, later.crash_round if later is not None else None, commits)
+        for crash, later in zip_longest(crashes, crashes[1:])
+    ]
+    held = _held(reader, of_node, sorted({at for of in moments for at in of if at is not None}), tables)
+    rows = [_compared(crash, of, table, held) for crash, of in zip(crashes, moments, strict=True) for table in tables]
+    return pa.Table.from_pylist([row for row in rows if row["n_before"] or row["n_after"] or row["n_end"]], COMPARED)
+
+
+def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
+    known = {row.name: int(row.node_id) for row in reader.table("node").where(f"run_id = {run_id}").collect()}
+    if not known:
+        raise QueryError(f"there is no run {run_id}; the runs are those of table run")
+    if node not in known:
+        raise QueryError(
+            f"there is no node {node!r} in run {run_id};{nearest(node, known)} the nodes are in table node"
+        )
+    return known[node]
+
+
+def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tuple[int | None, int | None, int]:
+    """Gives the commits before the crash, after the recovery, and at the end."""
+    before = max((commit for commit in commits if commit < crash.crash_round), default=None)
+    back = crash.operational_round
+    up = (commit for commit in commits if back is not None and back <= commit)
+    after = min((commit for commit in up if next_crash is None or commit < next_crash), default=None)
+    return before, after, commits[-1]
+
+
+def _held(
+    reader: StoreReader, of_node: str, rounds: Sequence[int], tables: Mapping[str, Sequence[str]]
+) -> dict[tuple[int, str], Counter[str]]:
+    """Counts the rows of the node by their text, for each round and table."""
+    frames = [
+        reader.table(table, round_)
+        .where(of_node)
+        .selectExpr(f"{round_} as round", f"'{table}' as table_name", f"to_json(struct({', '.join(columns)})) as text")
+        for round_ in rounds
+        for table, columns in tables.items()
+    ]
+    held: dict[tuple[int, str], Counter[str]] = {(round_, table): Counter() for round_ in rounds for table in tables}
+    for row in reduce(DataFrame.unionByName, frames).collect() if frames else ():
+        held[row.round, row.table_name][row.text] += 1
+    return held
+
+
+def _compared(
+    crash: Row, moments: tuple[int | None, int | None, int], table: str, held: Mapping[tuple[int, str], Counter[str]]
+) -> dict[str, Any]:
+    before, after, end = (None if at is None else held[at, table] for at in moments)
+    same = None if before is None or after is None else before & after
+    return {
+        "incarnation": crash.incarnation, "crash_round": crash.crash_round,
+        "operational_round": crash.operational_round, "table_name": table,
+        "before_round": moments[0], "n_before": _size(before),
+        "after_round": moments[1], "n_after": _size(after), "n_same": _size(same),
+        "end_round": moments[2], "n_end": _size(end),
+    }  # fmt: skip
+
+
+def _size(rows: Counter[str] | None) -> int | None:
+    return None if rows is None else rows.total()

@@ -1,0 +1,129 @@
+"""Finds out the story of a publication: how it ended for a subscriber, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.errors import counted
+from pipelines.why.asked import asking, excuse, not_asked
+from pipelines.why.cause import CRASH, IN_FLIGHT, Case, Cause, crash_words, delay, ending
+from pipelines.why.facts import Down, Publication, RunFacts
+from pipelines.why.steps import Step, steps
+from pipelines.why.story import Ended, Story
+from pipelines.why.trail import LOST, Trail, make_trail
+
+
+@dataclass(frozen=True)
+class _End:
+    ended: Ended
+    node: int | None
+    round: int | None
+    verdict: str
+    cause: Cause | None = None
+    late: int | None = None
+    excused: str | None = None
+    also: Sequence[Down] = ()
+
+
+def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> Story:
+    """Tells the story of a publication that was issued."""
+    served = facts.messages.get((publication.source, publication.seq), [])
+    facts = facts.at(publication.round)
+    path = facts.path(publication.source, subscriber)
+    deliveries = sorted(facts.deliveries.get((subscriber, publication.source, publication.seq), []))
+    trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
+    end = _delivered(trail, deliveries) if deliveries else _missing(trail, subscriber, publication)
+    causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
+    tree = steps(trail, publication, deliveries, {*causes, *((down.node, down.round) for down in end.also)})
+    return _story(facts, subscriber, publication.source, publication.seq, path, end, tree)
+
+
+def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
+    """Tells the story of a publication that its publisher could not issue."""
+    end = _End("not_issued", None, None, f"not issued: {cause.text}", cause)
+    return _story(facts, subscriber, source, seq, facts.path(source, subscriber), end, None)
+
+
+def _story(
+    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: Step | None
+) -> Story:
+    names = facts.names
+    return Story(
+        run=facts.run_id,
+        subscriber=names[subscriber],
+        source=names[source],
+        seq=seq,
+        ended=end.ended,
+        node=None if end.node is None else names[end.node],
+        round=end.round,
+        late_rounds=end.late,
+        is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None,
+        excused=end.excused,
+        cause=end.cause,
+        also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in end.also),
+        path=tuple(names[node] for node in path),
+        steps=tree,
+        verdict=end.verdict,
+        names=names,
+    )
+
+
+def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:
+    facts, subscriber = trail.facts, trail.path[-1]
+    (round_, hops), again = deliveries[0], deliveries[1:]
+    late = round_ - trail.start - facts.latency(trail.path)
+    cause = delay(trail, round_) if late > 0 else None
+    text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {counted(hops, 'hop')}"
+    if late > 0:
+        text += f", {counted(late, 'round')} later than the links allow"
+    if cause is not None:
+        text += f": {cause.text}"
+    if again:
+        text += f"; and again in round {', '.join(str(other) for other, _ in again)}"
+    return _End("delivered", subscriber, round_, text, cause, late)
+
+
+def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
+    facts = trail.facts
+    cause = not_asked(facts, subscriber, publication)
+    node = trail.reached()
+    taken = trail.arrivals.get(node)
+    round_ = taken[-1].due if taken else trail.start
+    if facts.is_finished and cause is not None:
+        return _End("not_matching", node, round_, f"not asked for: {cause.text}", cause)
+    cause = _under_way(trail)
+    if cause is not None:
+        return _End("unknown", node, round_, f"not known: {cause.text}", cause)
+    named = (publication.source, publication.seq)
+    end = ending(Case(facts, trail, asking(facts, subscriber, publication), subscriber, named))
+    key = (subscriber, *named)
+    text = f"lost: {end.cause.text}"
+    if end.also:
+        others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in end.also)
+        text += f"; also down: {', '.join(others)}"
+    if key not in facts.receivers:
+        text += "; it was not promised"
+    if facts.receivers.get(key) is not None:
+        text += f"; excused: {excuse(facts, subscriber, publication)}"
+    return _End("lost", end.node, end.round, text, end.cause, excused=facts.receivers.get(key), also=end.also)
+
+
+def _under_way(trail: Trail) -> Cause | None:
+    """Tells whether it may still come: copies, reports and connections that were under way when the history ended."""
+    facts = trail.facts
+    if not facts.is_finished:
+        text = "the runs are not finished; more rounds are to come"
+        return Cause(IN_FLIGHT, trail.reached(), trail.start, text)
+    for copy in trail.copies:
+        if copy.fate == "in_flight":
+            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} was still under way when the run ended"
+            return Cause(IN_FLIGHT, copy.dst, copy.due, f"{text}, due in round {copy.due}")
+    lost = {(copy.src, copy.dst) for copy in trail.copies if copy.fate in LOST}
+    for message in facts.others:
+        is_report = message.src == message.dst and (message.src, message.body.get("peer")) in lost
+        is_talk = message.src != message.dst and {message.src, message.dst} <= set(trail.path)
+        if message.fate == "in_flight" and (is_report or is_talk):
+            text = f"{facts.names[message.src]} was finding its way around a failure when the run ended"
+            return Cause(IN_FLIGHT, message.src, message.due, text)
+    return None
