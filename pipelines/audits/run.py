@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.audits.general import GENERAL
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
-from pipelines.contract.round import ProtocolModule
+from pipelines.contract.round import Protocol
 from pipelines.engines.concurrently import at_once
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
@@ -141,7 +141,7 @@ class AuditReport:
             relation.release()
 
 
-def audits_of(protocol: ProtocolModule) -> tuple[Audit, ...]:
+def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
     """Gives the audits that a protocol's runs go through: the general ones and its own."""
     return (*GENERAL, *protocol.audits)
 
@@ -154,7 +154,7 @@ def describe() -> list[tuple[str, str]]:
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
-def audit_store(reader: Reader, session: Session, protocol: ProtocolModule) -> AuditReport:
+def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
     """Checks every guarantee of every run, from the store alone.
 
     Args:
@@ -196,7 +196,7 @@ def _parameters(reader: Reader) -> list[dict[str, Any]]:
     return [json.loads(row.parameters) for row in distinct]
 
 
-def _beyond(reader: Reader, protocol: ProtocolModule) -> tuple[Beyond, ...]:
+def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Gives the runs beyond the bound, each once: by the protocol's own words, or by what it assumes of its network."""
     found: dict[int, list[Beyond]] = {}
     for sql in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):

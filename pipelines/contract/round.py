@@ -1,8 +1,8 @@
 """The contract between the round engine and a protocol: what a round may read, and what it gives back.
 
-A protocol declares its state relations, message kinds and payload, and one function that makes a round. The
-function is lazy: it gets DataFrames and gives DataFrames. What several of its steps read it hands to
-`Round.keep`, so that the engine materialises it once; nothing else in a protocol causes work.
+A protocol declares its state relations, message kinds and payload, and one function that makes a round. The function
+is lazy: it takes DataFrames and returns DataFrames. If several steps read a frame, pass it to `Round.keep`: the engine
+computes it once. Nothing else in a protocol may run a job.
 
 Columns that frames share:
 
@@ -21,6 +21,7 @@ Columns that frames share:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol as Structural
@@ -29,7 +30,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit
-from pipelines.contract.due import CrashesDue, LinksDue
+from pipelines.contract.due import Due, FaultsDue
 from pipelines.tables import Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
@@ -46,6 +47,8 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
 
 DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
 CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
+BEARS_EVERYTHING = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
+"""A bound that no run goes beyond."""
 NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
@@ -91,53 +94,62 @@ class State:
     waits: str | None = None
 
 
+class Keeper(Structural):
+    """Materialises what several steps of a round read."""
+
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
+        """Materialises a frame and returns it; a name always stands for the same columns, in all rounds."""
+        ...
+
+    def is_empty(self, frame: DataFrame) -> bool:
+        """Tells whether a kept frame is known to have no rows, so that steps may be left out.
+
+        Engines that would have to run a job for that say no.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """What the runs are given and does not change.
+
+    Attributes:
+        node: As table ``node``.
+        link: As table ``link``, the links at the start.
+        setting: ``run_id, seed`` and one column a setting of the protocol; one row a run.
+        subscription: ``run_id, subscription_id, subscriber, predicate``.
+    """
+
+    node: DataFrame
+    link: DataFrame
+    setting: DataFrame
+    subscription: DataFrame
+
+
 @dataclass(frozen=True)
 class Round:
     """What a round may read.
 
     Attributes:
-        round: Its number.
-        inbox: The due messages.
-        calls: The due application calls; None when there are none.
-        kinds: Kinds of the due messages, and of the due calls in lower case: what is absent needs no step.
+        number: Its number.
+        due: The due messages and calls.
         state: The protocol's relations; for those with increments the union of the increments.
-        facts: The counters that the states declare, as of the end of the last round.
-        fixed: What does not change: ``node``, ``link`` (both as in the history tables), ``setting`` (``run_id, seed``
-            and one column a setting of the protocol), ``subscription`` (``run_id, subscription_id, subscriber,
-            predicate``).
+        facts: The counters that the states declare, by relation and name, as of the end of the last round.
+        run: What does not change.
         settings: The distinct settings objects of the runs.
-        may_crash: Whether a node of any run ever crashes.
-        crashing: The runs in which one does: ``run_id``; None where that is so in all runs, or in none. What a step
-            remembers for a crash it remembers in these runs only, so that the rows of a run do not depend on others.
-        crashes: The nodes that crash or recover in this round, and those that are down; their state is prepared:
-            crashed nodes have no rows in relations that are not durable.
-        links: The links of the round, and those that are replaced in it; `fixed` has the links at the start. They stay
-            the same unless the protocol says that it goes on when they change (`ProtocolSpec.reconfigures`).
-        paused: The nodes that pause in this round (``run_id, node_id``); None: nobody. Nothing is due at them, and a
-            node that wakes (`State.wake`) has to wait for the end of its pause.
-        may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
-            Without it no duplicate exists, and no step needs to look for one.
-        keep: Materialises a frame that several steps read; takes a name and the frame.
-        is_empty: Tells whether a kept frame is known to have no rows, so that steps may be left out; engines that would
-            have to run a job for that say no.
+        faults: The faults.
+        keep: Materialises what several steps read, so that the engine computes it once. Nothing else in a protocol may
+            run a job.
     """
 
-    round: int
-    inbox: DataFrame
-    calls: DataFrame | None
-    kinds: frozenset[str]
+    number: int
+    due: Due
     state: Mapping[str, DataFrame]
-    facts: Mapping[str, int]
-    fixed: Mapping[str, DataFrame]
+    facts: Mapping[str, Mapping[str, int]]
+    run: RunTables
     settings: Sequence[Any]
-    may_crash: bool
-    crashing: DataFrame | None
-    crashes: CrashesDue
-    links: LinksDue
-    paused: DataFrame | None
-    may_duplicate: bool
-    keep: Callable[[str, DataFrame], DataFrame]
-    is_empty: Callable[[DataFrame], bool]
+    faults: FaultsDue
+    keep: Keeper
 
 
 @dataclass
@@ -167,35 +179,40 @@ class RoundResult:
     fate: DataFrame | None = None
 
 
-class ProtocolModule(Structural):
-    """What a protocol's module gives as ``PROTOCOL``.
+class Protocol(ABC):
+    """A protocol, as its module has it under the name ``PROTOCOL``; a small one states only what it has.
 
     Attributes:
         kinds: Message kinds, named as in the paper.
         payload: What a message carries beside its head.
-        body: SQL over the payload for column ``body`` of table ``message``.
+        body: SQL over the payload for column ``body`` of table ``message``; null shows nothing.
         states: Its state relations.
         audits: The guarantees that it gives beside the general ones.
         bound: SQL over the history for the runs whose faults went beyond what it promises to bear: ``run_id``, the
-            first ``round`` in which they did, and a ``reason`` in words. Whatever these runs break is excused.
+            first ``round`` in which they did, and a ``reason`` in words. Whatever these runs break is excused. It
+            follows from faults and the scenario, never from what the protocol reports of itself. By default a protocol
+            bears everything.
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
     """
 
-    kinds: Sequence[str]
-    payload: T.StructType
-    body: str
-    states: Sequence[State]
-    audits: Sequence[Audit]
-    bound: str
-    assumes: frozenset[Assumption]
+    kinds: Sequence[str] = ()
+    payload: T.StructType = T.StructType([])
+    body: str = "cast(null as string)"
+    states: Sequence[State] = ()
+    audits: Sequence[Audit] = ()
+    bound: str = BEARS_EVERYTHING
+    assumes: frozenset[Assumption] = frozenset()
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Gives the relations as they are before the first round, and ``node_status`` rows if nodes have a state."""
-        ...
+        """Returns the relations that have rows before the first round, and ``node_status`` rows if nodes have a state.
 
-    def round(self, due: Round) -> RoundResult:
+        By default there are none.
+        """
+        return {}
+
+    @abstractmethod
+    def round(self, round_: Round) -> RoundResult:
         """Makes one round."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -203,13 +220,13 @@ class Start:
     """What a protocol may read to make its first state.
 
     Attributes:
-        fixed: As in `Round`.
+        run: As in `Round`.
         calls: All application calls of the runs (without ``matches``).
         paths: Gives δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
         settings: The distinct settings objects of the runs.
     """
 
-    fixed: Mapping[str, DataFrame]
+    run: RunTables
     calls: DataFrame
     paths: Callable[[int], DataFrame]
     settings: Sequence[Any]

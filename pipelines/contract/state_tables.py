@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import ProtocolModule
+from pipelines.contract.round import Protocol
 from pipelines.tables import CALL_LOG, Table
 
 
-def state_tables(protocol: ProtocolModule) -> list[Table]:
+def state_tables(protocol: Protocol) -> list[Table]:
     """Gives the state tables of a store: the protocol's, and the engine's own."""
     own = [
         Table("state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload)),

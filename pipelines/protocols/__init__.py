@@ -12,12 +12,12 @@ from pipelines.protocols.forwarding import SPEC as _FORWARDING
 from pipelines.protocols.ginger import SPEC as _GINGER
 
 if TYPE_CHECKING:
-    from pipelines.contract.round import ProtocolModule
+    from pipelines.contract.round import Protocol
 
 PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER)}
 
 
-def protocol_module(name: str) -> ProtocolModule:
+def protocol_module(name: str) -> Protocol:
     """Loads a protocol's implementation, and PySpark with it."""
-    module: ProtocolModule = importlib.import_module(PROTOCOLS[name].module).PROTOCOL
+    module: Protocol = importlib.import_module(PROTOCOLS[name].module).PROTOCOL
     return module

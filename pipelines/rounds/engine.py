@@ -24,9 +24,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.due import CrashesDue
+from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import ProtocolModule, Round, RoundResult
+from pipelines.contract.round import Protocol, Round, RoundResult, RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.errors import InternalError
 from pipelines.rounds import network
@@ -53,19 +53,42 @@ class Job:
         calls: The application calls, by round.
         history: Takes what the rounds leave behind.
         faults: The faults.
-        fixed: Frames ``node``, ``link``, ``setting``, ``subscription``.
+        run: What the runs are given.
         latency: The latency of all links, where it is one.
         settings: The distinct settings objects of the runs.
     """
 
-    protocol: ProtocolModule
+    protocol: Protocol
     materialiser: Materialiser
     calls: Calls
     history: History
     faults: RunFaults
-    fixed: Mapping[str, DataFrame]
+    run: RunTables
     latency: int | None
     settings: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class _Keeper:
+    """Materialises frames of one round (`contract.round.Keeper`).
+
+    Attributes:
+        materialiser: Keeps them.
+        kept: Gets them.
+    """
+
+    materialiser: Materialiser
+    kept: list[Relation]
+
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
+        """Materialises a frame and returns it."""
+        relation = self.materialiser.keep(f"kept_{name}", frame)
+        self.kept.append(relation)
+        return relation.frame
+
+    def is_empty(self, frame: DataFrame) -> bool:
+        """Tells whether a kept frame is known to have no rows."""
+        return any(one.frame is frame and one.is_empty for one in self.kept)
 
 
 class RoundEngine:
@@ -177,32 +200,17 @@ class RoundEngine:
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         kinds = {*self._traffic.due_kinds(upcoming - self.round), *job.calls.kinds(upcoming)}
+        inbox = network.handled_messages(due) if self._traffic.n_doomed else due
         return Round(
-            round=upcoming,
-            inbox=network.handled_messages(due) if self._traffic.n_doomed else due,
-            calls=calls,
-            kinds=frozenset(kinds),
+            number=upcoming,
+            due=Due(inbox, calls, frozenset(kinds)),
             state=state,
             facts=self._relations.facts,
-            fixed=job.fixed,
+            run=job.run,
             settings=job.settings,
-            may_crash=faults.crashes.schedule is not None,
-            crashing=faults.crashes.runs,
-            crashes=crashes,
-            links=faults.changes.due(upcoming),
-            paused=faults.pauses.paused(upcoming),
-            may_duplicate=faults.may_duplicate,
-            keep=self._keeper(kept),
-            is_empty=lambda frame: any(one.frame is frame and one.is_empty for one in kept),
+            faults=faults.due(upcoming, crashes),
+            keep=_Keeper(job.materialiser, kept),
         )
-
-    def _keeper(self, kept: list[Relation]) -> Callable[[str, DataFrame], DataFrame]:
-        def keep(name: str, frame: DataFrame) -> DataFrame:
-            relation = self._job.materialiser.keep(f"kept_{name}", frame)
-            kept.append(relation)
-            return relation.frame
-
-        return keep
 
     def _sent(self, waiting: list[DataFrame], result: RoundResult) -> DataFrame:
         """Returns the messages in flight after the round: those that wait, and the outbox on its links."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.ordering import ties_named
-from pipelines.contract.round import ProtocolModule, Start
+from pipelines.contract.round import Protocol, RunTables, Start
 from pipelines.contract.state_tables import state_tables
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.materialise.choose import materialiser_for
@@ -104,7 +104,7 @@ def execute(
 
 
 def _run(
-    experiment: Experiment, batch: Batch, protocol: ProtocolModule, store: Store, materialiser: Materialiser,
+    experiment: Experiment, batch: Batch, protocol: Protocol, store: Store, materialiser: Materialiser,
     last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
     """Runs all rounds of a batch, after its last commit if there is one."""
@@ -116,7 +116,7 @@ def _run(
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
     publication = _load(materialiser, "publication", inputs.publication)
-    fixed["subscription"] = subscription
+    run = RunTables(fixed["node"], fixed["link"], fixed["setting"], subscription)
     confirms = PROTOCOLS[experiment.protocol_name].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
@@ -124,11 +124,11 @@ def _run(
 
     log = None if last is None else stored(CALL_LOG.name, last)
     history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
-    start = _start(experiment, store.session, fixed, all_calls)
+    start = _start(experiment, store.session, run, all_calls)
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
     engine = RoundEngine(
-        Job(protocol, materialiser, calls, history, faults, fixed, inputs.latency, start.settings)
+        Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
     )  # fmt: skip
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)
@@ -140,23 +140,23 @@ def _run(
     engine.run(batch.horizon, experiment.commit_every, observe)
 
 
-def _start(experiment: Experiment, session: Session, fixed: Mapping[str, DataFrame], calls: DataFrame) -> Start:
+def _start(experiment: Experiment, session: Session, run: RunTables, calls: DataFrame) -> Start:
     """δ-paths at the start run over the links between nodes that do not have to join first."""
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
     def paths(max_hops: int) -> DataFrame:
-        link = fixed["link"].select("run_id", "src", "dst")
+        link = run.link.select("run_id", "src", "dst")
         for end in ("src", "dst"):
             link = link.join(joining.withColumnRenamed("node_id", end), ["run_id", end], "left_anti")
-        node = fixed["node"].join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
+        node = run.node.join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
         found = delta_paths(session, link, max_hops).where("distance > 0")
         own = node.selectExpr(
             "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
         )
         return own.unionByName(found)
 
-    settings = {run.scenario.protocol for run in experiment.runs}
-    return Start(fixed, calls, paths, sorted(settings, key=repr))
+    settings = {one.scenario.protocol for one in experiment.runs}
+    return Start(run, calls, paths, sorted(settings, key=repr))
 
 
 def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:

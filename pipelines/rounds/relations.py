@@ -7,18 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract.due import CrashesDue
-from pipelines.contract.round import ProtocolModule
+from pipelines.contract.round import Protocol
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation
 
 _MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
-_WAKE = "wake_{}"
+_WAKE = "{}__wake"
+_FACT = "{}__fact_{}"
+"""What facts are called in queries, apart from those of messages in flight."""
 
 
 class Relations:
     """The state relations of one protocol that rounds read and write."""
 
-    def __init__(self, protocol: ProtocolModule, materialiser: Materialiser) -> None:
+    def __init__(self, protocol: Protocol, materialiser: Materialiser) -> None:
         """Starts without rows.
 
         Args:
@@ -34,7 +36,9 @@ class Relations:
         }
         self._wakes: dict[str, int | None] = {}
         self._changed: set[str] = set()
-        self.facts: dict[str, int] = {}
+        self.facts: dict[str, dict[str, int]] = {
+            name: dict.fromkeys(state.facts, 0) for name, state in self._states.items()
+        }
         materialiser.declare({name: state.table.schema for name, state in self._states.items()})
 
     @property
@@ -60,7 +64,10 @@ class Relations:
     def wanted_facts(self, names: Collection[str]) -> dict[str, Facts]:
         """Returns the facts to ask for of those of the relations that are named."""
         return {
-            name: {**state.facts, **({} if state.wake is None else {_WAKE.format(name): state.wake})}
+            name: {
+                **{_FACT.format(name, fact): sql for fact, sql in state.facts.items()},
+                **({} if state.wake is None else {_WAKE.format(name): state.wake}),
+            }
             for name, state in self._states.items()
             if name in names
         }
@@ -68,7 +75,8 @@ class Relations:
     def take_facts(self, facts: Mapping[str, int | None]) -> None:
         """Notes the answers; what was not asked for stays."""
         for name, state in self._states.items():
-            self.facts |= {fact: facts[fact] or 0 for fact in state.facts if fact in facts}
+            told = {fact: _FACT.format(name, fact) for fact in state.facts}
+            self.facts[name] |= {fact: facts[asked] or 0 for fact, asked in told.items() if asked in facts}
             if _WAKE.format(name) in facts:
                 self._wakes[name] = facts[_WAKE.format(name)]
 

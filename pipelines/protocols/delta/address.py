@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import OUTBOX
-from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta.tables import MULTICAST, PAYLOAD
 from pipelines.protocols.delta.work import SENT_AS
 

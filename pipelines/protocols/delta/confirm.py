@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.delta.forward import KEY
+from pipelines.contract.rows import KEY
 from pipelines.protocols.delta.tables import PROCESSING
 
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]

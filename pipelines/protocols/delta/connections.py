@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
+from pipelines.contract.rows import NODE
 from pipelines.protocols.delta import join, peers
-from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.tables import PEER
 from pipelines.protocols.delta.work import Work
 
 
 def connections_of(work: Work) -> DataFrame:
     """Gives the connections of all nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
-    link = work.due.fixed["link"]
+    link = work.round.run.link
     connected = peers.connected(work.now("path"), work.now("peer"), link)
-    if not work.due.facts["detached"]:
+    if not work.round.facts["join"]["detached"]:
         return connected
     return connected.unionByName(join.waiting_connections(work.now("join"), link))
 
@@ -52,9 +52,9 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
             latency_rounds``; asked where a node is down or has come back.
     """
     over = []
-    if (down := work.due.crashes.down) is not None:
+    if (down := work.round.faults.down) is not None:
         over.append(down.selectExpr(*NODE, "incarnation", work.present, "true as is_down"))
-    if work.due.facts["returned"] or work.due.crashes.recovered is not None:
+    if work.round.facts["status"]["returned"] or work.round.faults.recovered is not None:
         former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.present)
         over.append(former.selectExpr("*", "false as is_down"))
     if over:
@@ -66,7 +66,7 @@ def watch_join_points(work: Work, asked: DataFrame) -> None:
     """Sets the detectors of nodes whose join points are down by now."""
 
     def waiting() -> DataFrame:
-        connected = join.waiting_connections(work.now("join"), work.due.fixed["link"])
+        connected = join.waiting_connections(work.now("join"), work.round.run.link)
         return connected.join(asked.select(NODE), NODE, "left_semi")
 
     watch(work, waiting)
@@ -79,7 +79,7 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
         work: The round.
         accepted: See `join`.
     """
-    link = work.due.fixed["link"].selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
+    link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
     taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
         *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
     )  # fmt: skip

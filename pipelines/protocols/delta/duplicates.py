@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.ordering import row_number
-from pipelines.protocols.delta.forward import KEY, NODE
+from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
 

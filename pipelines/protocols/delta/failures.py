@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta import (
     confirm,
     connections,
@@ -23,7 +24,6 @@ from pipelines.protocols.delta import (
     recovery,
     routing,
 )
-from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
@@ -32,11 +32,11 @@ _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 def handle_faults(work: Work) -> None:
     """Makes phase 1: reads crashes, inbox and all relations; writes all but detector and delivered."""
-    if work.due.kinds and (work.due.facts["returned"] or work.due.crashes.recovered is not None):
+    if work.round.due.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
-    if (crashed := work.due.crashes.crashed) is not None:
+    if (crashed := work.round.faults.crashed) is not None:
         connections.set_detectors(work, crashed)
-    if work.has(*_CONCERNING) or work.due.crashes.recovered is not None:
+    if work.has(*_CONCERNING) or work.round.faults.recovered is not None:
         nodes = work.keep("concerned", _concerned(work))
         if not work.is_empty(nodes):
             work.narrow(nodes)
@@ -48,7 +48,7 @@ def _concerned(work: Work) -> DataFrame:
     """Gives the nodes that come back, hear of faults, recover, or have somebody to answer: all that phase 1 changes."""
     told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
     nodes = [told] if work.has(*_CONCERNING) else []
-    if (recovered := work.due.crashes.recovered) is not None:
+    if (recovered := work.round.faults.recovered) is not None:
         nodes.append(recovered.select(NODE))
     if work.is_recovering:
         nodes += [work.now("status").where("status = 'RECOVERING'").select(NODE), work.now("syn_request").select(NODE)]
@@ -57,7 +57,7 @@ def _concerned(work: Work) -> DataFrame:
 
 def _mend(work: Work) -> None:
     before = work.now("peer")
-    if (recovered := work.due.crashes.recovered) is not None:
+    if (recovered := work.round.faults.recovered) is not None:
         _come_back(work, recovered)
     if work.may_fail:
         _bypass(work)
@@ -74,7 +74,7 @@ def _mend(work: Work) -> None:
 
 
 def _drop_old(work: Work) -> None:
-    status, recovered = work.now("status"), work.due.crashes.recovered
+    status, recovered = work.now("status"), work.round.faults.recovered
     known = status if recovered is None else status.unionByName(recovery.returned_status(recovered))
     kept = work.keep("inbox", peers.for_this_incarnation(work.inbox, known))
     work.fates.append(peers.dropped(work.inbox, kept))
@@ -84,7 +84,7 @@ def _drop_old(work: Work) -> None:
 def _come_back(work: Work, recovered: DataFrame) -> None:
     """Algorithm 5, lines 1 to 7; a join that was under way starts again."""
     work.put("status", work.now("status").unionByName(recovery.returned_status(recovered)))
-    if work.due.facts["detached"]:
+    if work.round.facts["join"]["detached"]:
         recovered = work.keep("returned", _join_again(work, recovered))
     work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
     topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
@@ -132,7 +132,7 @@ def _synchronise(work: Work, asked: DataFrame) -> None:
 
 def _request(work: Work, kind: str, asked: DataFrame) -> None:
     """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
-    latency = work.keep("asked_latency", peers.path_latencies(asked, work.due.fixed["link"]))
+    latency = work.keep("asked_latency", peers.path_latencies(asked, work.round.run.link))
     peer = work.now("peer")
     work.put("peer", peer.unionByName(peers.new_peers(asked.select(*NODE, "peer"), peer, latency)))
     work.send(peers.send_requests(asked, kind, latency, work.now("topology"), work.now("status")), *peers.REQUEST)
@@ -141,12 +141,12 @@ def _request(work: Work, kind: str, asked: DataFrame) -> None:
 def _bypass(work: Work) -> None:
     """Algorithm 3: reads DETECT; writes peer, path, subscription, processing, synch, syn_request, finished."""
     failure = work.keep("failure", _failures(work))
-    if work.due.facts["detached"]:
+    if work.round.facts["join"]["detached"]:
         failure = _retry_joins(work, failure)
     if work.is_empty(failure):
         return
     work.put("peer", peers.with_failures(work.now("peer"), failure, work.now("path")))
-    if work.is_recovering or work.due.facts["detached"]:
+    if work.is_recovering or work.round.facts["join"]["detached"]:
         _learn_links(work, recovery.stored_links(work.whole("topology"), failure, synchronising(work)))
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
@@ -160,7 +160,7 @@ def _bypass(work: Work) -> None:
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
     if not work.is_empty(asked):
         _request(work, "CON_REQUEST", asked)
-    if work.is_recovering or work.due.facts["detached"]:
+    if work.is_recovering or work.round.facts["join"]["detached"]:
         left = beyond.join(recovering, NODE).unionByName(peers.stand_ins(path, lost, work.now("peer"))).distinct()
         _synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
     _resend_orphans(work, failure, _look_again(work, failure))
@@ -169,7 +169,7 @@ def _bypass(work: Work) -> None:
 def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
     """Gives the failures of synchronisation points that had not answered, and all that joining nodes detected."""
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
-    if not work.due.facts["detached"]:
+    if not work.round.facts["join"]["detached"]:
         return lost
     return lost.unionByName(failure.join(_joining(work), NODE, "left_semi")).distinct()
 
@@ -182,7 +182,7 @@ def _joining(work: Work) -> DataFrame:
 def synchronising(work: Work) -> DataFrame:
     """Gives the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
-    if not work.due.facts["detached"]:
+    if not work.round.facts["join"]["detached"]:
         return recovering
     return work.keep("synchronising", recovering.unionByName(_joining(work)))
 
@@ -190,7 +190,7 @@ def synchronising(work: Work) -> DataFrame:
 def _failures(work: Work) -> DataFrame:
     """Gives whom nodes hold for failed from now on: by a report, by its own new join, or as it says it is DETACHED."""
     reported = peers.failures(work.inbox, connections.connections_of(work))
-    if not work.due.facts["joiners"]:
+    if not work.round.facts["join"]["joiners"]:
         return reported
     gone = join.gone_joiners(work.inbox, work.now("path"), joining.blocked_nodes(work))
     found = work.keep("found", union(reported, gone, peers.detached_peers(work.inbox)))
@@ -205,7 +205,7 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     """
     detached = work.now("join").where("status = 'DETACHED'")
     mine = detached.join(failure.select(*NODE, "round"), NODE).select(*NODE, "join_point", "source_seq", "round")
-    if (down := work.due.crashes.down) is not None:
+    if (down := work.round.faults.down) is not None:
         gone = down.where("until is null").selectExpr("run_id", "node_id as join_point")
         mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
     _ask_again(work, mine.distinct())
@@ -285,10 +285,10 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     earlier = work.keep("earlier", recovery.earlier_messages(processing, reach, answer, path))
     if not work.is_empty(earlier):
         work.put("processing", peers.with_rows(processing, earlier))
-    now = message.select(*forward.KEY, "now_round").distinct()
-    taken = earlier.select(*forward.KEY, "recipient")
-    others = row.join(taken, [*forward.KEY, "recipient"], "left_anti").join(now, forward.KEY)
-    held = peers.held_back(processing, answer).join(taken, [*forward.KEY, "recipient"], "left_anti")
+    now = message.select(*KEY, "now_round").distinct()
+    taken = earlier.select(*KEY, "recipient")
+    others = row.join(taken, [*KEY, "recipient"], "left_anti").join(now, KEY)
+    held = peers.held_back(processing, answer).join(taken, [*KEY, "recipient"], "left_anti")
     leaving = work.keep("leaving", union(earlier, held, others))
     work.resent.append(leaving)
 
@@ -306,7 +306,7 @@ def _learn_links(work: Work, links: DataFrame) -> None:
 
     Without joins every node has all its links from the start.
     """
-    if not work.due.facts["joiners"]:
+    if not work.round.facts["join"]["joiners"]:
         return
     told = work.keep("told_links", routing.unknown_links(links, work.now("topology")))
     if work.is_empty(told):
@@ -340,7 +340,7 @@ def _hand_over(work: Work) -> None:
         return
     timed = ready.selectExpr("*", work.present)
     timed = work.keep("handed_links", handover.with_links(timed, work.now("topology"), path, work.setting))
-    tombstone, subscriber = work.now("tombstone"), work.due.fixed["subscription"]
+    tombstone, subscriber = work.now("tombstone"), work.round.run.subscription
     work.send(handover.send_topology(timed, work.setting), "links", "delay_rounds")
     entries = handover.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting)
     work.send(entries, "entries", "tombstones", "delay_rounds")

@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.entries import EntryChanges, remaining_entries
 from pipelines.contract.round import OUTBOX, RoundResult
+from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta import address, confirm, peers, routing
-from pipelines.protocols.delta.forward import KEY, NODE, SENT_FIELDS
+from pipelines.protocols.delta.forward import SENT_FIELDS
 from pipelines.protocols.delta.tables import SUBSCRIPTION
 from pipelines.protocols.delta.work import SENT_AS, Work, union
 
@@ -43,7 +44,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
         work.keep("added_entries", added.select(*SUBSCRIPTION.columns, "trigger")),
         work.keep("removed_entries", routing.removed_entries(finished)),
     )
-    if work.due.may_crash:
+    if work.round.faults.may_crash:
         _store_own(work, finished)
     if work.is_empty(changes.added) and work.is_empty(changes.removed):
         return entries, None
@@ -71,7 +72,7 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
     They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
     before the end of the round, when everything else changes routing information (`change_entries`, `close`).
     """
-    if work.due.facts["joining"]:
+    if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
     _bury(work, finished)
     work.put("subscription", entries_after(work, finished, path))
@@ -88,8 +89,8 @@ def _store_own(work: Work, finished: DataFrame) -> None:
 
 def deliver(work: Work, delivery: DataFrame) -> None:
     """Gives deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
-    if work.due.may_crash:
-        before = work.due.state["delivered"].withColumnRenamed("node_id", "subscriber")
+    if work.round.faults.may_crash:
+        before = work.round.state["delivered"].withColumnRenamed("node_id", "subscriber")
         known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
             "run_id", "subscriber", "source", "last_seq"
         )  # fmt: skip
@@ -108,12 +109,12 @@ def deliver(work: Work, delivery: DataFrame) -> None:
 def _answer_senders(work: Work, finished: DataFrame) -> None:
     """Lines 27 to 30: CONF to every sender of a finished message."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
-    if work.due.may_duplicate:
+    if work.round.faults.may_duplicate:
         waiting = work.now("waiting")
         # The sender of the first copy waits, too, where it sent a second one.
         sender = sender.unionByName(confirm.answered_waiting(finished, waiting)).distinct()
     work.send(confirm.send_confirmations(sender))
-    if work.due.may_duplicate:
+    if work.round.faults.may_duplicate:
         work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
 
 
@@ -162,7 +163,7 @@ def _addressed(work: Work) -> DataFrame:
         outbox = address.visited_lists(outbox, work.now("path"), work.setting)
     if not work.is_disturbed:
         return outbox
-    addressed = address.addressed(outbox, work.now("peer"), work.due.fixed["link"])
+    addressed = address.addressed(outbox, work.now("peer"), work.round.run.link)
     if not work.is_recovering:
         return addressed.drop("peer_status")
     return address.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))

@@ -13,11 +13,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.entries import EntryChanges, seen_entries
-from pipelines.contract.round import CALL_TRIGGER
-from pipelines.protocols.delta.tables import GUIDE, PROCESSING
+from pipelines.contract.rows import KEY, NODE, called, deliveries, received
+from pipelines.protocols.delta.tables import GUIDE, MULTICAST, PAYLOAD, PROCESSING
 
-KEY = ["run_id", "node_id", "source", "source_seq"]
-NODE = ["run_id", "node_id"]
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
 SENT_FIELDS = ("hops", *_CARRIED)
@@ -39,30 +37,19 @@ SEEN = "cast(null as array<bigint>) as path"
 """SQL for ``path`` of a recipient row where N's own view has it."""
 UNCONFIRMED = "false as is_confirmed"
 """SQL for ``is_confirmed`` of a recipient row of which nothing is done yet."""
-_CALL_KIND = "case kind when 'publish' then 'PUB' when 'subscribe' then 'SUB' else 'UNSUB' end"
+_CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 
 
 def received_copies(inbox: DataFrame) -> DataFrame:
     """Gives the multicast messages among an inbox as copies."""
-    return inbox.where("kind in ('J', 'SUB', 'UNSUB', 'PUB', 'REJOIN')").selectExpr(
-        "run_id", "dst as node_id", "source", "source_seq", "kind", "message_id as trigger", "src as sender",
-        "due_round as round", *_FIELDS,
-    )  # fmt: skip
+    return received(inbox.where(f"kind in {MULTICAST}"), *_FIELDS)
 
 
 def issued_copies(call: DataFrame) -> DataFrame:
-    """Gives publish, subscribe and unsubscribe calls as the copies that their nodes handle first."""
-    return call.where("kind <> 'join'").selectExpr(
-        "run_id", "node_id", "node_id as source", "source_seq", f"{_CALL_KIND} as kind", f"{CALL_TRIGGER} as trigger",
-        "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round", "subscription_id",
-        "case when kind <> 'publish' then node_id end as origin", "cast(null as bigint) as join_point", "matches",
-        *NOT_GUIDED,
-    )  # fmt: skip
-
-
-def issued_calls(call: DataFrame) -> DataFrame:
-    """Gives the calls that are issued as rows of ``call_event``."""
-    return call.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
+    """Returns publish, subscribe and unsubscribe calls as the copies that their nodes handle first."""
+    own = {"hops": "0", "issued_round": "round", "subscription_id": "subscription_id", "matches": "matches"}
+    origin = "case when kind <> 'publish' then node_id end"
+    return called(call, _CALLS, PAYLOAD, **{**dict.fromkeys(_FIELDS, "null"), **own, "origin": origin})
 
 
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
@@ -158,9 +145,6 @@ def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def deliveries(matched: DataFrame) -> DataFrame:
+def matched_deliveries(matched: DataFrame) -> DataFrame:
     """A PUB whose first copy reaches a matching subscriber is delivered at once (line 26; settled rule 12)."""
-    return matched.where("recipient = node_id").selectExpr(
-        "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
-        "cast(hops as bigint) as hops",
-    )  # fmt: skip
+    return deliveries(matched.where("recipient = node_id"))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.delta.forward import NODE
+from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.peers import LINKS
 
 _PAIR = [*NODE, "peer"]

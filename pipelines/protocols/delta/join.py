@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.ordering import row_number
 from pipelines.contract.round import CALL_TRIGGER
-from pipelines.protocols.delta.forward import COPY, NODE, NOT_GUIDED, PASSED
+from pipelines.contract.rows import NODE
+from pipelines.protocols.delta.forward import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")

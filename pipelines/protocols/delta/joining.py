@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from pipelines.contract.rows import NODE, issued
 from pipelines.protocols.delta import connections, finish, forward, join, peers, recovery, routing
-from pipelines.protocols.delta.forward import NODE
 from pipelines.protocols.delta.work import Work, union
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
@@ -13,20 +13,22 @@ _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 def handle_joins(work: Work) -> DataFrame | None:
     """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; gives the ready calls."""
-    due = work.due
-    if not (due.facts["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
-        return due.calls
-    if due.calls is not None and work.has("join"):
-        _ask(work, due.calls)
-    calls, changed = due.calls, []
-    if due.facts["detached"] or work.is_recovering:
+    round_ = work.round
+    if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
+        return round_.due.calls
+    if round_.due.calls is not None and work.has("join"):
+        _ask(work, round_.due.calls)
+    calls, changed = round_.due.calls, []
+    if round_.facts["join"]["detached"] or work.is_recovering:
         now = work.keep("now", _entered(work))
         if work.has("PAR_TOP"):
             changed.append(join.received_links(work.inbox))
             work.copies.append(join.issued_joins(work.inbox).select(forward.COPY))  # PAR_SUB comes on the same link
             work.added.append(join.received_entries(work.inbox))
         calls = _ready_calls(work)
-        if work.has("JOIN_REQUEST") or (due.facts["requests"] and (work.may_finish_joins or work.is_disturbed)):
+        if work.has("JOIN_REQUEST") or (
+            round_.facts["join_request"]["requests"] and (work.may_finish_joins or work.is_disturbed)
+        ):
             changed.append(_answer_requests(work, now))
     elif work.has("JOIN_REQUEST"):
         changed.append(_answer_requests(work, work.keep("now", _nobody(work))))
@@ -51,10 +53,10 @@ def _nobody(work: Work) -> DataFrame:
 
 def _ask(work: Work, calls: DataFrame) -> None:
     """Algorithm 2, N: reads join calls; writes join where nodes may crash."""
-    work.events.append(forward.issued_calls(calls.where("kind = 'join'")))
+    work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
-    if work.due.may_crash:
+    if work.round.faults.may_crash:
         asked = work.of_crashing(asked)
         work.put("join", join.with_asked(work.now("join"), asked))
         connections.watch_join_points(work, asked)
@@ -64,7 +66,9 @@ def _entered(work: Work) -> DataFrame:
     """Gives the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
-    if work.due.facts["detached"] and (work.has("PAR_TOP", "PAR_SUB") or work.may_fail or work.may_finish_joins):
+    if work.round.facts["join"]["detached"] and (
+        work.has("PAR_TOP", "PAR_SUB") or work.may_fail or work.may_finish_joins
+    ):
         confirmed = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
         before, waits = work.now("join"), work.now("synch").where("not is_answered")
         after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
@@ -94,7 +98,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     )
     work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting), "entries")
     work.change("join_request", join.waiting_requests(opened, blocked))
-    if work.due.facts["routing"]:
+    if work.round.facts["processing"]["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
         work.send(join.copies_for_joiner(added), *join.JOINER_FIELDS)
         work.change("processing", peers.with_rows(processing, added))
@@ -110,7 +114,7 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
 
 def _ready_calls(work: Work) -> DataFrame | None:
     """Holds back the calls of blocked nodes, and lets go those of nodes that are not blocked any more."""
-    due = work.due.calls
+    due = work.round.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
     waiting, blocked = work.now("call"), blocked_nodes(work)

@@ -19,7 +19,8 @@ from functools import reduce
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.ordering import row_number
-from pipelines.protocols.delta.forward import BODY, KEY, NODE, PASSED, SENT_FIELDS
+from pipelines.contract.rows import KEY, NODE
+from pipelines.protocols.delta.forward import BODY, PASSED, SENT_FIELDS
 from pipelines.protocols.delta.routing import CLOSEST, NEAREST_LEFT, peer_lists
 from pipelines.protocols.delta.tables import INBOX, PEER, PROCESSING
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.round import Round, RoundResult, Start
+from pipelines.contract.round import Protocol, Round, RoundResult, Start
+from pipelines.contract.rows import KEY, NODE, issued
 from pipelines.protocols.delta import (
     DeltaSettings,
     confirm,
@@ -37,7 +38,7 @@ from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLO
 from pipelines.protocols.delta.work import SENT, Work, union
 
 
-class DeltaProtocol:
+class DeltaProtocol(Protocol):
     """The protocol as the engine sees it."""
 
     kinds = KINDS
@@ -52,9 +53,9 @@ class DeltaProtocol:
         """Gives routing information as it is when the overlay stands, and the nodes that are still to join."""
         return starting_state(start, _radius(start.settings))
 
-    def round(self, due: Round) -> RoundResult:
+    def round(self, round_: Round) -> RoundResult:
         """Makes one round: the phases of the module's summary."""
-        work = Work(due, due.inbox, _radius(due.settings))
+        work = Work(round_, round_.due.inbox, _radius(round_.settings))
         if work.is_disturbed:
             failures.handle_faults(work)
         if work.has("CONF"):
@@ -62,7 +63,7 @@ class DeltaProtocol:
         calls = joining.handle_joins(work)
         if calls is not None:
             work.copies.append(forward.issued_copies(calls))
-            work.events.append(forward.issued_calls(calls))
+            work.events.append(issued(calls))
         if work.has(*MULTICAST):
             work.copies.append(forward.received_copies(work.inbox))
         if work.copies:
@@ -87,20 +88,20 @@ def _confirm(work: Work) -> None:
 
 def _forward(work: Work) -> None:
     """Phase 4: reads copies, detector, routing; writes processing, detector, deliveries, copies."""
-    due, path = work.due, work.now("path")
+    path = work.now("path")
     copy = union(*work.copies)
     if work.is_recovering:
         copy = _accepted(work, copy)
     first = _first_copies(work, copy)
     first = work.keep("first", forward.sender_hops(first, path if work.is_disturbed else None))
-    if due.may_duplicate:
+    if work.round.faults.may_duplicate:
         late = work.keep("duplicate", forward.later_copies(copy, first))
     if work.is_recovering and not work.is_empty(late):
-        known = work.now("processing").select(forward.KEY).unionByName(first.select(forward.KEY))
+        known = work.now("processing").select(KEY).unionByName(first.select(KEY))
         refused = recovery.refused(late, known, failures.synchronising(work))
         work.finish("refused", confirm.taken_anyway(refused))
     here = _route(work, first)
-    if due.may_duplicate and not work.is_empty(late):
+    if work.round.faults.may_duplicate and not work.is_empty(late):
         _drop_duplicates(work, late)
     if work.again:
         here.append(_compute_again(work, union(*work.again)))
@@ -121,14 +122,14 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     routed = _routed_recipients(work, plain)
     entries, changes = finish.change_entries(work)
     matched = work.keep("matched", forward.publication_recipients(plain, entries, changes))
-    out = matched.where("recipient <> node_id").selectExpr(*forward.KEY, "recipient", "via", forward.SEEN)
+    out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "via", forward.SEEN)
     work.finished.append(confirm.finished_at_once(plain.where("kind = 'PUB'"), out))
     recipient = union(*routed, out).selectExpr("*", forward.UNCONFIRMED)
     if guided:
         recipient = work.keep("recipient", union(recipient, *guided))
     work.send(forward.copies_to_send(first, recipient), *forward.SENT_FIELDS)
-    here = [forward.deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided)]
-    rows = forward.processing_rows(_remembered(work, first), recipient)
+    here = [forward.matched_deliveries(matched), *(recovery.guided_deliveries(first, row) for row in guided)]
+    rows = forward.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
     if work.is_disturbed:
         rows = confirm.under_way(rows)
     processing = work.now("processing").unionByName(rows)
@@ -136,16 +137,6 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
     work.change("detector", union(*(learnt[name](part) for name, part in _by_detector(work, first))))
     return here
-
-
-def _remembered(work: Work, first: DataFrame) -> DataFrame:
-    """Gives first copies with ``matches`` in runs in which a node crashes: their publications may be sent again."""
-    if not work.due.may_crash:
-        return first.withColumn("matches", F.expr("cast(null as array<bigint>)"))
-    if work.due.crashing is None:
-        return first
-    crashing = work.due.crashing.selectExpr("run_id", "true as may_crash").hint("shuffle_hash")
-    return first.join(crashing, "run_id", "left").withColumn("matches", F.expr("case when may_crash then matches end"))
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
@@ -161,8 +152,8 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
 
 def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
     """Lines 1 to 12, with MsgId_N where the visited lists need it."""
-    if work.due.may_duplicate:
-        detector = work.due.state["detector"]
+    if work.round.faults.may_duplicate:
+        detector = work.round.state["detector"]
         judge = {
             "identifier": lambda part: duplicates.first_copies(part, detector),
             "visited": lambda part: duplicates.first_visits(work.keep("visiting", part), detector, work.keep),
@@ -175,8 +166,8 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:
     """A RECOVERING node takes Guided messages only (6.1)."""
-    recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*forward.NODE, "true as is_recovering")
-    marked = copy.join(recovering.hint("shuffle_hash"), forward.NODE, "left")
+    recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
+    marked = copy.join(recovering.hint("shuffle_hash"), NODE, "left")
     marked = work.keep("copy", marked.selectExpr(*forward.COPY, "is_recovering and guide is null as is_discarded"))
     discarded = marked.where("is_discarded")
     work.fates.append(discarded.selectExpr("run_id", "trigger as message_id", "'lost_crash' as fate"))
@@ -187,17 +178,17 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
     """Parts first copies at RECOVERING nodes from the others; handles the former, and gives the recipients of those."""
     if not work.is_recovering:
         return first, []
-    recovering = work.now("status").where("status = 'RECOVERING'").select(forward.NODE)
+    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
     own, peer = work.now("own_subscription"), work.now("peer")
-    guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_semi"))
+    guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), NODE, "left_semi"))
     if work.is_empty(guided):
         return first, []
     told = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
     reach = work.keep("guided_reach", failures.recipients_in_view(work, guided))
-    more = recovery.new_members(reach, told).selectExpr(*forward.KEY, "recipient", "via", "path", forward.UNCONFIRMED)
+    more = recovery.new_members(reach, told).selectExpr(*KEY, "recipient", "via", "path", forward.UNCONFIRMED)
     recipient = work.keep("guided_recipients", told.unionByName(more))
     work.finish("guided_at_once", confirm.finished_at_once(guided, recipient))
-    return first.join(recovering.hint("shuffle_hash"), forward.NODE, "left_anti"), [recipient]
+    return first.join(recovering.hint("shuffle_hash"), NODE, "left_anti"), [recipient]
 
 
 def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
@@ -235,23 +226,21 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
     """
     message = work.keep("regarded", forward.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", forward.publication_recipients(message, work.now("subscription")))
-    away = matched.where("recipient <> node_id").selectExpr(
-        *forward.KEY, "recipient", "via", forward.SEEN, forward.UNCONFIRMED
-    )
+    away = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "via", forward.SEEN, forward.UNCONFIRMED)
     _add_recipients(work, message, away)
-    now = message.selectExpr(*forward.KEY, "now_round as round").distinct()
-    return forward.deliveries(matched.drop("round").join(now, forward.KEY))
+    now = message.selectExpr(*KEY, "now_round as round").distinct()
+    return forward.matched_deliveries(matched.drop("round").join(now, KEY))
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
     """Sends messages of ProcessingList to recipients that they do not have yet; writes processing."""
     processing = work.now("processing")
-    fresh = recipient.join(processing.select(*forward.KEY, "recipient"), [*forward.KEY, "recipient"], "left_anti")
+    fresh = recipient.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
     row = work.keep("wider", forward.processing_rows(message, fresh))
     if work.is_empty(row):
         return
     work.put("processing", processing.unionByName(row))
-    work.resent.append(row.join(message.select(*forward.KEY, "now_round").distinct(), forward.KEY))
+    work.resent.append(row.join(message.select(*KEY, "now_round").distinct(), KEY))
 
 
 def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
@@ -260,16 +249,16 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     joins = call.where("kind = 'join'").selectExpr(
         "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
     )
-    setting = start.fixed["setting"].select("run_id", "delta")
+    setting = start.run.setting.select("run_id", "delta")
     path = start.paths(radius).join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns)
     near = path.select("run_id", "node_id", "target")
-    link = start.fixed["link"].where("src < dst").selectExpr("run_id", "src as a", "dst as b")
+    link = start.run.link.where("src < dst").selectExpr("run_id", "src as a", "dst as b")
     topology = (
         link.join(near.withColumnRenamed("target", "a"), ["run_id", "a"])
         .join(near.withColumnRenamed("target", "b"), ["run_id", "node_id", "b"])
         .selectExpr("run_id", "node_id", "a", "b", "false as is_marked")
     )
-    status = start.fixed["node"].join(joins.select("run_id", "node_id"), ["run_id", "node_id"], "left_anti")
+    status = start.run.node.join(joins.select("run_id", "node_id"), ["run_id", "node_id"], "left_anti")
     return {
         "topology": topology,
         "path": path,

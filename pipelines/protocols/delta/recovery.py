@@ -18,7 +18,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.ordering import row_number
-from pipelines.protocols.delta.forward import BODY, COPY, KEY, NODE, NOT_GUIDED
+from pipelines.contract.rows import KEY, NODE, deliveries
+from pipelines.protocols.delta.forward import BODY, COPY, NOT_GUIDED
 from pipelines.protocols.delta.routing import CLOSEST, peer_lists
 from pipelines.protocols.delta.tables import GUIDE, PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY
 
@@ -306,7 +307,4 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
         recipient: Rows of `guided_recipients`.
     """
     here = recipient.where("recipient = node_id").select(KEY).distinct()
-    return first.where("kind = 'PUB'").join(here, KEY, "left_semi").selectExpr(
-        "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
-        "cast(hops as bigint) as hops",
-    )  # fmt: skip
+    return deliveries(first.where("kind = 'PUB'").join(here, KEY, "left_semi"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.protocols.delta.forward import NODE
+from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.tables import PATH, SUBSCRIPTION, TOPOLOGY
 
 _ENTRY = SUBSCRIPTION.columns

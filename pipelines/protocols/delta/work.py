@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from pipelines.contract.round import OUTBOX, Round, RoundResult, outbox_types
-from pipelines.protocols.delta.forward import NODE
+from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.tables import PAYLOAD
 
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
@@ -22,10 +22,6 @@ _BY_NODE = ("topology", "path", "subscription", "processing")
 def union(*frames: DataFrame) -> DataFrame:
     """Puts frames together; columns that one lacks are null."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-
-
-def _of_runs(row: DataFrame, runs: DataFrame | None) -> DataFrame:
-    return row if runs is None else row.join(runs.hint("shuffle_hash"), "run_id", "left_semi")
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class Work:
     """What a round has made so far.
 
     Attributes:
-        due: What the round may read.
+        round: What the round may read.
         inbox: The due messages, without those for an earlier incarnation of their receiver.
         radius: The largest δ+1 of the runs.
         result: What the round gives back.
@@ -69,7 +65,7 @@ class Work:
         changed: Which of these parts differ from what the relations had.
     """
 
-    due: Round
+    round: Round
     inbox: DataFrame
     radius: int
     result: RoundResult = field(default_factory=RoundResult)
@@ -131,26 +127,26 @@ class Work:
 
     def whole(self, name: str) -> DataFrame:
         """Gives the newest form of a relation with the rows of all nodes."""
-        before = self.result.state.get(name, self.due.state[name])
+        before = self.result.state.get(name, self.round.state[name])
         if self.nodes is None or name not in self.changed:
             return before
         return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
         """Gives the rows of runs in which a node crashes at some time: what is noted for that, they alone note."""
-        return _of_runs(row, self.due.crashing)
+        return self.round.faults.in_crashing_runs(row)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
         """Gives the rows of runs in which a node has crashed by now."""
-        return _of_runs(row, self.due.crashes.begun)
+        return self.round.faults.in_disturbed_runs(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises what several steps read; a name always stands for the same columns."""
-        return self.due.keep(name, frame)
+        return self.round.keep(name, frame)
 
     def is_empty(self, frame: DataFrame) -> bool:
         """Tells whether a kept frame is known to have no rows."""
-        return self.due.is_empty(frame)
+        return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
         """Ends the processing of messages; gives them as they are kept."""
@@ -174,22 +170,22 @@ class Work:
 
     def has(self, *kinds: str) -> bool:
         """Tells whether messages or calls of any of the kinds are due."""
-        return not self.due.kinds.isdisjoint(kinds)
+        return not self.round.due.kinds.isdisjoint(kinds)
 
     @property
     def setting(self) -> DataFrame:
         """The settings of the runs."""
-        return self.due.fixed["setting"]
+        return self.round.run.setting
 
     @property
     def detectors(self) -> set[str]:
         """The duplicate detectors that runs use."""
-        return {setting.detector for setting in self.due.settings}
+        return {setting.detector for setting in self.round.settings}
 
     @property
     def present(self) -> str:
         """SQL for a column ``round`` with the present one, where no message tells it."""
-        return f"cast({self.due.round} as bigint) as round"
+        return f"cast({self.round.number} as bigint) as round"
 
     @property
     def sends_origins(self) -> bool:
@@ -199,34 +195,36 @@ class Work:
     @property
     def is_recovering(self) -> bool:
         """Whether a node of any run may be RECOVERING, or on its way to OPERATIONAL."""
-        waiting = any(self.due.facts[name] > 0 for name in ("recovering", "synchs", "syn_requests"))
-        return waiting or self.due.crashes.recovered is not None or self.has("SYN_REQUEST")
+        facts = self.round.facts
+        counts = facts["status"]["recovering"], facts["synch"]["synchs"], facts["syn_request"]["syn_requests"]
+        waiting = any(count > 0 for count in counts)
+        return waiting or self.round.faults.recovered is not None or self.has("SYN_REQUEST")
 
     @property
     def is_disturbed(self) -> bool:
         """Whether any node of any run is down, or was and left traces."""
-        crashes = self.due.crashes
+        crashes = self.round.faults
         happening = crashes.down is not None or crashes.recovered is not None or self.has("DETECT")
-        return happening or self.due.facts["peers"] > 0 or self.due.facts["returned"] > 0
+        return happening or self.round.facts["peer"]["peers"] > 0 or self.round.facts["status"]["returned"] > 0
 
     @property
     def may_fail(self) -> bool:
         """Whether any node may hold another one for failed from now on, so that it waits for it no more."""
-        told = self.has("DETECT") or (self.due.facts["joiners"] > 0 and self.has("JOIN_REQUEST", "STATUS"))
+        told = self.has("DETECT") or (self.round.facts["join"]["joiners"] > 0 and self.has("JOIN_REQUEST", "STATUS"))
         return told and self.is_disturbed
 
     @property
     def may_change_entries(self) -> bool:
         """Whether SUBS_SET of any node may change."""
-        finishing = self.has("CONF") and self.due.facts["routing"] > 0
+        finishing = self.has("CONF") and self.round.facts["processing"]["routing"] > 0
         return self.has(*SENT, "PAR_SUB") or self.may_release_calls or finishing or self.is_disturbed
 
     @property
     def may_finish_joins(self) -> bool:
         """Whether the J of any node may be finished."""
-        return self.has("J") or ((self.has("CONF") or self.may_fail) and self.due.facts["joining"] > 0)
+        return self.has("J") or ((self.has("CONF") or self.may_fail) and self.round.facts["processing"]["joining"] > 0)
 
     @property
     def may_release_calls(self) -> bool:
         """Whether calls that waited may be issued."""
-        return self.due.facts["calls"] > 0 and (self.may_finish_joins or self.is_disturbed)
+        return self.round.facts["call"]["calls"] > 0 and (self.may_finish_joins or self.is_disturbed)

@@ -34,11 +34,11 @@ def store(work: Work) -> None:
         .selectExpr("*", "kind = 'PUBLISH' or size(locals) > 0 as is_own")
         .join(setting, "run_id")
         .where("recovery <> 'none' and (is_own or caching = 'all')")
-        .join(work.due.state["dispatcher"].select(*NODE, "n_cached"), NODE)
+        .join(work.round.state["dispatcher"].select(*NODE, "n_cached"), NODE)
         .selectExpr(*COPY, f"n_cached + {number} as place", "is_own", "round", "hops", "issued_round")
         .select(CACHE.columns)
     )
-    work.cached = work.due.keep("cached", fresh)
+    work.cached = work.round.keep("cached", fresh)
     whole = work.now("cache").unionByName(work.cached)
     work.put("cache", kept(whole, work.setting("seed", "buffer", "eviction")))
 
@@ -61,7 +61,9 @@ def reply(work: Work, asked: DataFrame) -> None:
     """
     once = row_number("requests for an event", "run_id, node_id, requester, source, source_seq", "trigger")
     # A digest may list an event under several patterns.
-    first = work.due.keep("answer", asked.distinct().selectExpr("*", f"{once} as time").where("time = 1").drop("time"))
+    first = work.round.keep(
+        "answer", asked.distinct().selectExpr("*", f"{once} as time").where("time = 1").drop("time")
+    )
     tag = tags_now(work).join(first.select(EVENT).distinct().hint("shuffle_hash"), EVENT, "left_semi")
     row = first.join(identified(tag), EVENT).join(work.setting("out_of_band_rounds"), "run_id")
     work.send(
@@ -76,7 +78,7 @@ def reply(work: Work, asked: DataFrame) -> None:
 
 def tags_now(work: Work) -> DataFrame:
     """Gives the identifiers of all events so far, those of the round among them: EVENT, ``pattern_id, number``."""
-    tag = work.due.state["tag"]
+    tag = work.round.state["tag"]
     if "tag" in work.result.state:
         tag = tag.unionByName(work.result.state["tag"])
     return tag.selectExpr("run_id", "node_id as source", "source_seq", "pattern_id", "number")

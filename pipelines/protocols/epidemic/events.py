@@ -27,14 +27,14 @@ def take(work: Work) -> None:
     parts = []
     if work.has("EVENT", "REPLY"):
         parts.append(_received(work.inbox))
-    if work.has("publish") and work.due.calls is not None:
-        parts.append(_published(work, work.due.calls.where("kind = 'publish'")))
+    if work.has("publish") and work.round.due.calls is not None:
+        parts.append(_published(work, work.round.due.calls.where("kind = 'publish'")))
     if not parts:
         return
     whole = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-    arriving = work.due.keep("arriving", whole)
-    known = _known(arriving, work.due.state["received"])
-    arrival = work.due.keep("arrival", _arrivals(arriving, known, _wanted(arriving, work.table)))
+    arriving = work.round.keep("arriving", whole)
+    known = _known(arriving, work.round.state["received"])
+    arrival = work.round.keep("arrival", _arrivals(arriving, known, _wanted(arriving, work.table)))
     work.arrival = arrival
     changed = arrival.where("is_new or is_routable")
     work.result.state["received"] = changed.selectExpr(*COPY, "is_routable as is_routed").select(RECEIVED.columns)
@@ -59,7 +59,7 @@ def _received(inbox: DataFrame) -> DataFrame:
 
 def _published(work: Work, call: DataFrame) -> DataFrame:
     """Tags the round's publications with the patterns that their sources know, and counts those: ``S:Pa-5:Pb-4``."""
-    tag = work.due.keep("tagging", _tags(call, work.now("pattern"), work.table, work.now("counter")))
+    tag = work.round.keep("tagging", _tags(call, work.now("pattern"), work.table, work.now("counter")))
     work.result.state["tag"] = tag.select(*NODE, "source_seq", "pattern_id", "number", "round")
     highest = tag.groupBy(*NODE, "pattern_id").agg({"number": "max"}).toDF(*NODE, "pattern_id", "number")
     counted = highest.where("number is not null")

@@ -31,11 +31,11 @@ def handle(work: Work) -> None:
     if work.has("REQUEST"):
         asked.append(_requested(work.inbox, work.now("cache")))
     if work.has("GOSSIP"):
-        gossip = work.due.keep("gossip", _heard(work))
+        gossip = work.round.keep("gossip", _heard(work))
         if work.pushes:
             _request(work, gossip)
         if work.pulls:
-            found = work.due.keep("found", _found(work, gossip))
+            found = work.round.keep("found", _found(work, gossip))
             asked.append(found.where("style <> 'push'").drop("style", "pattern_id", "number"))
             _go_back(work, gossip, found)
         passed = gossip.join(work.setting("seed", "p_forward", "push_draw"), "run_id").where(_IS_PASSED_ON)
@@ -81,10 +81,10 @@ def send_back(work: Work, routed: DataFrame) -> None:
         "'publisher' as style", "initiator", "cast(null as bigint) as pattern_id", "digest",
         "slice(path, 2, size(path)) as path",
     )  # fmt: skip
-    if not work.due.links.may_change:
+    if not work.round.faults.links.may_change:
         work.send(row, *_GOSSIP_FIELDS)
         return
-    linked = work.due.links.now.selectExpr("run_id", "src", "dst", "true as is_linked").hint("shuffle_hash")
+    linked = work.round.faults.links.now.selectExpr("run_id", "src", "dst", "true as is_linked").hint("shuffle_hash")
     known = row.join(linked, ["run_id", "src", "dst"], "left").selectExpr(*row.columns, "is_linked")
     known = known.join(work.setting("broken_route", "out_of_band_rounds"), "run_id")
     latency = "case when is_linked is null then out_of_band_rounds end as latency_rounds"
@@ -114,7 +114,7 @@ def _entries(gossip: DataFrame) -> DataFrame:
 def _request(work: Work, gossip: DataFrame) -> None:
     """Push: a subscriber asks the initiator for what the digest lists and it has not received (Figure 2)."""
     entry = _entries(gossip.where("style = 'push' and is_local")).withColumnRenamed("number", "source_seq")
-    received = work.due.state["received"]
+    received = work.round.state["received"]
     if "received" in work.result.state:
         received = received.unionByName(work.result.state["received"])
     had = received.join(entry.select(COPY).hint("shuffle_hash"), COPY, "left_semi").select(COPY).distinct()

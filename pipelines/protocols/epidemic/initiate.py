@@ -41,10 +41,10 @@ _NEXT = f"""case
 
 def start(work: Work) -> None:
     """Begins the gossip rounds that are due; reads dispatcher, cache, lost, route, tag, tables; writes dispatcher."""
-    next_gossip = work.due.facts["next_gossip"]
-    if work.arrival is None and not work.has("REQUEST") and not 0 < next_gossip <= work.due.round:
+    next_gossip = work.round.facts["dispatcher"]["next_gossip"]
+    if work.arrival is None and not work.has("REQUEST") and not 0 < next_gossip <= work.round.number:
         return
-    timed = work.due.keep("timed", _timed(work))
+    timed = work.round.keep("timed", _timed(work))
     if work.pushes:
         _push(work, timed)
     if work.pulls:
@@ -56,7 +56,7 @@ def start(work: Work) -> None:
 def _timed(work: Work) -> DataFrame:
     """Gives relation dispatcher as of now, but for the timers, with settings, ``is_on_time`` and ``has_detected``."""
     lost = work.now("lost").groupBy(NODE).agg(F.expr("max(expires_round) as expires_round"))
-    frame = work.due.state["dispatcher"].join(work.setting(*_SETTINGS), "run_id")
+    frame = work.round.state["dispatcher"].join(work.setting(*_SETTINGS), "run_id")
     frame = frame.join(lost.hint("shuffle_hash"), NODE, "left")
     now = {
         "n_cached": "n_cached",
@@ -78,7 +78,7 @@ def _timed(work: Work) -> DataFrame:
         asked = work.inbox.where("kind = 'REQUEST'").selectExpr("run_id", "dst as node_id", "true as asked").distinct()
         frame = frame.join(asked.hint("shuffle_hash"), NODE, "left")
         now["asked"] = "coalesce(asked, false)"
-    idle = [nodes.select(NODE) for nodes in (work.due.crashes.down, work.due.paused) if nodes is not None]
+    idle = [nodes.select(NODE) for nodes in (work.round.faults.down, work.round.faults.paused) if nodes is not None]
     if idle:
         silent = reduce(DataFrame.unionByName, idle).distinct().selectExpr(*NODE, "true as is_silent")
         frame = frame.join(silent.hint("shuffle_hash"), NODE, "left")
@@ -119,7 +119,7 @@ def _pull(work: Work, puller: DataFrame) -> None:
     """The pulls: a digest of lost events of one local pattern, or of one source, negative (Figure 3)."""
     columns = [*NODE, "seed", "now", "recovery"]
     entry = work.now("lost").join(puller.select(columns).hint("shuffle_hash"), NODE).where("expires_round > now")
-    lost = work.due.keep("losing", entry.select(*columns, "source", "pattern_id", "number"))
+    lost = work.round.keep("losing", entry.select(*columns, "source", "pattern_id", "number"))
     place = "dense_rank() over (partition by run_id, node_id order by draw, pattern_id) as place"
     of_pattern = lost.where(among(SUBSCRIBER_PULL)).selectExpr("*", _PATTERN).selectExpr("*", place).where("place = 1")
     _label(work, of_pattern.selectExpr("*", "pattern_id as label"), "subscriber", 2)

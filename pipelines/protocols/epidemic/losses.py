@@ -25,14 +25,14 @@ def detect(work: Work) -> None:
     setting = work.setting("recovery", "lost_rounds").where(among(strategies))
     arrived = work.arrival.where("is_new and kind <> 'PUBLISH'").join(setting, "run_id")
     entry = arrived.selectExpr(*NODE, "source", "trigger", "round", "lost_rounds", "locals", "explode(tags) as tag")
-    tagged = work.due.keep(
+    tagged = work.round.keep(
         "numbered",
         entry.selectExpr(
             *NODE, "source", "trigger", "tag.pattern_id as pattern_id", "tag.number as number", "round", "lost_rounds",
             "array_contains(locals, tag.pattern_id) as is_local",
         ),
     )  # fmt: skip
-    gap = work.gap = work.due.keep("gap", _gaps(tagged, work.now("expected"), work.now("client")))
+    gap = work.gap = work.round.keep("gap", _gaps(tagged, work.now("expected"), work.now("client")))
     expected = work.now("expected")
     others = expected.join(gap.select(_SERIES).hint("shuffle_hash"), _SERIES, "left_anti").select(expected.columns)
     work.result.state["expected"] = others.unionByName(gap.select(expected.columns))

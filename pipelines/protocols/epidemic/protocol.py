@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract import draws
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.round import Round, RoundResult, Start
+from pipelines.contract.round import Protocol, Round, RoundResult, Start
+from pipelines.contract.rows import issued
 from pipelines.protocols.epidemic import caching, events, gossip, initiate, losses, subscriptions
 from pipelines.protocols.epidemic.audits import AUDITS
 from pipelines.protocols.epidemic.bound import BOUND
@@ -31,7 +32,7 @@ _UNICAST_DRAW = draws.uniform(
 _PHASE = draws.uniform("epidemic.phase", "node_id")
 
 
-class EpidemicProtocol:
+class EpidemicProtocol(Protocol):
     """The protocol as the engine sees it."""
 
     kinds = KINDS
@@ -44,19 +45,19 @@ class EpidemicProtocol:
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Names the patterns of the scenario and sets the gossip timers; nothing is known of anybody's yet."""
-        setting = start.fixed["setting"].select("run_id", "seed", "gossip_rounds")
-        timer = start.fixed["node"].join(setting, "run_id").selectExpr(
+        setting = start.run.setting.select("run_id", "seed", "gossip_rounds")
+        timer = start.run.node.join(setting, "run_id").selectExpr(
             "run_id", "node_id", "gossip_rounds as interval_rounds",
             f"cast(floor({_PHASE} * gossip_rounds) as bigint) as next_round", "cast(null as bigint) as push_until",
             "cast(null as bigint) as lost_until", "cast(0 as bigint) as n_cached", "false as is_busy",
         )  # fmt: skip
-        pattern = _patterns(start.fixed["subscription"], start.calls)
+        pattern = _patterns(start.run.subscription, start.calls)
         return {"pattern": pattern, "dispatcher": timer.select(DISPATCHER.columns)}
 
-    def round(self, due: Round) -> RoundResult:
+    def round(self, round_: Round) -> RoundResult:
         """Makes one round."""
-        clock = due.keep("clock", due.fixed["setting"].selectExpr("*", f"cast({due.round} as bigint) as now"))
-        work = Work(due, due.inbox, due.state["subscription"], clock)
+        clock = round_.keep("clock", round_.run.setting.selectExpr("*", f"cast({round_.number} as bigint) as now"))
+        work = Work(round_, round_.due.inbox, round_.state["subscription"], clock)
         _hear(work)
         subscriptions.change_table(work)
         events.take(work)
@@ -67,10 +68,8 @@ class EpidemicProtocol:
                 losses.record_routes(work)
             gossip.handle(work)
             initiate.start(work)
-        if due.calls is not None:
-            work.result.call_event = due.calls.selectExpr(
-                "run_id", "node_id as source", "source_seq", "round", "'issued' as event"
-            )
+        if round_.due.calls is not None:
+            work.result.call_event = issued(round_.due.calls)
         return work.close()
 
 
@@ -88,13 +87,13 @@ def _patterns(subscription: DataFrame, call: DataFrame) -> DataFrame:
 
 def _hear(work: Work) -> None:
     """Drops the requests and replies that the unicast loses (setting ``out_of_band_loss``)."""
-    if not work.has("REQUEST", "REPLY") or not any(setting.out_of_band_loss for setting in work.due.settings):
+    if not work.has("REQUEST", "REPLY") or not any(setting.out_of_band_loss for setting in work.round.settings):
         return
     drawn = work.inbox.join(work.setting("seed", "out_of_band_loss"), "run_id").selectExpr(
         *work.inbox.columns,
         f"kind in ('REQUEST', 'REPLY') and {_UNICAST_DRAW} < out_of_band_loss as is_lost",
     )  # fmt: skip
-    heard = work.due.keep("heard", drawn)
+    heard = work.round.keep("heard", drawn)
     work.fates.append(heard.where("is_lost").selectExpr("run_id", "message_id", "'lost_link' as fate"))
     work.inbox = heard.where("not is_lost").drop("is_lost")
 

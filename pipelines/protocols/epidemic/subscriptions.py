@@ -30,33 +30,33 @@ def change_table(work: Work) -> None:
 
     Reads subscription, client, pattern; writes subscription, client; where patterns end, expected and lost.
     """
-    recovered, links = work.due.crashes.recovered, work.due.links
+    recovered, links = work.round.faults.recovered, work.round.faults.links
     if not work.has("SUB", "UNSUB", *_CALLS) and recovered is None and links.gone is None:
         return
     before, client = work.table, work.now("client")
-    told = work.due.keep("told", _told(work.inbox, links))
+    told = work.round.keep("told", _told(work.inbox, links))
     kept, changed = before, told.select(_ENTRY)
     if links.gone is not None:
         lost = before.join(links.gone.selectExpr(*_VIA).hint("shuffle_hash"), [*NODE, "via"], "left_semi")
-        lost = work.due.keep("unlinked", lost.select(*_ENTRY, "via"))
+        lost = work.round.keep("unlinked", lost.select(*_ENTRY, "via"))
         kept = before.join(lost.hint("shuffle_hash"), [*_ENTRY, "via"], "left_anti").select(before.columns)
         changed = changed.unionByName(lost.select(_ENTRY))
-    if work.has(*_CALLS) and work.due.calls is not None:
-        client = work.put("client", _clients(work.due.calls, client, work.now("pattern")))
-        called = work.due.calls.where("kind in ('subscribe', 'unsubscribe')")
+    if work.has(*_CALLS) and work.round.due.calls is not None:
+        client = work.put("client", _clients(work.round.due.calls, client, work.now("pattern")))
+        called = work.round.due.calls.where("kind in ('subscribe', 'unsubscribe')")
         changed = changed.unionByName(_patterns_of(called, work.now("pattern")))
     if recovered is not None:
         changed = changed.unionByName(
             client.join(recovered.select(NODE).hint("shuffle_hash"), NODE, "left_semi").select(_ENTRY)
         )
-    changed = work.due.keep("changed", changed.distinct())
-    after = work.put("subscription", _table(kept, told, _present(client, work.due.crashes.down)))
+    changed = work.round.keep("changed", changed.distinct())
+    after = work.put("subscription", _table(kept, told, _present(client, work.round.faults.down)))
     if work.has("unsubscribe"):
         _forget(work, changed)
     new = _untold(links, recovered)
     news = _news(changed, before, after, links)
     if new is not None:
-        news = work.due.keep("news", news).unionByName(_retold(after, new)).distinct()
+        news = work.round.keep("news", news).unionByName(_retold(after, new)).distinct()
     work.send(
         news.join(work.setting("now"), "run_id").selectExpr(
             "run_id", "cast(0 as bigint) as trigger", "pattern_id as rank", "kind", "node_id as src", "dst",
@@ -111,7 +111,7 @@ def _table(before: DataFrame, told: DataFrame, local: DataFrame) -> DataFrame:
 def _forget(work: Work, changed: DataFrame) -> None:
     """Unsubscribing clears LostBuffer for the pattern, and what was expected next (settled rule 10)."""
     local = work.now("subscription").where("via = node_id").select(_ENTRY)
-    ended = work.due.keep("ended", changed.join(local, _ENTRY, "left_anti"))
+    ended = work.round.keep("ended", changed.join(local, _ENTRY, "left_anti"))
     for name in ("expected", "lost"):
         relation = work.now(name)
         work.put(name, relation.join(ended.hint("shuffle_hash"), _ENTRY, "left_anti").select(relation.columns))

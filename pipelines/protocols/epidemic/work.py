@@ -20,7 +20,7 @@ class Work:
     """What a round has made so far.
 
     Attributes:
-        due: What the round may read.
+        round: What the round may read.
         inbox: The due messages that the unicast did not lose.
         table: The subscription tables, as the events of the round find them.
         clock: The settings of the runs with the round in column ``now``: where plans have it as a literal, engines
@@ -33,7 +33,7 @@ class Work:
         cached: Copies that were put into caches, see `caching`; None: none were.
     """
 
-    due: Round
+    round: Round
     inbox: DataFrame
     table: DataFrame
     clock: DataFrame
@@ -46,11 +46,11 @@ class Work:
 
     def now(self, name: str) -> DataFrame:
         """Gives the newest form of a relation."""
-        return self.result.state.get(name, self.due.state[name])
+        return self.result.state.get(name, self.round.state[name])
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
         """Changes a relation that later steps of the round read; gives it."""
-        self.result.state[name] = kept = self.due.keep(name, frame)
+        self.result.state[name] = kept = self.round.keep(name, frame)
         return kept
 
     def send(self, row: DataFrame, *fields: str) -> None:
@@ -63,11 +63,11 @@ class Work:
         given = {*OUTBOX, *fields}
         columns = (f"cast({name if name in given else 'null'} as {kind}) as {name}" for name, kind in SENT_AS.items())
         # Planning a union takes much longer than planning its parts one by one.
-        self.outbox.append(self.due.keep("sent", row.selectExpr(*columns)))
+        self.outbox.append(self.round.keep("sent", row.selectExpr(*columns)))
 
     def has(self, *kinds: str) -> bool:
         """Tells whether messages or calls of any of the kinds are due."""
-        return not self.due.kinds.isdisjoint(kinds)
+        return not self.round.due.kinds.isdisjoint(kinds)
 
     def setting(self, *names: str) -> DataFrame:
         """Gives columns of ``clock``, with ``run_id``."""
@@ -76,7 +76,7 @@ class Work:
     @property
     def strategies(self) -> set[str]:
         """The recovery strategies of the runs."""
-        return {setting.recovery for setting in self.due.settings}
+        return {setting.recovery for setting in self.round.settings}
 
     @property
     def pushes(self) -> bool:

@@ -1,8 +1,8 @@
-"""Protocol ``forwarding``: one round of plain reverse-path subscription forwarding (report, sections 2 and 3).
+"""Protocol ``forwarding``: plain reverse-path subscription forwarding (report, sections 2 and 3).
 
 A node stores for each subscription the neighbour it came from, and passes it on to the others; a publication follows
-the stored neighbours back. Nothing is confirmed, so a publication that meets a node before a subscription does is
-lost for it, although an earlier one may have been delivered (Figure 1).
+the stored neighbours back. Nothing is confirmed: a publication that meets a node before a subscription does is lost for
+it, although an earlier one may have been delivered (Figure 1).
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.entries import EntryChanges, remaining_entries, seen_entries
-from pipelines.contract.round import CALL_TRIGGER, Round, RoundResult, Start, State
+from pipelines.contract.round import Protocol, Round, RoundResult, State
+from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
 from pipelines.tables import BIGINT, INT, LONGS, table
 
-_KEY = ["run_id", "node_id", "source", "source_seq"]
-_BODY = ["hops", "issued_round", "subscription_id", "matches"]
-_ROUTED = ("SUB", "UNSUB", "subscribe", "unsubscribe")
-BOUND = """
-select run_id, min(round) as round, 'a node crashed' as reason
-from fault_event
-where kind = 'crash'
-group by run_id
-"""
-"""Runs in which any node crashed: nothing is sent again, and routing tables are lost with their node."""
-_CALL_KIND = "case kind when 'publish' then 'PUB' when 'subscribe' then 'SUB' else 'UNSUB' end"
-
+_CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
+_FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
+PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
 SUBSCRIPTION = table(
     "subscription", "an entry of a broker's routing table", "node_id,subscription_id",
     ("node_id", BIGINT, "the broker"),
@@ -37,111 +29,66 @@ SUBSCRIPTION = table(
 
 
 def handled(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
-    """Gives what nodes handle in a round, calls last: KEY, ``kind, trigger, sender, round`` and the payload."""
-    received = inbox.selectExpr(
-        "run_id", "dst as node_id", "source", "source_seq", "kind", "message_id as trigger", "src as sender",
-        "due_round as round", *_BODY,
-    )  # fmt: skip
+    """Returns what nodes handle in a round, calls last: copies with the payload."""
+    came = received(inbox, *PAYLOAD.names)
     if calls is None:
-        return received
-    issued = calls.selectExpr(
-        "run_id", "node_id", "node_id as source", "source_seq", f"{_CALL_KIND} as kind", f"{CALL_TRIGGER} as trigger",
-        "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round", "subscription_id", "matches",
-    )  # fmt: skip
-    return received.unionByName(issued)
+        return came
+    own = {"hops": "0", "issued_round": "round", "subscription_id": "subscription_id", "matches": "matches"}
+    return came.unionByName(called(calls, _CALLS, PAYLOAD, **own))
 
 
 def changed_entries(message: DataFrame) -> EntryChanges:
     """SUB adds an entry with its sender, UNSUB removes it."""
     added = message.where("kind = 'SUB'").selectExpr(
-        "run_id", "node_id", "subscription_id", "coalesce(sender, node_id) as via", "trigger"
+        *NODE, "subscription_id", "coalesce(sender, node_id) as via", "trigger"
     )
-    removed = message.where("kind = 'UNSUB'").selectExpr("run_id", "node_id", "subscription_id", "trigger as gone")
-    return EntryChanges(added, removed)
+    return EntryChanges(added, message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as gone"))
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
-    """SUB and UNSUB go to every neighbour but the sender: KEY, ``via``."""
-    return (
-        link.selectExpr("run_id", "src as node_id", "dst as via")
-        .join(message.where("kind <> 'PUB'").select(*_KEY, "sender").hint("shuffle_hash"), ["run_id", "node_id"])
-        .where("sender is null or via <> sender")
-        .select(*_KEY, "via")
-    )
+    """SUB and UNSUB go to every neighbour but the sender: KEY, ``via``, once each where a link brought two copies."""
+    routed = message.where("kind <> 'PUB'").select(*KEY, "sender").hint("shuffle_hash")
+    neighbour = link.selectExpr("run_id", "src as node_id", "dst as via")
+    return neighbour.join(routed, NODE).where("sender is null or via <> sender").select(*KEY, "via").distinct()
 
 
 def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
-    """PUB goes to the neighbours that matching entries name, never back: KEY, ``via``, once each.
-
-    Args:
-        message: What the nodes handle.
-        entry: The entries before the round.
-        changes: How they change in the round, if they do.
-    """
-    wanted = message.where("kind = 'PUB'").selectExpr(*_KEY, "trigger", "sender", "explode(matches) as subscription_id")
-    return seen_entries(wanted, entry, changes).where("sender is null or via <> sender").select(*_KEY, "via").distinct()
+    """PUB goes to the neighbours that matching entries name as they are at its turn, not back: KEY, ``via``, once."""
+    wanted = message.where("kind = 'PUB'").selectExpr(*KEY, "trigger", "sender", "explode(matches) as subscription_id")
+    return seen_entries(wanted, entry, changes).where("sender is null or via <> sender").select(*KEY, "via").distinct()
 
 
-def sent(message: DataFrame, out: DataFrame) -> DataFrame:
-    """Gives the outbox: one message for each neighbour in ``out``."""
-    return message.join(out.where("via <> node_id").hint("shuffle_hash"), _KEY).selectExpr(
-        "run_id", "trigger", "cast(0 as bigint) as rank", "kind", "node_id as src", "via as dst", "round as sent_round",
-        "source", "source_seq", "hops + 1 as hops", "issued_round", "subscription_id", "matches",
-        "cast(null as bigint) as latency_rounds",
-    )  # fmt: skip
-
-
-def delivered(message: DataFrame, out: DataFrame) -> DataFrame:
-    """Gives the deliveries: publications that match an entry of the node itself."""
-    own = out.where("via = node_id").select(_KEY)
-    return message.join(own.hint("shuffle_hash"), _KEY).selectExpr(
-        "run_id", "node_id as subscriber", "source", "source_seq", "round", "round - issued_round as latency_rounds",
-        "cast(hops as bigint) as hops",
-    )  # fmt: skip
-
-
-class ForwardingProtocol:
+class ForwardingProtocol(Protocol):
     """The protocol as the engine sees it."""
 
     kinds = ("SUB", "UNSUB", "PUB")
-    payload = T.StructType(
-        [
-            T.StructField("hops", INT),
-            T.StructField("issued_round", BIGINT),
-            T.StructField("subscription_id", BIGINT),
-            T.StructField("matches", LONGS),
-        ]
-    )
+    payload = PAYLOAD
     body = """case when kind = 'PUB' then to_json(named_struct('hops', hops))
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""
     states = (State(SUBSCRIPTION),)
-    audits = ()
-    bound = BOUND
+    bound = """select run_id, min(round) as round, 'a node crashed' as reason
+        from fault_event where kind = 'crash' group by run_id"""
+    """Nothing is sent again, and routing tables are lost with their node."""
     assumes: frozenset[Assumption] = frozenset({"no_loss", "no_duplicates", "order"})
 
-    def start(self, start: Start) -> dict[str, DataFrame]:
-        """Nothing is known before the first subscription."""
-        return {}
-
-    def round(self, due: Round) -> RoundResult:
+    def round(self, round_: Round) -> RoundResult:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""
-        result = RoundResult()
-        message = due.keep("message", handled(due.inbox, due.calls))
-        entry, changes, out = due.state["subscription"], None, []
-        if not due.kinds.isdisjoint(_ROUTED):
+        due, result = round_.due, RoundResult()
+        message = round_.keep("message", handled(due.inbox, due.calls))
+        entry, changes, out = round_.state["subscription"], None, []
+        if not due.kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
             changes = changed_entries(message)
             result.state["subscription"] = remaining_entries(entry, changes)
-            out.append(flooded(message, due.fixed["link"]))
+            out.append(flooded(message, round_.run.link))
         if not due.kinds.isdisjoint(("PUB", "publish")):
-            found = due.keep("matched", matched(message, entry, changes))
-            result.delivery = delivered(message, found)
-            out.append(found)
+            out.append(round_.keep("matched", matched(message, entry, changes)))
+            result.delivery = deliveries(message.join(out[-1].where("via = node_id").select(KEY), KEY))
         if out:
-            result.outbox = sent(message, reduce(DataFrame.unionByName, out))
-        if due.calls is not None:
-            result.call_event = due.calls.selectExpr(
-                "run_id", "node_id as source", "source_seq", "round", "'issued' as event"
-            )
+            to = reduce(DataFrame.unionByName, out).where("via <> node_id").hint("shuffle_hash")
+            same = ("trigger", "kind", "source", "source_seq", "issued_round", "subscription_id", "matches")
+            sent = {"src": "node_id", "dst": "via", "sent_round": "round", "hops": "hops + 1"}
+            result.outbox = outbox(message.join(to, KEY), PAYLOAD, **{name: name for name in same}, **sent)
+        result.call_event = None if due.calls is None else issued(due.calls)
         return result
 
 

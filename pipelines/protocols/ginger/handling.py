@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.round import CALL_TRIGGER
-from pipelines.protocols.ginger.outbox import outbox
+from pipelines.contract.rows import outbox
 from pipelines.protocols.ginger.parts import parts
-from pipelines.protocols.ginger.tables import APPLICATION, DELIVERED, METADATA_BUFFER, PART, REPAIR
+from pipelines.protocols.ginger.tables import APPLICATION, DELIVERED, METADATA_BUFFER, PART, PAYLOAD, REPAIR
 from udfs.ginger.items import FIELDS, OUT
 from udfs.ginger.nodes import handle_nodes
 
@@ -113,8 +113,9 @@ def sent(rows: DataFrame) -> DataFrame:
     """The outbox."""
     fields = ("topic", "guarantee", "keys", "covered", "hops", "issued_round", "details")
     return outbox(
-        rows.where("relation = 'out'"), "kind", src="node_id", dst="other", trigger="place", sent_round="round",
-        source="source", source_seq="source_seq", latency_rounds="wait", **{name: name for name in fields},
+        rows.where("relation = 'out'"), PAYLOAD, kind="kind", src="node_id", dst="other", trigger="place",
+        sent_round="round", source="source", source_seq="source_seq", latency_rounds="wait",
+        **{name: name for name in fields},
     )  # fmt: skip
 
 
@@ -159,7 +160,7 @@ def failed_connections(rows: DataFrame, down: DataFrame, setting: DataFrame) -> 
 
 def _news(noticed: DataFrame, setting: DataFrame) -> DataFrame:
     return outbox(
-        noticed.join(setting.select("run_id", "detection_rounds"), "run_id"), "'NeighborDown'", src="node_id",
-        dst="node_id", trigger="neighbour", sent_round="round", details="neighbour",
+        noticed.join(setting.select("run_id", "detection_rounds"), "run_id"), PAYLOAD, kind="'NeighborDown'",
+        src="node_id", dst="node_id", trigger="neighbour", sent_round="round", details="neighbour",
         latency_rounds="latency_rounds + detection_rounds",
     )  # fmt: skip

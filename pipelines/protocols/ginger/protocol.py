@@ -17,7 +17,9 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.round import Round, RoundResult, Start
+from pipelines.contract.due import RunSet
+from pipelines.contract.round import Protocol, Round, RoundResult, Start
+from pipelines.contract.rows import issued
 from pipelines.protocols.ginger import handling, parts, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.parts import STATES
@@ -42,7 +44,7 @@ group by run_id
 """Failures within the views are borne; before the sub-trees stand there is nothing to mend."""
 
 
-class GingerProtocol:
+class GingerProtocol(Protocol):
     """The protocol as the engine sees it."""
 
     kinds = KINDS
@@ -55,33 +57,31 @@ class GingerProtocol:
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """The tree stands, but for brokers that join later, and nobody has subscribed."""
-        node, link = start.fixed["node"], start.fixed["link"]
+        node, link = start.run.node, start.run.link
         joining = start.calls.where("kind = 'join'").select("run_id", "node_id", "join_point")
         there = node.join(joining, ["run_id", "node_id"], "left_anti")
-        tree = seen(there, link, start.fixed["setting"])
+        tree = seen(there, link, start.run.setting)
         of_nodes = [
             parts.neighbour_parts(neighbours(tree)), parts.tree_view_parts(tree_views(tree)),
             parts.client_topic_parts(client_topics(start.calls)),
         ]  # fmt: skip
         return {"part": reduce(DataFrame.unionByName, of_nodes), "contact": contacts(node, link, joining)}
 
-    def round(self, due: Round) -> RoundResult:
+    def round(self, round_: Round) -> RoundResult:
         """Makes one round, the steps of which the module text numbers."""
         result = RoundResult()
         outbox: list[DataFrame] = []
         events: list[DataFrame] = []
-        if due.calls is not None:
-            events.append(
-                due.calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
-            )
-        if not due.kinds.isdisjoint(("subscribe", "Subscribe", "Subscribed")):
-            outbox += _subscribe(due, result)
-            events += [subscribe.confirmed(due.inbox)] if "Subscribed" in due.kinds else []
-        if not due.kinds.isdisjoint(HANDLED) or due.crashes.recovered is not None:
-            outbox += _handle(due, result, events)
-        if due.crashes.crashed is not None:
-            neighbour, setting = parts.shown(NEIGHBOUR, due.state["part"]), due.fixed["setting"]
-            outbox.append(handling.detections(due.crashes.crashed, neighbour, setting))
+        if round_.due.calls is not None:
+            events.append(issued(round_.due.calls))
+        if not round_.due.kinds.isdisjoint(("subscribe", "Subscribe", "Subscribed")):
+            outbox += _subscribe(round_, result)
+            events += [subscribe.confirmed(round_.due.inbox)] if "Subscribed" in round_.due.kinds else []
+        if not round_.due.kinds.isdisjoint(HANDLED) or round_.faults.recovered is not None:
+            outbox += _handle(round_, result, events)
+        if round_.faults.crashed is not None:
+            neighbour, setting = parts.shown(NEIGHBOUR, round_.state["part"]), round_.run.setting
+            outbox.append(handling.detections(round_.faults.crashed, neighbour, setting))
         if outbox:
             result.outbox = reduce(DataFrame.unionByName, outbox)
         if events:
@@ -89,45 +89,49 @@ class GingerProtocol:
         return result
 
 
-def _subscribe(due: Round, result: RoundResult) -> list[DataFrame]:
+def _subscribe(round_: Round, result: RoundResult) -> list[DataFrame]:
     """Step 1: gives the outbox in parts."""
-    neighbour, out = parts.shown(NEIGHBOUR, due.state["part"]), []
-    if due.calls is not None and "subscribe" in due.kinds:
-        out.append(subscribe.issued(due.calls, neighbour))
-    known = due.state["subscribe"].selectExpr("*", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
-    if "Subscribe" in due.kinds:
-        out.append(subscribe.forwarded(subscribe.onward(due.inbox, neighbour), due.fixed["setting"]))
-        known = due.keep("subscribe_noted", known.unionByName(subscribe.noted(due.inbox, neighbour)))
-    if "Subscribed" in due.kinds:
-        known = due.keep("subscribe_answered", subscribe.answered(known, due.inbox))
-    if not due.kinds.isdisjoint(("Subscribe", "Subscribed")):
+    neighbour, out = parts.shown(NEIGHBOUR, round_.state["part"]), []
+    if round_.due.calls is not None and "subscribe" in round_.due.kinds:
+        out.append(subscribe.issued(round_.due.calls, neighbour))
+    known = round_.state["subscribe"].selectExpr(
+        "*", "cast(null as bigint) as trigger", "cast(null as bigint) as round"
+    )
+    if "Subscribe" in round_.due.kinds:
+        out.append(subscribe.forwarded(subscribe.onward(round_.due.inbox, neighbour), round_.run.setting))
+        known = round_.keep("subscribe_noted", known.unionByName(subscribe.noted(round_.due.inbox, neighbour)))
+    if "Subscribed" in round_.due.kinds:
+        known = round_.keep("subscribe_answered", subscribe.answered(known, round_.due.inbox))
+    if not round_.due.kinds.isdisjoint(("Subscribe", "Subscribed")):
         out.append(subscribe.confirmations(known))
         result.state["subscribe"] = known.select(SUBSCRIBE.columns)
-    if "Subscribe" in due.kinds:
-        result.state["part"] = due.keep("part_subscribed", _with_sub_trees(due, known))
+    if "Subscribe" in round_.due.kinds:
+        result.state["part"] = round_.keep("part_subscribed", _with_sub_trees(round_, known))
     return out
 
 
-def _with_sub_trees(due: Round, known: DataFrame) -> DataFrame:
+def _with_sub_trees(round_: Round, known: DataFrame) -> DataFrame:
     """The parts, with the sub-trees of the runs in which Subscribe messages came; elsewhere they may be mended."""
-    run = due.inbox.where("kind = 'Subscribe'").selectExpr("run_id", "true as has_changed").distinct()
+    run = round_.due.inbox.where("kind = 'Subscribe'").selectExpr("run_id", "true as has_changed").distinct()
     of_runs = known.join(run.hint("shuffle_hash"), "run_id")
-    subscriber = due.keep("subscriber", subscribe.subscribers(of_runs))
-    flagged = due.state["part"].join(run.hint("shuffle_hash"), "run_id", "left")
+    subscriber = round_.keep("subscriber", subscribe.subscribers(of_runs))
+    flagged = round_.state["part"].join(run.hint("shuffle_hash"), "run_id", "left")
     others = flagged.where("has_changed is null or relation not in ('subscriber', 'member')").select(PART.columns)
     changed = parts.subscriber_parts(subscriber), parts.member_parts(subscribe.members(of_runs, subscriber))
     return reduce(DataFrame.unionByName, changed, others)
 
 
-def _inbox(due: Round) -> DataFrame:
+def _inbox(round_: Round) -> DataFrame:
     """Whatever nodes have to handle."""
-    items = [handling.inbox_items(due.inbox)]
-    if due.calls is not None and "publish" in due.kinds:
-        items.append(handling.call_items(due.calls))
-    if due.calls is not None and "join" in due.kinds:
-        items.append(handling.join_items(due.state["contact"], _who(due.calls.where("kind = 'join'")), "JOINING"))
-    if due.crashes.recovered is not None:
-        items.append(handling.join_items(due.state["contact"], _who(due.crashes.recovered), "RECOVERING"))
+    items = [handling.inbox_items(round_.due.inbox)]
+    if round_.due.calls is not None and "publish" in round_.due.kinds:
+        items.append(handling.call_items(round_.due.calls))
+    if round_.due.calls is not None and "join" in round_.due.kinds:
+        items.append(
+            handling.join_items(round_.state["contact"], _who(round_.due.calls.where("kind = 'join'")), "JOINING")
+        )
+    if round_.faults.recovered is not None:
+        items.append(handling.join_items(round_.state["contact"], _who(round_.faults.recovered), "RECOVERING"))
     return reduce(DataFrame.unionByName, items)
 
 
@@ -135,39 +139,38 @@ def _who(frame: DataFrame) -> DataFrame:
     return frame.select("run_id", "node_id", "round")
 
 
-def _told_whether_mended(due: Round, inbox: DataFrame) -> DataFrame:
+def _told_whether_mended(round_: Round, inbox: DataFrame) -> DataFrame:
     """Tells in ``is_mended`` whether the tree of a run may be mended: a node crashes or joins at some time."""
-    may_join = due.facts["n_joining"] > 0
-    if (due.may_crash and due.crashing is None) or not (due.may_crash or may_join):
-        return inbox.selectExpr("*", f"{str(due.may_crash).lower()} as is_mended")
-    runs = [due.crashing] if due.crashing is not None else []
-    runs += [due.state["contact"].where("is_joining").select("run_id")] if may_join else []
-    run = reduce(DataFrame.unionByName, runs).distinct().selectExpr("run_id", "true as is_mended")
-    return inbox.join(run.hint("shuffle_hash"), "run_id", "left").na.fill(False, ["is_mended"])
+    crashing = round_.faults.crashing
+    if not round_.facts["contact"]["n_joining"]:
+        return crashing.marked(inbox, "is_mended")
+    joining = RunSet(is_all=False, run=round_.state["contact"].where("is_joining").select("run_id").distinct())
+    both = crashing.marked(joining.marked(inbox, "may_join"), "may_crash")
+    return both.selectExpr(*inbox.columns, "may_join or may_crash as is_mended")
 
 
-def _handle(due: Round, result: RoundResult, events: list[DataFrame]) -> list[DataFrame]:
+def _handle(round_: Round, result: RoundResult, events: list[DataFrame]) -> list[DataFrame]:
     """Step 2: gives the outbox in parts."""
-    may_join = due.facts["n_joining"] > 0
-    mends = due.may_crash or may_join
-    got = due.keep("got", _told_whether_mended(due, _inbox(due)))
+    may_join = round_.facts["contact"]["n_joining"] > 0
+    mends = round_.faults.may_crash or may_join
+    got = round_.keep("got", _told_whether_mended(round_, _inbox(round_)))
     touched = got.select("run_id", "node_id", "is_mended").distinct()
-    part = result.state.get("part", due.state["part"])
+    part = result.state.get("part", round_.state["part"])
     state = [handling.known(part, touched)]
     if mends:
-        state += handling.memory(due.state["metadata_buffer"], touched, due.fixed["setting"])
-    rows = due.keep("rows", handling.handled(got, state))
+        state += handling.memory(round_.state["metadata_buffer"], touched, round_.run.setting)
+    rows = round_.keep("rows", handling.handled(got, state))
     result.state["part"] = handling.parts_after(rows, part, touched)
     result.state["delivered"] = handling.delivered(rows)
     if mends:
         result.state["metadata_buffer"] = handling.buffered(rows)
-    if not due.kinds.isdisjoint((*REPAIR, "join")) or due.crashes.recovered is not None:
+    if not round_.due.kinds.isdisjoint((*REPAIR, "join")) or round_.faults.recovered is not None:
         result.node_status = handling.statuses(rows)
         events += [handling.joined(rows)] if may_join else []
     result.delivery = handling.deliveries(rows)
-    if due.crashes.down is None:
+    if round_.faults.down is None:
         return [handling.sent(rows)]
-    return [handling.sent(rows), handling.failed_connections(rows, due.crashes.down, due.fixed["setting"])]
+    return [handling.sent(rows), handling.failed_connections(rows, round_.faults.down, round_.run.setting)]
 
 
 PROTOCOL = GingerProtocol()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import CALL_TRIGGER
-from pipelines.protocols.ginger.outbox import outbox
-from pipelines.protocols.ginger.tables import SUBSCRIBER
+from pipelines.contract.rows import outbox
+from pipelines.protocols.ginger.tables import PAYLOAD, SUBSCRIBER
 
 _NODE = ["run_id", "node_id"]
 _HEAD = {
@@ -22,7 +22,7 @@ def issued(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
     """A client sends its subscription to its edge broker: the outbox."""
     call = neighbour.join(calls.where("kind = 'subscribe'").hint("shuffle_hash"), _NODE)
     head = {**_HEAD, "trigger": CALL_TRIGGER, "dst": "neighbour", "source": "node_id"}
-    return outbox(call, "'Subscribe'", topic="topic", path="array()", **head)
+    return outbox(call, PAYLOAD, kind="'Subscribe'", topic="topic", path="array()", **head)
 
 
 def onward(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -44,7 +44,9 @@ def forwarded(at: DataFrame, setting: DataFrame) -> DataFrame:
     here = """array(named_struct('address', node_id, 'hop_count', 0,
         'direction', case when relationship = 'child' then 'down' else 'up' end))"""
     limited = at.join(setting.select("run_id", "max_hops"), "run_id")
-    return outbox(limited, "'Subscribe'", topic="topic", edge="edge", path=f"concat({here}, {farther})", **_HEAD)
+    return outbox(
+        limited, PAYLOAD, kind="'Subscribe'", topic="topic", edge="edge", path=f"concat({here}, {farther})", **_HEAD
+    )
 
 
 def noted(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -76,7 +78,7 @@ def answered(subscribe: DataFrame, inbox: DataFrame) -> DataFrame:
 
 def confirmations(subscribe: DataFrame) -> DataFrame:
     """A broker that all others have answered answers the one from which it had the message: the outbox."""
-    return outbox(subscribe.where("n_waiting = 0 and trigger is not null"), "'Subscribed'", **_HEAD)
+    return outbox(subscribe.where("n_waiting = 0 and trigger is not null"), PAYLOAD, kind="'Subscribed'", **_HEAD)
 
 
 def subscribers(subscribe: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.due import CrashesDue
+from pipelines.contract.due import CrashesDue, RunSet
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.tables import BIGINT, FAULT_EVENT
 
@@ -49,9 +49,11 @@ class Crashes:
             self._first = materialiser.load("first_crash", first, _FIRST).frame
 
     @property
-    def runs(self) -> DataFrame | None:
-        """The runs in which a node crashes at some time: ``run_id``; None where that is so in all runs, or in none."""
-        return None if self._first is None or not self._has_quiet_runs else self._first.select("run_id")
+    def runs(self) -> RunSet:
+        """The runs in which a node crashes at some time."""
+        if self._first is None:
+            return RunSet(is_all=False)
+        return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
         """Gives the first round after the given one in which a node crashes or comes back."""
@@ -65,8 +67,9 @@ class Crashes:
     def due(self, round_: int) -> CrashesDue:
         """Gives what happens in a round."""
         if self.schedule is None:
-            return CrashesDue(None, None, None, None)
-        crashed = recovered = down = begun = None
+            return CrashesDue(None, None, None, self.runs)
+        crashed = recovered = down = None
+        disturbed = RunSet(is_all=True)
         if self.has_crash(round_):
             crashed = self.schedule.where(f"round = {round_}").select(*_KEY)
         if (self._end == round_).any():
@@ -76,8 +79,8 @@ class Crashes:
             now = self.schedule.where(f"round <= {round_} and coalesce(until > {round_}, true)")
             down = now.select(CRASH.names)
         if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
-            begun = self._first.where(f"round <= {round_}").select("run_id")
-        return CrashesDue(crashed, recovered, down, begun)
+            disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
+        return CrashesDue(crashed, recovered, down, disturbed)
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
