@@ -105,7 +105,7 @@ def run_prepared(
                 batch_runs=batch_runs or fitting_inputs(inputs, len(prepared.runs)),
                 horizon=prepared.horizon,
                 latest=str(root.resolve().parent / LATEST) if store is None else None,
-                versions=versions(),
+                versions=versions(prepared.protocol),
                 files=recorded_files(files),
             )
             record.write(root)

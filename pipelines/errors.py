@@ -92,6 +92,19 @@ class QueryError(RoundtableError, ValueError):
     """A SQL statement over a store cannot be answered."""
 
 
+class ProtocolError(RoundtableError, ValueError):
+    """A protocol cannot be loaded, or breaks the contract.
+
+    Attributes:
+        problems: One line a problem, each ``what is wrong; what is allowed``.
+    """
+
+    def __init__(self, protocol: str, problems: Iterable[str]) -> None:
+        """Keeps every problem; the message is one line for each."""
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"protocol {protocol}: {problem}" for problem in self.problems))
+
+
 class InternalError(RoundtableError, RuntimeError):
     """The program broke a rule of its own: to be reported."""
 

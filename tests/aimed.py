@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import networkx as nx
-from support import rows, run_configs, scenario
 
 from pipelines.audits.run import AuditReport
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_configs, scenario
 
 KINDS = (
     "SYN_REQUEST", "STATUS", "PAR_TOP", "PAR_SUB", "CON_REQUEST", "REJOIN", "J", "JOIN_REQUEST", "DETECT", "CONF",

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.materialise.memory import MemoryMaterialiser
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 _ROUND = {"processing", "in_flight"}
 _PARTITIONS = 3

@@ -12,11 +12,11 @@ from typing import Any
 from sequential_ginger.generator import random_setup
 from sequential_ginger.messages import Id, Publication
 from sequential_ginger.network import Setup
-from support import rows, scenario
 
 from pipelines.protocols.ginger.audits.bank import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import rows, scenario
 from udfs.ginger.bank import Accounts
 
 FIRST_ROUND = 200

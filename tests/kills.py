@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from support import rows
-
 from pipelines.cli.ends import DEBUG
 from pipelines.engines.session import Session
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
+from pipelines.testing import rows
 
 SCENARIO = """name: killed
 protocol: {name: delta, delta: 1}

@@ -11,7 +11,6 @@ from typing import Any
 import networkx as nx
 import pytest
 from ginger_support import coming_back
-from support import rows, scenario
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
@@ -19,6 +18,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
+from pipelines.testing import rows, scenario
 
 Tables = dict[str, list[tuple[Any, ...]]]
 PROTOCOLS = ("delta", "epidemic", "forwarding", "ginger")

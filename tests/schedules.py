@@ -12,12 +12,12 @@ from sequential.checker import Checker
 from sequential.generator import QUIET, random_schedule
 from sequential.network import Network
 from sequential.schedule import Schedule
-from support import rows
 
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import rows
 
 SOMETIMES = {
     "bypasses": "select count(1) from message where kind = 'CON_REQUEST'",

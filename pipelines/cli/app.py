@@ -99,8 +99,16 @@ def list_(
         ),
     ] = None,
 ) -> None:
-    """List what there is, a line each: protocols, overlays, workloads, faults, audits."""
+    """List what there is, a line each: protocols, overlays, workloads, faults, audits, scenarios."""
     print_groups(tuple(GROUPS) if group is None else (group,))
+
+
+@app.command(epilog="Example: roundtable schema > scenario.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of scenario files, with the protocols that are installed."""
+    from pipelines.scenario.schema import schema_text
+
+    print(schema_text(), end="")
 
 
 @app.command(epilog="Example: roundtable validate conf/scenarios/*.yaml")

@@ -8,9 +8,22 @@ Lines = Sequence[tuple[str, str]]
 
 
 def _protocols() -> Lines:
+    from pipelines.protocols import BROKEN, PROTOCOLS, origin
+
+    own = [(name, f"{spec.summary} [{origin(name)}]") for name, spec in PROTOCOLS.items()]
+    return own + [(name, f"not there: {reason}") for name, reason in BROKEN.items()]
+
+
+def _scenarios() -> Lines:
+    from importlib.resources import files
+
+    from pipelines.files import installed_data
     from pipelines.protocols import PROTOCOLS
 
-    return [(spec.name, spec.summary) for spec in PROTOCOLS.values()]
+    folders = [files(spec.scenarios) for spec in PROTOCOLS.values() if spec.scenarios]
+    found = [path for folder in (installed_data() / "conf" / "scenarios", *folders) for path in folder.iterdir()]
+    told = [(str(path), path.read_text("utf-8")) for path in found if path.name.endswith(".yaml")]
+    return [(path, text.partition("\n")[0].removeprefix("#").strip()) for path, text in sorted(told)]
 
 
 def _overlays() -> Lines:
@@ -43,6 +56,7 @@ GROUPS: Mapping[str, Callable[[], Lines]] = {
     "workloads": _workloads,
     "faults": _faults,
     "audits": _audits,
+    "scenarios": _scenarios,
 }
 
 

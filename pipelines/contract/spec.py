@@ -31,6 +31,8 @@ class ProtocolSpec:
         builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
+        views: The package whose SQL files are views of this protocol's stores; None: there are none.
+        scenarios: The package whose YAML files are scenarios of it; None: there are none.
     """
 
     name: str
@@ -43,3 +45,5 @@ class ProtocolSpec:
     reconfigures: bool = False
     builds_overlay: bool = True
     check: Check | None = None
+    views: str | None = None
+    scenarios: str | None = None

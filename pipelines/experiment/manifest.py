@@ -18,15 +18,20 @@ from pathlib import Path
 from pipelines.engines.session import Engine
 from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.prepared import Prepared, expanded
+from pipelines.protocols import OWN_PACKAGE, PACKAGES
 from pipelines.scenario.load import read_scenario, scenario_text
 from pipelines.store.folder import RECORD, check_store
 
-_PACKAGES = ("roundtable-pubsub", "pyspark", "numpy", "topohub")
+_PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
 
-def versions() -> dict[str, str]:
-    """Gives the versions of the program and of the packages that its rows depend on."""
-    return {name: version(name) for name in _PACKAGES}
+def versions(protocol: str) -> dict[str, str]:
+    """Returns the versions of the program and of the packages that its rows depend on.
+
+    Args:
+        protocol: The protocol; the package that brings it is one of them.
+    """
+    return {name: version(name) for name in sorted({*_PACKAGES, PACKAGES[protocol]})}
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ class Record:
             )
 
     def _other_versions(self) -> Iterator[str]:
-        now = versions()
+        now = versions(self.prepared().protocol)
         for name in sorted({*now, *self.versions}):
             then, here = self.versions.get(name, "none"), now.get(name, "none")
             if then != here:

@@ -1,11 +1,17 @@
-"""The protocols, by name. The engine looks them up here and knows none of them otherwise."""
+"""The protocols, by name: the project's own, and those that installed packages bring.
+
+A package brings protocols with entry points of the group ``roundtable.protocols``, each a `ProtocolSpec`. The engine
+looks protocols up here and knows none of them otherwise.
+"""
 
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import TYPE_CHECKING
 
 from pipelines.contract.spec import ProtocolSpec
+from pipelines.errors import ProtocolError
 from pipelines.protocols.delta import SPEC as _DELTA
 from pipelines.protocols.epidemic import SPEC as _EPIDEMIC
 from pipelines.protocols.forwarding import SPEC as _FORWARDING
@@ -14,10 +20,51 @@ from pipelines.protocols.ginger import SPEC as _GINGER
 if TYPE_CHECKING:
     from pipelines.contract.round import Protocol
 
+GROUP = "roundtable.protocols"
+OWN_PACKAGE = "roundtable-pubsub"
 PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER)}
+PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
+"""The package that brings each protocol."""
+BROKEN: dict[str, str] = {}
+"""Entry points that bring no protocol, with the reason."""
+
+
+def origin(name: str) -> str:
+    """Returns the package that brings a protocol, with its version."""
+    return f"{PACKAGES[name]} {version(PACKAGES[name])}"
 
 
 def protocol_module(name: str) -> Protocol:
-    """Loads a protocol's implementation, and PySpark with it."""
-    module: Protocol = importlib.import_module(PROTOCOLS[name].module).PROTOCOL
-    return module
+    """Loads a protocol's implementation, and PySpark with it.
+
+    Raises:
+        ProtocolError: It cannot be imported, or breaks the contract.
+    """
+    from pipelines.contract.check import check_protocol  # loads PySpark
+
+    module = PROTOCOLS[name].module
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise ProtocolError(name, [f"its module {module} cannot be imported: {error}"]) from error
+    return check_protocol(name, getattr(found, "PROTOCOL", None))
+
+
+def _take(entry: EntryPoint) -> None:
+    package = entry.dist.name if entry.dist is not None else "?"
+    try:
+        spec = entry.load()
+    except Exception as error:  # whatever a package does when it is imported, the others are there all the same
+        BROKEN[entry.name] = f"package {package}: {entry.value} cannot be loaded ({type(error).__name__}: {error})"
+        return
+    if not isinstance(spec, ProtocolSpec):
+        BROKEN[entry.name] = f"package {package}: {entry.value} is no ProtocolSpec"
+    elif spec.name in PROTOCOLS:
+        taken = PACKAGES[spec.name]
+        BROKEN[entry.name] = f"package {package}: a protocol called {spec.name} is there already, from {taken}"
+    else:
+        PROTOCOLS[spec.name], PACKAGES[spec.name] = spec, package
+
+
+for _entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.dist.name if entry.dist else "", entry.name)):
+    _take(_entry)

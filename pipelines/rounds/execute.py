@@ -187,7 +187,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
         "seed": [run.seed for run in experiment.runs],
         "parameters": [parameters_json(run) for run in experiment.runs],
         "engine": [session.engine] * len(experiment.runs),
-        "versions": [json.dumps(versions(), sort_keys=True)] * len(experiment.runs),
+        "versions": [json.dumps(versions(experiment.protocol_name), sort_keys=True)] * len(experiment.runs),
         "verdict": pa.nulls(len(experiment.runs), pa.string()),
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
         "rounds": pa.nulls(len(experiment.runs), pa.int64()),

@@ -18,7 +18,7 @@ _OF_MESSAGE = {field.name: field.metadata["comment"] for field in MESSAGE.schema
 _MESSAGE_IN_FLIGHT = Table(
     "state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(T.StructType([]))
 )
-PAGE = Path(__file__).parent / "sql" / "TABLES.md"
+PAGE = Path(__file__).parent / "TABLES.md"
 _HEAD = """# Tables and views
 Made by `python -m pipelines.sql.table_page` from the definitions in the program. `roundtable sql DIR "DESCRIBE name"`
 says the same of one store.

@@ -1,4 +1,6 @@
-"""The views of a store: questions that are asked of every run, one SQL file each in ``pipelines/sql``.
+"""The views of a store: questions that are asked of every run, one SQL file each.
+
+Those of every store are in ``pipelines/sql``, those that know one protocol beside it (`ProtocolSpec.views`).
 
 A file starts with comment lines, the first of them the question that it answers, and goes on with one SELECT. Views
 read tables and one another by their bare names; `pipelines.sql.query` makes the names known.
@@ -12,6 +14,7 @@ from graphlib import TopologicalSorter
 from importlib.resources import files
 
 from pipelines.errors import QueryError, nearest
+from pipelines.protocols import PROTOCOLS
 from pipelines.sql.statement import identifiers
 
 _SUFFIX = ".sql"
@@ -51,9 +54,10 @@ def relations_read(text: str) -> list[str]:
 
 @cache
 def _sources() -> Mapping[str, str]:
-    folder = files("pipelines") / "sql"
+    folders = [files("pipelines") / "sql", *(files(spec.views) for spec in PROTOCOLS.values() if spec.views)]
     texts = {
         entry.name.removesuffix(_SUFFIX): entry.read_text("utf-8")
+        for folder in reversed(folders)  # no protocol's view hides one of all stores
         for entry in folder.iterdir()
         if entry.name.endswith(_SUFFIX)
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import rows
 
 from pipelines.api import run_prepared
 from pipelines.engines.materialise.choose import materialiser_for
@@ -13,6 +12,7 @@ from pipelines.engines.materialise.memory import RemoteMaterialiser
 from pipelines.engines.session import Session
 from pipelines.experiment.prepared import prepare
 from pipelines.store.store import Store
+from pipelines.testing import rows
 
 SCENARIO = """name: small
 protocol: {{name: {protocol}}}

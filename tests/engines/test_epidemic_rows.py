@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from engine_support import history
-from support import run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
+from pipelines.testing import run_all, run_configs, scenario
 
 
 def _scenario(*faults: dict[str, Any], **settings: Any) -> dict[str, Any]:

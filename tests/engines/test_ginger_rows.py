@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine_support import history
-from support import run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
+from pipelines.testing import run_all, run_configs, scenario
 
 CLIENTS = {"C0": "B0", "C1": "B1", "C2": "B2"}
 ROOT_FAILS = scenario(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql.connect.client import SparkConnectClient
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.contract.round import Round, RoundResult
 from pipelines.engines.materialise.files import FileMaterialiser
 from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 SMALL = {
     "overlay": {"links": [["A", "B"], ["B", "C"]]},

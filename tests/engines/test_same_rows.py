@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from engine_support import OnSpark, disturbed, mixed, spread
-from support import rows, run_all, run_configs
 
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
@@ -17,6 +16,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs
 
 TABLES = (
     "node",

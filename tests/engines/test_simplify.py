@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.connect.proto import base_pb2
 
-from pipelines.engines import expressions
 from pipelines.engines.inline import inlined
+from pipelines.engines.sail_plans import expressions
 from pipelines.engines.sail_plans.simplify import simplify
 from pipelines.engines.session import Session
 

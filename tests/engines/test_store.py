@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import types as T
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, Table
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 PATH = T.ArrayType(T.StructType([T.StructField("via", T.LongType()), T.StructField("is_done", T.BooleanType())]))
 MIXED = Table(

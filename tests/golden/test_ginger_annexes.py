@@ -14,10 +14,10 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from support import audited, broken, rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
 
 PARENT = {1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 3}
 EDGE = {0: 4, 1: 5, 2: 6, 3: 6, 4: 7}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 NODES = ("P1", "N1", "N2", "N3", "S1", "S2", "S3", "S4")
 LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from audit_support import Change, found, planted
 from pyspark.sql import DataFrame
-from support import run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.tables import NODE, PUBLICATION
+from pipelines.testing import Change, found, planted, run_all, run_configs, scenario
 
 # replica:message, with the first letter of its guarantee (C, E, or T for total)
 TABLE_IX_1 = [

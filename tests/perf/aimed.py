@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from aimed import KINDS, WHO, as_runs, bases, struck_again, wrong
 from rich.console import Console
 from rich.table import Table
-from support import audited, run_all
 
 from pipelines.engines.session import open_session
 from pipelines.protocols.delta.audits.time import LIMITS
 from pipelines.sql.query import StoreReader
+from pipelines.testing import audited, run_all
 
 _COLUMNS = (
     "runs", "crashes", "beyond bound", "violations", "undecided", "of grace", "rounds", "seconds", "peak MiB",

@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from beyond import Extent, Schedule, as_runs, explanations, protocols, ratios, schedule
 from rich.console import Console
 from rich.table import Table
-from support import run_all
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
+from pipelines.testing import run_all
 
 
 class Measured:

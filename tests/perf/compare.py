@@ -36,7 +36,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 import pyarrow as pa
 from actors import Call, Outcome, simulate
-from support import run_configs
 
 from pipelines.engines.session import open_session
 from pipelines.experiment.batches import fitting_inputs
@@ -45,6 +44,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
+from pipelines.testing import run_configs
 
 SIDES = ("simpy", "sail", "spark")
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rich.console import Console
 from rich.table import Table
-from support import run_configs
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session, open_session
@@ -32,6 +31,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import run_configs
 
 ROUNDS = [40, 120]
 

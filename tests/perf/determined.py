@@ -25,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
 from rich.console import Console
 from rich.table import Table
-from support import run_all, run_configs
 
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
+from pipelines.testing import run_all, run_configs
 
 _PARTITIONS = (1, 2, 7)
 _SPARK = "spark, partitions by turns"

@@ -30,10 +30,10 @@ from ginger_nodes import played
 from ginger_support import Crashing, bank_with_crashes, crashing, n_refused
 from rich.console import Console
 from rich.table import Table
-from support import audited, run_all, run_configs
 
 from pipelines.engines.session import Session, open_session
 from pipelines.sql.query import StoreReader
+from pipelines.testing import audited, run_all, run_configs
 
 _COLUMNS = (
     "runs", "passed over", "within bound", "new parents", "elections", "deliveries", "in total order", "refused",

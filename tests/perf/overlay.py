@@ -15,11 +15,11 @@ from typing import Any
 from crashes import measure
 from rich.console import Console
 from rich.table import Table
-from support import run_configs
 
 from pipelines.engines.session import open_session
 from pipelines.experiment.build import build_inputs
 from pipelines.rounds.execute import Experiment
+from pipelines.testing import run_configs
 
 SUBSCRIBERS, SOURCES, RATE = 50, 20, 10.0
 

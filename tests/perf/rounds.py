@@ -23,13 +23,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rich.console import Console
 from rich.table import Table
-from support import run_configs
 
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
+from pipelines.testing import run_configs
 
 SIZES = {"small": (20, 20), "medium": (1_000, 20), "large": (5_000, 50)}
 START = 45

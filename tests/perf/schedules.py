@@ -29,13 +29,13 @@ from rich.table import Table
 from schedules import RARELY, SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
 from sequential.generator import random_run
 from sequential.network import Network, play
-from support import run_all
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import open_session
 from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import run_all
 
 _COLUMNS = (
     "runs", "crashes", "joins", "delivered", "rounds", "seconds", "beyond bound", "violations", "undecided",

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from aimed import DETECTORS, KINDS, Plan, as_runs, bases, struck_again, wrong
-from support import audited, broken, run_all, scenario
 
 from pipelines.engines.session import Session
+from pipelines.testing import audited, broken, run_all, scenario
 
 N_PLANS = 12
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from beyond import Extent, as_runs, explanations, fault_of, protocols, ratios, schedule
-from support import run_all
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
+from pipelines.testing import run_all
 
 N_SCHEDULES = 10
 SHORT = Extent(

@@ -15,12 +15,12 @@ import pytest
 from schedules import RARELY, SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
 from sequential.generator import QUIET, random_run
 from sequential.network import Network, play
-from support import audited, run_all
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import audited, run_all
 
 N_SCHEDULES = 6
 ONCE_BROKEN = (100035, 100039, 100272, 100314, 100455, 101634, 101995, 102724, 112849, 113871, 202803)

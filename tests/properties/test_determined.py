@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
-from support import run_all, run_configs, scenario
 
 from pipelines.contract.ordering import row_number, ties_named
 from pipelines.engines.session import Session
 from pipelines.errors import AmbiguousOrderError
+from pipelines.testing import run_all, run_configs, scenario
 
 N_SCHEDULES = 3
 N_REPLICAS = 24

@@ -12,7 +12,6 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
@@ -20,6 +19,7 @@ from pipelines.protocols import protocol_module
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 SEEDS = range(4)
 RATES = (0.01, 0.05, 0.1, 0.2)

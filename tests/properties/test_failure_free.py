@@ -8,12 +8,12 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 ZOO = Path(__file__).parents[2].parent / "shared" / "data" / "topologies" / "zoo" / "graphml.tar.gz"
 NETWORKS = ("Abilene", "Geant2012", "Arpanet19728", "Bellcanada", "BtNorthAmerica", "Cesnet201006", "Garr201201",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from ginger_support import Timed, delivery_orders, timed_setup
 from sequential_ginger.network import TimedNetwork
-from support import audited, broken, rows, run_all, run_configs
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import audited, broken, rows, run_all, run_configs
 
 N_RUNS = 250
 

@@ -23,12 +23,12 @@ from ginger_support import (
     delivery_orders,
     n_refused,
 )
-from support import audited, broken, rows, run_all, run_configs
 
 from pipelines.engines.session import Session
 from pipelines.protocols.ginger.audits.bank import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import audited, broken, rows, run_all, run_configs
 
 SOON = FIRST_ROUND + 100
 N_BANKS = 10

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 from ginger_nodes import played
 from ginger_support import FIRST_ROUND, Crashing, coming_back, delivery_orders
-from support import audited, broken, rows, run_all, run_configs
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import audited, broken, rows, run_all, run_configs
 
 SOON = FIRST_ROUND + 100
 N_RUNS = 16

@@ -8,12 +8,12 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 
 def tree(overlay: Overlay) -> nx.Graph[int]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 
 def original(seed: int) -> dict[str, Any]:

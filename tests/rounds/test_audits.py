@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_support import Change, copied, found, planted, removed, replaced
 from pyspark.sql import DataFrame
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.audits.run import AuditReport, audit_store, describe, record
 from pipelines.contract.audit import Audit, Evidence
@@ -18,6 +16,7 @@ from pipelines.protocols import protocol_module
 from pipelines.protocols.delta.protocol import DeltaProtocol
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import Change, copied, found, planted, removed, replaced, rows, run_all, run_configs, scenario
 
 # P - B1 - B2 - S, and Q at B2: P's publications reach B1 after 1 round and S after 3.
 WORKLOAD = {

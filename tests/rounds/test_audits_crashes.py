@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_support import Change, added, copied, found, planted, removed, replaced
-from support import audited, rows, run_all, run_configs, scenario
 from typer.testing import CliRunner
 
 from pipelines.audits.run import record
@@ -24,6 +22,20 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import (
+    Change,
+    added,
+    audited,
+    copied,
+    found,
+    planted,
+    removed,
+    replaced,
+    rows,
+    run_all,
+    run_configs,
+    scenario,
+)
 from pipelines.why.compare_node import compare_node
 
 LINKS = [["P1", "A"], ["A", "B"], ["B", "C"], ["C", "S1"], ["B", "S2"]]

@@ -17,12 +17,24 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from audit_support import Change, added, copied, found, planted, removed, replaced
 from pyspark.sql import DataFrame
-from support import audited, rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import (
+    Change,
+    added,
+    audited,
+    copied,
+    found,
+    planted,
+    removed,
+    replaced,
+    rows,
+    run_all,
+    run_configs,
+    scenario,
+)
 
 LINKS = ["P1 N1", "N1 N2", "N1 N3", "N2 S1", "N2 S2", "N3 S3", "S3 Y1", "N3 S4", "S4 X1", "X1 X2"]
 NAMES = ["P1", "N1", "N2", "N3", "S1", "S2", "S3", "Y1", "S4", "X1", "X2"]

@@ -10,11 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_support import Change, added, found, planted, removed, replaced
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import Change, added, found, planted, removed, replaced, rows, run_all, run_configs, scenario
 
 CLIENTS = {"C1": "B3", "C2": "B2", "C3": "B0"}
 BANK = [

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import run_configs
 from typer.testing import CliRunner
 
 import pipelines as rt
@@ -16,6 +15,7 @@ from pipelines.engines.session import Session
 from pipelines.experiment.batches import MAX_ROWS, Batch, cut, fitting
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
+from pipelines.testing import run_configs
 
 SCENARIO = """name: batches
 protocol: {name: forwarding}

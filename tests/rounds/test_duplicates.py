@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]
 PARTS = scenario(

@@ -11,9 +11,7 @@ from typing import Any
 import networkx as nx
 import pyarrow as pa
 import pytest
-from audit_support import copied, found, planted, replaced
 from sequential_epidemic.network import Story, play
-from support import audited, rows, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
@@ -22,6 +20,7 @@ from pipelines.protocols.epidemic.caching import kept
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
+from pipelines.testing import audited, copied, found, planted, replaced, rows, run_configs, scenario
 
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0")
 LAST_ROUND = 60

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import audited, rows, run_all, run_configs, scenario
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import audited, rows, run_all, run_configs, scenario
 
 BACK, FOR_GOOD, CRASHES_TOO, ASKED = range(4)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.api import Result
 from pipelines.engines.session import Session
+from pipelines.testing import rows, run_all, run_configs, scenario
 
 LINE = [["A", "B"], ["B", "C"], ["C", "D"]]
 PARTS = scenario(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.result import Result
+from pipelines.testing import run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
 
 PARTS = scenario(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support import run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.sql.operations import operations
 from pipelines.sql.query import StoreReader
+from pipelines.testing import run_all, run_configs, scenario
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import audited, rows, run_all, run_configs, scenario
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
+from pipelines.testing import audited, rows, run_all, run_configs, scenario
 
 NODES = "NABCDS"
 

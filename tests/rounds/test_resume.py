@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from kills import SCENARIO, contents, killed, n_commits, program
-from support import run_configs
 
 import pipelines as rt
 from pipelines.engines.session import Session
@@ -24,6 +23,7 @@ from pipelines.experiment.build import build_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
+from pipelines.testing import run_configs
 
 LINE: dict[str, Any] = {"links": [["A", "B"], ["B", "C", 2]]}
 FORWARDING: dict[str, Any] = {

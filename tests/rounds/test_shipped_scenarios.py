@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from support import run_all
 
 import pipelines as rt
 from pipelines.api import Result
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import expand
 from pipelines.scenario.load import load_scenario
+from pipelines.testing import run_all
 from pipelines.why import Story
 
 SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"

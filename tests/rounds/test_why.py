@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 import yaml
-from support import rows, run_all, run_configs, scenario
 from typer.testing import CliRunner
 
 from pipelines.api import Result
@@ -27,6 +26,7 @@ from pipelines.cli.app import app
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
 from pipelines.why.steps import Step
 

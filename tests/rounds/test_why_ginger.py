@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import rows, run_all, run_configs, scenario
 
 from pipelines.api import Result
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
 
 

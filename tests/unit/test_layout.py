@@ -13,7 +13,7 @@ import networkx as nx
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "notebooks", "jobs", "__main__", "pipelines", "cli", "api", "result",
+    "notebooks", "jobs", "__main__", "pipelines", "cli", "api", "testing", "result",
     "rounds", "experiment", "scenario",
     "why", "audits", "sql",
     "protocols", "contract", "store", "inputs",

@@ -35,4 +35,5 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=True,
     module="pipelines.protocols.delta.protocol",
+    views="pipelines.protocols.delta.views",
 )

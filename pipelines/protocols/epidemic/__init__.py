@@ -68,4 +68,5 @@ SPEC = ProtocolSpec(
     confirms=False,
     reconfigures=True,
     module="pipelines.protocols.epidemic.protocol",
+    views="pipelines.protocols.epidemic.views",
 )

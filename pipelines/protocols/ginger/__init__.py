@@ -47,6 +47,7 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=True,
     module="pipelines.protocols.ginger.protocol",
+    views="pipelines.protocols.ginger.views",
     keeps_source_order=False,
     builds_overlay=False,
     check=problems,

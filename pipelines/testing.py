@@ -1,21 +1,25 @@
-"""Stores with a violation planted into them, and what the audits say of them."""
+"""For tests of protocols, here and elsewhere: runs as one job, their tables as plain rows, planted violations."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.run import audits_of
+from pipelines.audits.run import AuditReport, audit_store, audits_of
 from pipelines.contract.audit import Audit, Evidence
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
 from pipelines.protocols import protocol_module
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 
@@ -23,8 +27,53 @@ Change = Callable[[DataFrame], DataFrame]
 _NUMBER = itertools.count()
 
 
+def scenario(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - as YAML has them
+    """Returns a scenario with a long horizon and the given parts."""
+    return {"name": "test", "time": {"rounds": 5000}, **parts}
+
+
+def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | None = None) -> list[RunConfig]:
+    """Returns one run a scenario; its seed is its place, unless seeds are given."""
+    chosen = seeds if seeds is not None else range(len(scenarios))
+    return [
+        RunConfig(run_id=place, seed=seed, scenario=Scenario.model_validate(parts), parameters={})
+        for place, (parts, seed) in enumerate(zip(scenarios, chosen, strict=True))
+    ]
+
+
+def run_all(runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50) -> Store:
+    """Runs all of them as one job; gives the store."""
+    session.activate()
+    folder = root / f"store{next(_NUMBER)}"
+    folder.mkdir(parents=True)
+    store = Store(folder, session)
+    execute(Experiment(runs, build_inputs(runs, None), commit_every), session, store, lambda progress: None)
+    return store
+
+
+def audited(store: Store, protocol: str = "delta") -> AuditReport:
+    """Returns what the audits of a protocol say of a store."""
+    return audit_store(StoreReader(store.session, store.root), store.session, protocol_module(protocol))
+
+
+def broken(report: AuditReport) -> dict[str, object]:
+    """Returns the guarantees that are broken or could not be judged, with what shows it."""
+    return {found.name: found.error or found.shown for found in report.findings if found.error or found.n_violations}
+
+
+def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Returns the rows of a table, sorted; all columns unless some are named."""
+    frame = store.read(table)
+    found = (frame.select(*columns) if columns else frame).toArrow().to_pylist()
+    return sorted((tuple(_plain(value) for value in row.values()) for row in found), key=repr)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
-    """Gives a copy of a store in which tables are changed; the ledger points to what was written."""
+    """Returns a copy of a store in which tables are changed; the ledger points to what was written."""
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(clean.root, folder)
     store = Store(folder, clean.session)
@@ -77,7 +126,7 @@ def copied(where: str, **values: str) -> Change:
     return change
 
 
-def added(**values: Any) -> Change:
+def added(**values: Any) -> Change:  # noqa: ANN401 - whatever columns hold
     """Adds a row; columns that are not given are null."""
 
     def change(frame: DataFrame) -> DataFrame:
@@ -88,11 +137,12 @@ def added(**values: Any) -> Change:
 
 
 def _some(frame: DataFrame, where: str) -> None:
-    assert frame.where(where).limit(1).count() == 1, f"no row to change: {where}"
+    if not frame.where(where).limit(1).count():
+        raise ValueError(f"no row to change: {where}")
 
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
-    """Gives what one audit finds, sorted: run, node and source by name, source_seq, detail."""
+    """Returns what one audit finds, sorted: run, node and source by name, source_seq, detail."""
     rows = _run(next(audit for audit in audits_of(protocol_module(protocol)) if audit.name == name), store)
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [

@@ -1,0 +1,99 @@
+"""What can be told of a protocol before it runs: names that clash, SQL that does not parse, relations amiss."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.round import OUTBOX, Protocol, State
+from pipelines.errors import ProtocolError
+
+CALLS = ("join", "subscribe", "unsubscribe", "publish")
+_RESERVED = ("message", "call_log", "in_flight")
+_HEAD = {*in_flight_schema(Protocol.payload).names, *OUTBOX, "latency_rounds"}
+
+
+def check_protocol(name: str, protocol: object) -> Protocol:
+    """Checks what a protocol's module has as ``PROTOCOL``, and returns it.
+
+    Args:
+        name: The protocol's name.
+        protocol: The object.
+
+    Raises:
+        ProtocolError: With everything that is wrong.
+    """
+    if not isinstance(protocol, Protocol):
+        what = f"PROTOCOL is a {type(protocol).__name__}; allowed: an object of a subclass of contract.round.Protocol"
+        raise ProtocolError(name, [what])
+    problems = [*_kinds(protocol), *_payload(protocol), *_states(protocol), *_texts(protocol)]
+    if problems:
+        raise ProtocolError(name, problems)
+    return protocol
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _kinds(protocol: Protocol) -> Iterator[str]:
+    for kind in _twice(protocol.kinds):
+        yield f"message kind {kind!r} stands twice in kinds; allowed: once"
+    for kind in {*protocol.kinds} & {*CALLS}:
+        yield f"message kind {kind!r} is the name of a call; allowed: another name, e.g. {kind.upper()!r}"
+    for name in _twice(audit.name for audit in protocol.audits):
+        yield f"audit {name!r} stands twice in audits; allowed: a name of its own for each"
+
+
+def _payload(protocol: Protocol) -> Iterator[str]:
+    names = protocol.payload.names
+    for name in _twice(names):
+        yield f"payload has column {name!r} twice; allowed: once"
+    for name in sorted({*names} & _HEAD):
+        yield f"payload has column {name!r}, which every message has; allowed: another name"
+
+
+def _states(protocol: Protocol) -> Iterator[str]:
+    by_name = {state.table.name: state for state in protocol.states}
+    for name in _twice(state.table.name for state in protocol.states):
+        yield f"relation {name!r} stands twice in states; allowed: once"
+    for name, state in by_name.items():
+        if name in _RESERVED or not name.isidentifier():
+            yield f"a relation is called {name!r}; allowed: an identifier, not one of {', '.join(_RESERVED)}"
+        if "run_id" not in state.table.key or not {*state.table.key} <= {*state.table.columns}:
+            yield f"relation {name!r} has key {', '.join(state.table.key)}; allowed: run_id and columns of its own"
+        yield from _facts(name, state)
+        derived = state.derived
+        if derived is not None and (derived.of not in by_name or by_name[derived.of].derived is not None):
+            yield f"relation {name!r} is made of {derived.of!r}; allowed: another relation that is not derived itself"
+
+
+def _facts(name: str, state: State) -> Iterator[str]:
+    for fact, sql in state.facts.items():
+        if not fact.isidentifier():
+            yield f"a fact of relation {name!r} is called {fact!r}; allowed: an identifier"
+        yield from _parsed(f"fact {fact!r} of relation {name!r}", f"select {sql}")
+    if state.wake is not None:
+        yield from _parsed(f"wake of relation {name!r}", f"select {state.wake}")
+    if state.waits is not None:
+        yield from _parsed(f"waits of relation {name!r}", state.waits)
+    is_local = state.facts or state.wake or state.compact or state.is_durable
+    if state.derived is not None and is_local:
+        yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, wake, compact nor is_durable"
+
+
+def _texts(protocol: Protocol) -> Iterator[str]:
+    yield from _parsed("body", f"select {protocol.body}")
+    yield from _parsed("bound", protocol.bound)
+
+
+def _parsed(what: str, text: str) -> Iterator[str]:
+    try:
+        sqlglot.parse_one(text, dialect="spark")
+    except SqlglotError as error:
+        reason = str(error).splitlines()[0].split(" Line ")[0].rstrip(".")
+        yield f"{what} is no SQL ({reason}); allowed: SQL that Spark reads"
