@@ -6,50 +6,41 @@ seconds.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from ginger_support import FIRST_ROUND, TIMER_ROUNDS, Crashing, Timed
+from ginger_support import FIRST_ROUND, Crashing, Timed
 from sequential_ginger.checker import causal_violations, order_violations
 from sequential_ginger.messages import Id, Publication
 from sequential_ginger.network import Setup
 
+from udfs.ginger.bound import Given, reasons
 from udfs.ginger.items import Item, with_message
 from udfs.ginger.nodes import handled
 from udfs.ginger.queue import Message
 from udfs.ginger.tree import rooted
 
 _CALLS = 1 << 62
-DETECTION_ROUNDS = 5
+HORIZON = FIRST_ROUND + 20_000
+"""No run goes on for so long."""
 
 
 class NodeNetwork:
-    """One run: ``logs`` has what clients published and delivered, in order; ``isolated`` who found no new parent."""
+    """One run: ``logs`` has what clients published and delivered, in order; ``isolated`` who found no new parent.
 
-    def __init__(
-        self, timed: Timed, crashes: Mapping[int, int], timer_rounds: int, total_degree: int = 8, max_hops: int = 3,
-        buffer_size: int = 150, collect_every: int = 0, until: Mapping[int, int] | None = None,
-        joins: Mapping[int, int] | None = None,
-    ) -> None:  # fmt: skip
-        """Sets the nodes as they are when all subscriptions are confirmed.
+    ``beyond`` has nothing to do with how it ended: it follows from the case.
+    """
 
-        Args:
-            timed: Tree, clients, latencies, and publications by round.
-            crashes: Brokers that crash, and when.
-            timer_rounds: As in the settings.
-            total_degree: As in the settings.
-            max_hops: As in the settings.
-            buffer_size: As in the settings.
-            collect_every: As in the settings.
-            until: When brokers that crash come back.
-            joins: When brokers join at their parents; they are leaves of the tree without clients.
-        """
-        self.timed, self.crashes, self.until, self.joins = timed, dict(crashes), dict(until or {}), dict(joins or {})
-        settings = {"total_degree": total_degree, "max_hops": max_hops, "timer": timer_rounds}
-        self.mode = json.dumps({**settings, "buffer_size": buffer_size, "collect_every": collect_every})
+    def __init__(self, case: Crashing) -> None:
+        """Sets the nodes as they are when all subscriptions are confirmed; brokers that join are leaves then."""
+        self.case, timed = case, case.timed
+        self.timed, self.crashes, self.until, self.joins = timed, case.crashes, case.until, case.joins
+        self.settings = case.protocol
+        self.mode = json.dumps({**self.settings, "timer": self.settings["timer_rounds"]})
         self.logs: dict[int, list[tuple[str, Publication]]] = {c: [] for c in timed.setup.edge}
         self.isolated: set[int] = set()
         self.lost: set[int] = set()
@@ -60,7 +51,7 @@ class NodeNetwork:
         self._history: dict[int, list[Item]] = defaultdict(list)
         self._due: dict[int, dict[int, list[Item]]] = defaultdict(lambda: defaultdict(list))
         there = (*timed.setup.parent.keys() - self.joins.keys(), *timed.setup.edge)
-        self.parts = {node: [] for node in there} | self._tree(max_hops)
+        self.parts = {node: [] for node in there} | self._tree(self.settings["max_hops"])
         self._lay()
         for round_, m in timed.calls:
             message = Message(m.topic, m.client, m.seq, m.guarantee, tuple(sorted(m.keys)), round_)
@@ -114,6 +105,7 @@ class NodeNetwork:
     def run(self) -> None:
         """Makes all rounds."""
         while rounds := [*self._due, *self._faults()]:
+            assert min(rounds) < HORIZON, "it never is quiet"
             self.round(min(rounds))
 
     def _faults(self) -> Iterator[int]:
@@ -161,7 +153,7 @@ class NodeNetwork:
                 self._put(now, src, number, item)
 
     def _news(self, node: int, neighbour: Item) -> Item:
-        wait = (neighbour.wait or 0) + DETECTION_ROUNDS
+        wait = (neighbour.wait or 0) + self.settings["detection_rounds"]
         return Item("out", 0, "NeighborDown", node, wait=wait, details=str(neighbour.other))
 
     def _handle(self, now: int, node: int, inbox: list[Item], out: list[tuple[int, Item]]) -> None:
@@ -213,11 +205,31 @@ class NodeNetwork:
             place = (now << 40) + (src << 20) + number
             self._due[now + wait][dst].append(item._replace(relation="inbox", place=place, other=src, wait=wait))
 
+    @property
+    def beyond(self) -> list[tuple[int, str]]:
+        """What is too much for the protocol: rounds, and reasons."""
+        setup = self.timed.setup
+        links = {tuple(way): wait for pair, wait in self.timed.latency.items() for way in itertools.permutations(pair)}
+        settings = {name: self.settings[name] for name in ("max_hops", "timer_rounds", "detection_rounds")}
+        return list(reasons(Given(
+            root=0, brokers=frozenset(setup.parent), links=links, **settings,
+            crashes=sorted((at, b) for b, at in self.crashes.items()),
+            recoveries=sorted((at, b) for b, at in self.until.items()),
+            subscriptions=[(c, topic, 0) for topic, of in sorted(setup.subscribers.items()) for c in sorted(of)],
+            joins=[(b, setup.parent[b] or 0, self._join_round(b)) for b in self.joins],
+            names={**{b: f"B{b}" for b in setup.parent}, **{c: f"C{c}" for c in setup.edge}},
+        )))  # fmt: skip
+
+    def _join_round(self, broker: int) -> int | None:
+        return None if self.status.get(broker) == "OPERATIONAL" else self.joins[broker]
+
     def violations(self) -> list[str]:
         """Tells what is wrong at the end."""
         subscribers = {topic: set(of) for topic, of in self.timed.setup.subscribers.items()}
         ordered = [*order_violations(self.logs, subscribers), *causal_violations(self.logs)]
-        return [*self._missing(), *self._left_over(), *self._roots(), *ordered]
+        alone = [f"{node} found nobody to take it in" for node in sorted(self.isolated)]
+        lost = [f"{node} gave up messages" for node in sorted(self.lost)]
+        return [*alone, *lost, *self._missing(), *self._left_over(), *self._roots(), *ordered]
 
     def _missing(self) -> Iterator[str]:
         delivered = {(c, m.id) for c, log in self.logs.items() for what, m in log if what == "deliver"}
@@ -270,10 +282,7 @@ def plain(parent: Mapping[int, int | None], edge: Mapping[int, int]) -> Timed:
 
 def played(case: Crashing) -> NodeNetwork:
     """Plays a case; of a bank only what mends the tree."""
-    network = NodeNetwork(
-        case.timed, case.crashes, TIMER_ROUNDS, buffer_size=case.buffer_size, collect_every=case.collect_every,
-        until=case.until, joins=case.joins,
-    )  # fmt: skip
+    network = NodeNetwork(case)
     network.run()
     return network
 
@@ -283,6 +292,4 @@ def operation_with_crash(broker: int, round_: int) -> NodeNetwork:
     setup = Setup(PARENT, EDGE, {"t": frozenset(EDGE)}, [m for _, m in OPERATION])
     pairs = [*((b, above) for b, above in PARENT.items() if above is not None), *EDGE.items()]
     timed = Timed(setup, {frozenset(pair): 1 for pair in pairs}, OPERATION)
-    network = NodeNetwork(timed, {broker: FIRST_ROUND + round_}, TIMER_ROUNDS)
-    network.run()
-    return network
+    return played(Crashing(timed, {broker: FIRST_ROUND + round_}))

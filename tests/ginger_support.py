@@ -26,6 +26,7 @@ SPREAD = 20
 START_BALANCE = 150
 TIMER_ROUNDS = 12
 """The least that is allowed with latencies up to two."""
+SETTINGS = {"timer_rounds": TIMER_ROUNDS, "detection_rounds": 5, "total_degree": 8, "max_hops": 3}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 class Crashing:
     """Messages, or a bank whose operations ``publications`` has, and brokers that crash meanwhile.
 
-    ``until`` says which of them come back, and when; ``joins`` which brokers join, and when.
+    ``until`` says which of them come back, and when; ``joins`` which brokers join, and when; ``settings`` which
+    settings of the protocol differ from `SETTINGS`.
     """
 
     timed: Timed
@@ -99,6 +101,13 @@ class Crashing:
     collect_every: int = 0
     until: Mapping[int, int] = field(default_factory=dict)
     joins: Mapping[int, int] = field(default_factory=dict)
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def protocol(self) -> dict[str, int]:
+        """The settings."""
+        buffers = {"buffer_size": self.buffer_size, "collect_every": self.collect_every}
+        return {**SETTINGS, **buffers, **self.settings}
 
     @property
     def scenario(self) -> dict[str, Any]:
@@ -110,8 +119,7 @@ class Crashing:
         ]
         above = self.timed.setup.parent
         joins = [{"node": f"B{b}", "to": f"B{above[b]}", "round": at} for b, at in self.joins.items()]
-        protocol = {"name": "ginger", "timer_rounds": TIMER_ROUNDS, "start_balance": START_BALANCE}
-        protocol |= {"buffer_size": self.buffer_size, "collect_every": self.collect_every}
+        protocol = {"name": "ginger", "start_balance": START_BALANCE, **self.protocol}
         calls = {"publications": self.publications} if self.publications else {}
         workload = {**parts["workload"], **calls, **({"joins": joins} if joins else {})}
         return {**parts, "protocol": protocol, "workload": workload, "faults": faults}

@@ -199,8 +199,9 @@ def _parameters(reader: Reader) -> list[dict[str, Any]]:
 def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Gives the runs beyond the bound, each once: by the protocol's own words, or by what it assumes of its network."""
     found: dict[int, list[Beyond]] = {}
-    for sql in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
-        for row in reader.sql(sql).select("run_id", "round", "reason").collect():
+    for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
+        rows = reader.sql(bound) if isinstance(bound, str) else bound(reader)
+        for row in rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason").collect():
             found.setdefault(row.run_id, []).append(Beyond(*row))
     return tuple(
         Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))

@@ -88,7 +88,8 @@ def _facts(name: str, state: State) -> Iterator[str]:
 
 def _texts(protocol: Protocol) -> Iterator[str]:
     yield from _parsed("body", f"select {protocol.body}")
-    yield from _parsed("bound", protocol.bound)
+    if isinstance(protocol.bound, str):
+        yield from _parsed("bound", protocol.bound)
 
 
 def _parsed(what: str, text: str) -> Iterator[str]:

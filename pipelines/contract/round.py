@@ -29,7 +29,7 @@ from typing import Any, Protocol as Structural
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.audit import Audit
+from pipelines.contract.audit import Audit, Reader
 from pipelines.contract.due import Due, FaultsDue
 from pipelines.tables import Table
 
@@ -179,6 +179,9 @@ class RoundResult:
     fate: DataFrame | None = None
 
 
+Bound = str | Callable[[Reader], DataFrame]
+
+
 class Protocol(ABC):
     """A protocol, as its module has it under the name ``PROTOCOL``; a small one states only what it has.
 
@@ -188,10 +191,10 @@ class Protocol(ABC):
         body: SQL over the payload for column ``body`` of table ``message``; null shows nothing.
         states: Its state relations.
         audits: The guarantees that it gives beside the general ones.
-        bound: SQL over the history for the runs whose faults went beyond what it promises to bear: ``run_id``, the
-            first ``round`` in which they did, and a ``reason`` in words. Whatever these runs break is excused. It
-            follows from faults and the scenario, never from what the protocol reports of itself. By default a protocol
-            bears everything.
+        bound: The runs whose faults went beyond what it promises to bear: ``run_id``, the first ``round`` in which they
+            did, and a ``reason`` in words; SQL over the history, or what returns such rows of a store. Whatever these
+            runs break is excused, so it follows from what the runs were given, never from what nodes report. By
+            default a protocol bears everything.
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
     """
 
@@ -200,7 +203,7 @@ class Protocol(ABC):
     body: str = "cast(null as string)"
     states: Sequence[State] = ()
     audits: Sequence[Audit] = ()
-    bound: str = BEARS_EVERYTHING
+    bound: Bound = BEARS_EVERYTHING
     assumes: frozenset[Assumption] = frozenset()
 
     def start(self, start: Start) -> dict[str, DataFrame]:

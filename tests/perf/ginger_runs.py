@@ -4,8 +4,8 @@
 
 Half of the runs are a bank on two or three accounts on which all clients operate at once (withdrawals and transfers
 that cannot be paid included), half are messages with up to three key items on one or two topics. With ``--crashes N``
-each of them has up to N crashes, at least one. Schedules that leave a node without anybody in its view are passed over:
-`ginger_nodes` knows them beforehand. A batch is one job, told in a line when it is done.
+each of them has up to N crashes, at least one. Schedules beyond the bound are passed over. A batch is one job, told in
+a line when it is done.
 
 A row of the table is one ``--crashes``: runs; those passed over; those within the bound; nodes that found a new parent;
 runs that elected a new root; deliveries; deliveries in total order; operations that replicas refused; runs that are not
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,8 +32,10 @@ from ginger_support import Crashing, bank_with_crashes, crashing, n_refused
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session, open_session
 from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 from pipelines.testing import audited, run_all, run_configs
 
 _COLUMNS = (
@@ -48,6 +51,22 @@ select
     on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
     where p.guarantee = 'total') as in_total_order
 """
+
+
+@contextmanager
+def judged(session: Session, cases: Sequence[Crashing], which: str) -> Iterator[tuple[Store, AuditReport, float]]:
+    """Runs and audits cases as one job, and prints what is wrong; gives store, report, and the job's seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        store = run_all(run_configs([case.scenario for case in cases]), session, Path(folder))
+        seconds = time.perf_counter() - start
+        report = audited(store, "ginger")
+        for finding in report.findings:
+            if finding.error or finding.n_violations:
+                for shown in finding.shown or (finding.error,):
+                    print(f"{finding.name}: {shown}; {which}")
+        yield store, report, seconds
+        report.release()
 
 
 class Measured:
@@ -68,24 +87,18 @@ class Measured:
 
     def add(self, session: Session, cases: Sequence[tuple[int, Crashing]]) -> None:
         """Runs and audits one job, and prints what is wrong."""
-        with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
-            store = run_all(run_configs([case.scenario for _, case in cases]), session, Path(folder))
-            self.seconds += time.perf_counter() - start
-            report = audited(store, "ginger")
+        with judged(session, [case for _, case in cases], f"seeds from {cases[0][0]} on") as (store, report, seconds):
             counted = StoreReader(session, store.root).sql(COUNTS).collect()[0].asDict()
             self.counts.update({name.replace("_", " "): n for name, n in counted.items()})
             self.counts["refused"] += n_refused(store)
-        self.counts["runs"] += len(cases)
-        self.counts["within bound"] += sum(run.within_bound for run in report.runs)
-        self.counts["undecided"] += sum(run.verdict == "unknown" for run in report.runs)
-        self.rounds = max(self.rounds, *(run.rounds for run in report.runs))
-        for finding in report.findings:
-            if finding.error or finding.n_violations:
-                self.broken[finding.name] += finding.n_violations or 1
-                for shown in finding.shown or (finding.error,):
-                    print(f"{finding.name}: {shown}; seeds from {cases[0][0]} on")
-        report.release()
+            self.seconds += seconds
+            self.counts["runs"] += len(cases)
+            self.counts["within bound"] += sum(run.within_bound for run in report.runs)
+            self.counts["undecided"] += sum(run.verdict == "unknown" for run in report.runs)
+            self.rounds = max(self.rounds, *(run.rounds for run in report.runs))
+            for finding in report.findings:
+                if finding.error or finding.n_violations:
+                    self.broken[finding.name] += finding.n_violations or 1
 
     def cells(self) -> list[str]:
         """Gives the cells of the row."""
@@ -99,7 +112,7 @@ def drawn(first: int, n_crashes: int, measured: Measured) -> Iterator[tuple[int,
     for seed in itertools.count(first):
         count = 1 + seed // 2 % n_crashes if n_crashes else 0
         case = (crashing if seed % 2 else bank_with_crashes)(seed, count)
-        if played(case).isolated:
+        if played(case).beyond:
             measured.counts["passed over"] += 1
         else:
             yield seed, case

@@ -28,7 +28,7 @@ def drawn(seed: int) -> Crashing:
 
 def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
     cases = {seed: drawn(seed) for seed in range(200)}
-    within = {seed: network for seed, case in cases.items() if not (network := played(case)).isolated}
+    within = {seed: network for seed, case in cases.items() if not (network := played(case)).beyond}
     assert {seed: found for seed, network in within.items() if (found := network.violations())} == {}
     assert len(within) > 150
     assert {status for network in within.values() for status in network.status.values()} == {"OPERATIONAL"}
@@ -62,7 +62,7 @@ def test_what_everybody_has_had_is_forgotten() -> None:
     """With any buffer, and brokers that fail; of nearly all messages nothing but runs of ids is left."""
     for size in (150, 2):
         cases = [replace(coming_back(seed, seed % 3), collect_every=1, buffer_size=size) for seed in range(60)]
-        within = [network for case in cases if not (network := played(case)).isolated]
+        within = [network for case in cases if not (network := played(case)).beyond]
         assert [network.violations() for network in within if network.violations()] == []
         n_sent = sum(len(network.publication) for network in within)
         assert sum(len(network.buffered) for network in within) < n_sent // 5

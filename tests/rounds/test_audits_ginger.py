@@ -70,7 +70,11 @@ def delivered(ids: dict[str, int], at: str, source: str, nth: int = 1) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["exactly_once", "causal_order", "total_order", "balances", "nothing_waiting", "one_tree"]
+    "name",
+    [
+        "exactly_once", "causal_order", "total_order", "balances", "nothing_waiting", "one_tree", "nobody_alone",
+        "nothing_lost", "subscribed",
+    ],
 )  # fmt: skip
 def test_the_clean_run_breaks_nothing(clean: Store, name: str) -> None:
     assert found(clean, name, "ginger") == []
@@ -143,6 +147,54 @@ def test_a_broker_without_a_parent(clean: Store, root: Path, ids: dict[str, int]
 def test_brokers_in_a_circle(clean: Store, root: Path, ids: dict[str, int]) -> None:
     store = planted(clean, root, state_neighbour=parent_of(ids, "B1", "B3"))
     assert [node for _, node, *_ in found(store, "one_tree", "ginger")] == ["B1", "B3"]
+
+
+def test_a_broker_that_is_back_and_says_that_it_is_not_ready(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """What a node says of itself does not excuse it: it is up, and hangs on nobody."""
+    back = added(run_id=0, round=60, kind="recovery", node_id=ids["B2"])
+    crash = added(run_id=0, round=50, kind="crash", node_id=ids["B2"])
+    status = added(run_id=0, node_id=ids["B2"], round=60, status="RECOVERING")
+    store = planted(
+        clean, root, state_neighbour=parent_of(ids, "B2", None), fault_event=lambda frame: crash(back(frame)),
+        node_status=status,
+    )  # fmt: skip
+    assert [node for _, node, *_ in found(store, "one_tree", "ginger")] == ["B2"]
+
+
+def test_a_broker_that_is_down_is_in_no_tree(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    crash = added(run_id=0, round=50, kind="crash", node_id=ids["B2"])
+    store = planted(clean, root, state_neighbour=parent_of(ids, "B2", None), fault_event=crash)
+    assert found(store, "one_tree", "ginger") == []
+
+
+def test_a_node_that_says_that_it_is_alone(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    status = added(run_id=0, node_id=ids["B1"], round=60, status="ISOLATED")
+    broken = found(planted(clean, root, node_status=status), "nobody_alone", "ginger")
+    assert broken == [(0, "B1", None, None, "found nobody to take it in")]
+
+
+def test_a_client_without_an_edge_broker(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    change = removed(f"node_id = {ids['C2']} and relationship = 'edge'")
+    broken = found(planted(clean, root, state_neighbour=change), "nobody_alone", "ginger")
+    assert broken == [(0, "C2", None, None, "has no edge broker")]
+
+
+def test_a_node_that_gave_up_messages(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    status = added(run_id=0, node_id=ids["B1"], round=60, status="MESSAGE_LOST")
+    broken = found(planted(clean, root, node_status=status), "nothing_lost", "ginger")
+    assert broken == [(0, "B1", None, None, "gave up messages that had left the buffers")]
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "detail"), [("null", "was never confirmed"), ("21", "was confirmed in round 21")]
+)
+def test_a_subscription_that_is_confirmed_late(
+    clean: Store, root: Path, ids: dict[str, int], confirmed: str, detail: str
+) -> None:
+    """It would owe nothing of what was published before, or nothing at all."""
+    change = replaced(f"subscriber = {ids['C2']}", confirmed_round=confirmed)
+    broken = found(planted(clean, root, subscription=change), "subscribed", "ginger")
+    assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
 
 
 def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, root: Path, ids: dict[str, int]) -> None:

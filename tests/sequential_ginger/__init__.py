@@ -10,5 +10,7 @@ What random schedules with crashes settled, beside the rules of the protocol's p
   have failed before it could say so, and a total-order message waits for a broker that nobody knows to be dead.
 - Only an elected root takes in topics that it does not have. A root that was there from the start has a reason not to
   have them: the topic's root is below it, and would be a second one.
-- A broker whose view holds nobody that takes it in is isolated (``Seeker.is_isolated``): beyond the bound.
+- A broker that sees nobody above itself elects with its siblings, again when a winner fails, and is the root when
+  nobody is left. ``bound.is_beyond(setup, dead)`` tells from setup and crashes alone when somebody may stay isolated
+  (``Seeker.is_isolated``).
 """

@@ -19,6 +19,7 @@ class Client(Seeker):
         self.log: list[tuple[str, Publication]] = []
         self.delivered: dict[Id, Publication] = {}
         self.published: list[Publication] = []
+        self.earlier: set[int] = set()
 
     def publish(self, m: Publication) -> None:
         self.log.append(("publish", m))
@@ -42,6 +43,15 @@ class Client(Seeker):
             self.parent, self.is_level = None, False
             self.lost(src)
             self.seek()
+
+    def on_tree_view_update(self, src: int, message: Message) -> None:
+        if src == self.parent:
+            self.earlier |= self.view.keys()
+        super().on_tree_view_update(src, message)
+
+    def candidates(self) -> list[int]:
+        """Those of its view; when all of these have failed, those of earlier ones."""
+        return super().candidates() or sorted(self.earlier - self.dead)
 
     def request(self) -> Request:
         return Request(self.topics, self.break_degree, is_client=True, subscribed=self.subscribed)

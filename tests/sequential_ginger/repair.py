@@ -43,6 +43,16 @@ def known(topic: Topic) -> Known:
     return Known(frozenset(topic.seen), frozenset(topic.processed))
 
 
+SIBLING = (1, 1)
+
+
+class Vote(NamedTuple):
+    """RootElection: the residual degree, and who is gone; of somebody with another parent only whom it is below."""
+
+    degree: int | None
+    gone: frozenset[int]
+
+
 class RepairingBroker(Broker):
     """A broker that mends the tree."""
 
@@ -53,7 +63,14 @@ class RepairingBroker(Broker):
 
     def setup(self, total_degree: int) -> None:
         self.total_degree = total_degree
-        self.votes: dict[int, int] = {}
+        self.votes: dict[int, Vote] = {}
+        self.vote = Vote(None, frozenset())
+        self.decided: frozenset[int] | None = None
+        self.lost_parent: int | None = None
+        self.below: set[int] = set()
+        self.answered: set[int] = set()
+        self.heard: frozenset[int] = frozenset()
+        self.expected: list[int] = []
         self.deferred: list[tuple[int, Message]] = []
         self.clients_topics: dict[int, frozenset[str]] = {}
 
@@ -73,10 +90,15 @@ class RepairingBroker(Broker):
                 topic.brokers.discard(src)
                 for pending in topic.pending.values():
                     pending.sent = None
-            self.parent = None
+            if PARENT in self.awaits:
+                self.drop_held(src)
+            self.parent, self.lost_parent, self.decided, self.below = None, src, None, set()
+            self.votes = {b: vote for b, vote in self.votes.items() if src in vote.gone}
+            self.answered = set()
+            self.heard = frozenset(b for vote in self.votes.values() for b in vote.gone)
             self.awaits.add(PARENT)
             self.lost(src)
-            self.seek_or_elect()
+            self.seek()
         elif src == self.asked:
             self.on_timer(src, self.attempt)
 
@@ -86,6 +108,8 @@ class RepairingBroker(Broker):
             topic.brokers.discard(child)
             for pending in topic.pending.values():
                 pending.acked.discard(child)
+        if child in self.awaits:
+            self.drop_held(child)
         self.awaits.discard(child)
         self.lost(child)
         self.view_changed()
@@ -98,6 +122,10 @@ class RepairingBroker(Broker):
             self.hold.append((self.node, message))
         else:
             self.handle(self.node, message)
+
+    def drop_held(self, src: int) -> None:
+        """What came from a partner before it told what was before that."""
+        self.hold = [(of, message) for of, message in self.hold if of != src or message.kind == "failed"]
 
     def on_failed(self, src: int, message: Message) -> None:
         if message.body in self.failed:
@@ -118,47 +146,100 @@ class RepairingBroker(Broker):
         for topic in self.topics.values():
             self.try_all(topic)
 
-    def seek_or_elect(self) -> None:
-        if any(up == 0 for up, _ in self.view.values()):
-            self.seek()
+    def candidates(self) -> list[int]:
+        return [b for b in super().candidates() if b not in self.children]
+
+    def seek(self) -> None:
+        """Who sees nobody but siblings elects with them, once with the same ones gone."""
+        has_above = any(self.view[b] != SIBLING for b in self.candidates())
+        if has_above or (self.siblings() and self.gone() == self.decided):
+            super().seek()
         else:
-            self.is_electing = True
-            for sibling in self.siblings():
-                self.links.send(self.node, sibling, Message("root_election", body=self.residual_degree))
-                self.links.timer(self.node, sibling, 0)
-            self.decide()
+            self.elect()
+
+    def elect(self) -> None:
+        self.is_electing, self.asked = True, None
+        self.vote = Vote(self.residual_degree, self.gone())
+        for sibling in self.siblings():
+            self.links.send(self.node, sibling, Message("root_election", body=self.vote))
+            self.links.timer(self.node, sibling, 0)
+        self.decide()
 
     def siblings(self) -> list[int]:
-        return [b for b in self.candidates() if self.view[b] == (1, 1)]
+        return [b for b in self.candidates() if self.view[b] == SIBLING and b not in self.below]
+
+    def gone(self) -> frozenset[int]:
+        return frozenset((self.dead & self.view.keys()) | self.heard | ({self.lost_parent} - {None}))
 
     def on_root_election(self, src: int, message: Message) -> None:
-        self.votes[src] = message.body
+        vote = message.body
+        is_orphan = self.parent is None or self.parent in vote.gone
+        if vote.degree is None:
+            self.told_to_ask(src, vote.gone)
+        elif self.is_root or not is_orphan or self.view.get(src) != SIBLING:
+            known = {b for b, (up, _) in self.view.items() if up == 0} | ({self.parent} - {None})
+            self.links.send(self.node, src, Message("root_election", body=Vote(None, frozenset(known))))
+        else:
+            self.votes[src] = vote
+            if self.parent is None:
+                self.count(src, vote)
+
+    def told_to_ask(self, src: int, above: frozenset[int]) -> None:
+        """Who is below somebody that votes itself need not vote."""
+        if above & {self.node, *self.siblings()}:
+            self.below.add(src)
+            if self.is_electing:
+                self.decide()
+        elif self.is_electing:
+            self.end_election(src)
+
+    def count(self, src: int, vote: Vote) -> None:
+        known = self.gone()
+        self.heard |= vote.gone
+        for b in sorted((vote.gone & self.view.keys()) - self.dead):
+            self.lost(b)
         if self.is_electing:
             self.decide()
+        elif self.asked in vote.gone or (self.asked is None and self.gone() != self.decided):
+            self.asked = None
+            self.seek()
+        elif self.gone() != known or src not in self.answered:
+            self.answered.add(src)
+            self.vote = Vote(self.residual_degree, self.gone())
+            self.links.send(self.node, src, Message("root_election", body=self.vote))
 
     def decide(self) -> None:
-        siblings = self.siblings()
-        if any(sibling not in self.votes for sibling in siblings):
+        if self.gone() != self.vote.gone:
+            self.elect()
             return
-        self.is_electing = False
-        own = (self.residual_degree, -self.node)
-        _, least = max([own, *((self.votes[sibling], -sibling) for sibling in siblings)])
+        votes = {b: vote.degree for b, vote in self.votes.items() if vote.gone == self.vote.gone}
+        siblings = self.siblings()
+        if any(sibling not in votes for sibling in siblings):
+            return
+        own = (self.vote.degree, -self.node)
+        _, least = max([own, *((votes[sibling], -sibling) for sibling in siblings)])
+        self.end_election(-least)
+
+    def end_election(self, winner: int) -> None:
+        self.is_electing, self.votes, self.decided = False, {}, self.vote.gone
         deferred, self.deferred = self.deferred, []
-        if -least == self.node:
+        if winner == self.node:
             self.is_root = self.is_elected = True
+            self.is_seeking, self.expected = False, self.siblings()
             self.awaits.discard(PARENT)
             self.view = {}
             self.view_changed()
         else:
             self.is_seeking = True
-            self.ask(-least)
+            self.ask(winner)
         for src, message in deferred:
             self.on_parent_request(src, message)
         self.settle()
 
     def on_timer(self, partner: int, attempt: int) -> None:
-        if self.is_electing and partner in self.siblings():
-            self.lost(partner)
+        if self.is_electing and attempt == 0 and partner not in self.awaits:
+            if partner in self.siblings():
+                self.lost(partner)
             self.decide()
         elif partner in self.awaits and partner in self.children:
             self.child_down(partner)
@@ -198,6 +279,7 @@ class RepairingBroker(Broker):
             self.clients_topics[src] = request.subscribed
         else:
             self.children.add(src)
+        self.expected = [b for b in self.expected if b != src]
         for name in request.topics:
             topic = self.topics.setdefault(name, Topic())
             if not request.is_client:
@@ -266,5 +348,6 @@ class RepairingBroker(Broker):
             view = {b: place for b, place in self.view.items() if b != child}
             if self.parent is not None:
                 view[self.parent] = (0, 1)
-            view |= {other: (1, 0) for other in self.children if other != child}
+            coming = {b for b in self.expected if b not in self.dead}
+            view |= {other: (1, 0) for other in self.children | coming if other != child}
             self.links.send(self.node, child, Message("tree_view_update", body=view))

@@ -116,6 +116,21 @@ class Client(Collector):
             self.lost(neighbour)
             self.seek()
 
+    def on_tree_view_update(self, item: Item) -> None:
+        """Remembers whom it saw before: a new edge broker may be cut off before it sees anybody itself."""
+        if item.other == self.parent:
+            seen = {str(broker): self.latency.get(broker, 1) for broker in self.view}
+            self.remember(seen={**self.recall("seen", {}), **seen})
+        super().on_tree_view_update(item)
+
+    def candidates(self) -> list[int]:
+        """Those of its view; when all of these have failed, those of earlier ones."""
+        earlier = {int(broker): latency for broker, latency in self.recall("seen", {}).items()}
+        if found := super().candidates():
+            return found
+        self.latency = earlier | self.latency
+        return sorted(earlier.keys() - self.dead)
+
     def request(self) -> dict[str, Any]:
         """A client names the topics that it works on; among them those that it subscribes to."""
         subscribed = sorted(topic for topic, is_subscribed in self.topics.items() if is_subscribed)

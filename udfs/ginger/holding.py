@@ -71,6 +71,10 @@ class HoldingBroker(Broker):
             self.handle_application(self.hold.pop(0))
         self._try_topics()
 
+    def drop_held(self, partner: int) -> None:
+        """What a partner sent that failed before it told what was before that: whoever has that has this, too."""
+        self.hold = [item for item in self.hold if item.other != partner or item.kind == "Failed"]
+
     def _try_topics(self) -> None:
         for _, topic in sorted(self.topics.items()):
             self.try_all(topic)

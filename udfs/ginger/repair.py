@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from udfs.ginger.electing import Elector
 from udfs.ginger.items import Item
 from udfs.ginger.missing import Missing
-from udfs.ginger.topic_tree import TopicJoiner
+from udfs.ginger.seeking import BACK
 
 APPLICATION = frozenset({"Metadata", "TotalAck", "TotalProcessed", "Failed"})
 """Kinds that are held while a broker is reconfigured; repair messages pass."""
 
 
-class RepairingBroker(TopicJoiner):
+class RepairingBroker(Elector):
     """A broker in a round of a run whose nodes may crash or join.
 
-    Its ``memory`` holds beside that of `TopicJoiner`: ``is_root``, ``is_elected``, ``is_electing``, ``vote`` and
-    ``votes`` (the residual degree that it told its siblings, and what they told), ``election`` and ``taken`` (numbers
-    of elections, and of new children by node), ``deferred`` (ParentRequests that came during the election), ``upward``
-    (topics whose sub-tree goes on at the parent), and ``is_joining``.
+    Its ``memory`` holds beside that of `Elector`: ``taken`` (numbers of new children by node), ``upward`` (topics whose
+    sub-tree goes on at the parent).
     """
-
-    @property
-    def residual_degree(self) -> int:
-        """Connections that it may still take in."""
-        return self.settings["total_degree"] - len(self.children) - len(self.clients) - (self.parent is not None)
 
     def handle(self, item: Item) -> None:
         """Handles one message; application messages are held while it is reconfigured, those of strangers dropped."""
@@ -89,11 +83,14 @@ class RepairingBroker(TopicJoiner):
                 topic.brokers.discard(neighbour)
                 for pending in topic.pending.values():
                     pending.sent = None
+            if not self.is_level:
+                self.drop_held(neighbour)
             self.parent = None
             self.remember(upward=upward, is_level=False, is_root=False)
+            self.orphaned(neighbour)
             self.forget_partner(neighbour)
             self.lost(neighbour)
-            self._seek_or_elect()
+            self.seek()
 
     def _child_down(self, child: int) -> None:
         self.children.discard(child)
@@ -103,78 +100,19 @@ class RepairingBroker(TopicJoiner):
             topic.clients.discard(child)
             for pending in topic.pending.values():
                 pending.acked.discard(child)
+        if child in self.awaits:
+            self.drop_held(child)
         self.awaits.discard(child)
         self.forget_partner(child)
         self.lost(child)
         self.view_changed()
         self.settle()
 
-    def _seek_or_elect(self) -> None:
-        """A broker that never saw anybody above its parent was a child of the root (Alg. 4, lines 9 to 16)."""
-        if any(up == 0 for up, _ in self.view.values()):
-            self.seek()
-            return
-        election, vote = self.recall("election", 0) + 1, self.residual_degree
-        self.remember(is_electing=True, election=election, vote=vote)
-        for sibling in self._siblings():
-            self.send(sibling, "RootElection", details=str(vote))
-            self.timer("vote", sibling, election, 2 * self.latency.get(sibling, 1) + self.settings["timer"])
-        self._decide()
-
-    def _siblings(self) -> list[int]:
-        return [broker for broker in self.candidates() if self.view[broker] == (1, 1)]
-
-    def on_root_election(self, item: Item) -> None:
-        """Collects the residual degrees of siblings, also before it hears itself that the root failed.
-
-        A new root tells a sibling that it did not know of, which then asks it.
-        """
-        if self.is_root:
-            self.send(item.other or 0, "RootElection", details="null")
-            return
-        if item.details == "null":
-            self._end_election(item.other or 0)
-            return
-        self.remember(votes={**self.recall("votes", {}), str(item.other): int(item.details or 0)})
-        if self.recall("is_electing", False):
-            self._decide()
-
-    def _decide(self) -> None:
-        """Alg. 7: the highest residual degree, then the lowest id."""
-        votes = {int(sibling): degree for sibling, degree in self.recall("votes", {}).items()}
-        siblings = self._siblings()
-        if any(sibling not in votes for sibling in siblings):
-            return
-        own = (self.recall("vote", 0), -self.node)
-        _, least = max([own, *((votes[sibling], -sibling) for sibling in siblings)])
-        self._end_election(-least)
-
-    def _end_election(self, winner: int) -> None:
-        """Is the new root, or asks it."""
-        if not self.recall("is_electing", False):
-            return
-        deferred = self.recall("deferred", [])
-        self.remember(is_electing=False, deferred=[], votes={})
-        if winner == self.node:
-            self.is_root = True
-            self.view = {}
-            self.remember(is_root=True, is_elected=True, is_level=True)
-            self.view_changed()
-        else:
-            self.remember(is_seeking=True)
-            self.ask(winner)
-        for sender, request in deferred:
-            self.on_parent_request(sender, request)
-        self.settle()
-
     def on_timer(self, what: str, partner: int, number: int) -> None:
         """Alg. 8: who has not answered in time has failed."""
         match what:
             case "vote":
-                is_open = self.recall("is_electing", False) and number == self.recall("election", 0)
-                if is_open and partner in self._siblings() and str(partner) not in self.recall("votes", {}):
-                    self.lost(partner)
-                    self._decide()
+                self.on_vote_timer(partner, number)
             case "child":
                 if partner in self.awaits - self.parked.keys() and number == self.recall("taken", {}).get(str(partner)):
                     self._child_down(partner)
@@ -190,9 +128,11 @@ class RepairingBroker(TopicJoiner):
 
     def on_parent_request(self, sender: int, request: dict[str, Any]) -> None:
         """Alg. 5."""
-        self.remember(dead=sorted(self.dead - {sender}))
         if self.recall("is_electing", False) and sender in self._siblings():
             self.remember(deferred=[*self.recall("deferred", []), [sender, request]])
+            return
+        if self.is_newcomer:
+            self.send(sender, "ParentResponse", details=json.dumps(BACK))
             return
         if not self._may_take_in(sender, request):
             self.send(sender, "ParentResponse", details="false")
@@ -231,7 +171,9 @@ class RepairingBroker(TopicJoiner):
 
     def _take_in(self, sender: int, request: dict[str, Any]) -> None:
         is_client = request.get("isClient", False)
+        self.remember(dead=sorted(self.dead - {sender}))
         (self.clients if is_client else self.children).add(sender)
+        self.remember(expected=[broker for broker in self.recall("expected", []) if broker != sender])
         if is_client:
             self.remember(clients={**self.recall("clients", {}), str(sender): request["subscribed"]})
         known = Missing()
@@ -257,14 +199,18 @@ class RepairingBroker(TopicJoiner):
             self.topic(name).brokers.add(self.parent or 0)
 
     def view_changed(self) -> None:
-        """Tells children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root."""
+        """Tells children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root.
+
+        Those that elected a root are its children already, for whoever has to find them if it fails now.
+        """
         if self.parent is None and not self.is_root:
             return
+        expected = set(self.recall("expected", [])) - self.dead
         for child in sorted(self.children | self.clients):
             seen = {broker: place for broker, place in self.view.items() if broker != child}
             if self.parent is not None:
                 seen[self.parent] = (0, 1)
-            seen |= {other: (1, 0) for other in self.children if other != child}
+            seen |= {other: (1, 0) for other in self.children | expected if other != child}
             path = [[other, up, down, self.latency.get(other, 1)] for other, (up, down) in sorted(seen.items())]
             self.send(child, "TreeViewUpdate", details=json.dumps(path))
 

@@ -10,8 +10,10 @@ from udfs.ginger.node import Node
 
 LONG = 10
 """How much longer a broker takes to answer that joins the sub-trees of topics first."""
-MAX_PASSES = 4
+MAX_PASSES = 20
 """Times that a node asks all brokers of its view before it gives up."""
+BACK = "back"
+"""What a newcomer answers those who ask it to take them in."""
 
 
 class Seeker(Node):
@@ -19,7 +21,8 @@ class Seeker(Node):
 
     Its ``memory`` holds ``asked`` and ``attempt`` (the broker that was asked, and how often any was), ``declined``,
     ``break_degree``, ``passes``, ``is_seeking``, ``is_level`` (false from the failure of the parent until the missing
-    messages are there), ``dead`` (brokers that it knows to have failed), ``since`` (when it connected to neighbours).
+    messages are there), ``dead`` (brokers that it knows to have failed), ``since`` (when it connected to neighbours),
+    ``is_joining`` (it has no place in the tree yet), and ``lost_parent`` (the last parent that failed).
     """
 
     def recall(self, name: str, default: Any) -> Any:  # noqa: ANN401 - values of JSON
@@ -40,12 +43,17 @@ class Seeker(Node):
         """Whether it has a parent, or is the root, and has all that it missed."""
         return bool(self.recall("is_level", True))
 
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether it joins, or is back, and has had no parent yet, which would have told it what there is."""
+        return bool(self.recall("is_joining", False)) and self.recall("lost_parent", None) is None
+
     def candidates(self) -> list[int]:
         """Brokers to ask, by hops, ancestors before siblings, then by id.
 
-        A broker that joins knows no others than its contacts, which may be back by now.
+        A newcomer knows no others than its contacts, which may be back by now.
         """
-        dead = set() if self.recall("is_joining", False) else self.dead
+        dead = set() if self.is_newcomer else self.dead
         found = [broker for broker in self.view if broker not in dead]
         return sorted(found, key=lambda b: (sum(self.view[b]), self.view[b] == (1, 1), b))
 
@@ -95,14 +103,25 @@ class Seeker(Node):
             self.timer("parent", item.other or 0, attempt, LONG * self.patience(item.other or 0))
             return
         self.remember(asked=None)
-        if answer:
+        if answer == BACK:
+            self.has_come_back(item.other or 0)
+            self.seek()
+        elif answer:
             self.parent = item.other
             self.connect(item.other or 0)
             self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
             self.attached()
         else:
-            self.remember(declined=[*self.recall("declined", []), item.other])
+            self.declined(item.other or 0)
             self.seek()
+
+    def declined(self, broker: int) -> None:
+        """Asks others first."""
+        self.remember(declined=[*self.recall("declined", []), broker])
+
+    def has_come_back(self, broker: int) -> None:
+        """A newcomer declines; it may have a place in the tree later."""
+        self.declined(broker)
 
     def connect(self, other: int) -> None:
         """Opens a connection to a new neighbour, which may have been one before."""

@@ -22,26 +22,12 @@ from pipelines.contract.round import Protocol, Round, RoundResult, Start
 from pipelines.contract.rows import issued
 from pipelines.protocols.ginger import handling, parts, subscribe
 from pipelines.protocols.ginger.audits import AUDITS
+from pipelines.protocols.ginger.bound import beyond
 from pipelines.protocols.ginger.parts import STATES
 from pipelines.protocols.ginger.tables import BODY, HANDLED, KINDS, NEIGHBOUR, PART, PAYLOAD, REPAIR, SUBSCRIBE
 from pipelines.protocols.ginger.tree import client_topics, contacts, neighbours, seen, tree_views
 
 _EVENT = "run_id", "source", "source_seq", "round", "event"
-BOUND = """
-select run_id, min(round) as round, min(reason) as reason from (
-  select run_id, round, case status when 'ISOLATED' then 'a node found nobody in its view to take it in'
-    else 'a message left all buffers, and its publisher was not reached' end as reason
-  from node_status
-  where status in ('ISOLATED', 'MESSAGE_LOST')
-  union all
-  select f.run_id, f.round, 'a node crashed before all subscriptions were confirmed' as reason
-  from fault_event f
-  join subscription s on s.run_id = f.run_id
-  where f.kind = 'crash' and coalesce(s.confirmed_round > f.round, true)
-) beyond
-group by run_id
-"""
-"""Failures within the views are borne; before the sub-trees stand there is nothing to mend."""
 
 
 class GingerProtocol(Protocol):
@@ -52,7 +38,7 @@ class GingerProtocol(Protocol):
     body = BODY
     states = STATES
     audits = AUDITS
-    bound = BOUND
+    bound = staticmethod(beyond)
     assumes: frozenset[Assumption] = frozenset({"no_loss"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:

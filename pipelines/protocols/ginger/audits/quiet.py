@@ -42,15 +42,52 @@ join ({_QUIET}) q on q.run_id = w.run_id
 """  # noqa: S608 - built of constants
 
 _UP = f"""
-select n.run_id, n.node_id, t.neighbour as parent
+with last as (
+  select run_id, node_id, max_by(kind, round) as kind
+  from fault_event
+  where kind in ('crash', 'recovery')
+  group by run_id, node_id
+)
+select n.run_id, n.node_id, n.role, t.neighbour as above
 from node n
 join ({_QUIET}) q on q.run_id = n.run_id
-left join state_neighbour t on t.run_id = n.run_id and t.node_id = n.node_id and t.relationship = 'parent'
-where n.role = 'broker' and not exists (
-  select 1 from node_recovery d where d.run_id = n.run_id and d.node_id = n.node_id and d.until_round is null
-)
+left join last d on d.run_id = n.run_id and d.node_id = n.node_id
+left join state_neighbour t on t.run_id = n.run_id and t.node_id = n.node_id and t.relationship in ('parent', 'edge')
+where coalesce(d.kind, 'recovery') = 'recovery'
 """  # noqa: S608 - built of constants
-"""The parents of the brokers that are up."""
+"""The nodes that are up, whatever they say of themselves, with their parents or edge brokers."""
+ALONE = f"""
+select run_id, round, node_id, 'found nobody to take it in' as detail from node_status where status = 'ISOLATED'
+union all
+select run_id, cast(null as bigint) as round, node_id, 'has no edge broker' as detail
+from ({_UP}) up
+where role <> 'broker' and above is null
+"""  # noqa: S608 - built of constants
+LOST = """
+select run_id, round, node_id, 'gave up messages that had left the buffers' as detail
+from node_status
+where status = 'MESSAGE_LOST'
+"""
+UNCONFIRMED = f"""
+with slow as (
+  select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')
+), asked as (
+  select s.run_id, s.subscriber, p.text as topic, s.confirmed_round
+  from subscription s
+  join predicate p on p.run_id = s.run_id and p.subscription_id = s.subscription_id and p.attribute = 'topic'
+), first as (
+  select run_id, topic, min(round) as round from publication group by run_id, topic
+)
+select a.run_id, f.round, a.subscriber as node_id, concat('its subscription to ', a.topic,
+  coalesce(concat(' was confirmed in round ', a.confirmed_round), ' was never confirmed')) as detail
+from asked a
+left join first f on f.run_id = a.run_id and f.topic = a.topic
+left join slow w on w.run_id = a.run_id
+left join ({_QUIET}) q on q.run_id = a.run_id
+where (a.confirmed_round is null and q.run_id is not null) or (a.confirmed_round > f.round and w.run_id is null)
+"""  # noqa: S608 - built of constants
+"""A scenario has no publication that links could bring before the subscriptions of its topic stand."""
+_NO_MESSAGE = ("cast(null as bigint) as source", "cast(null as bigint) as source_seq")
 
 
 def nothing_waiting(evidence: Evidence) -> DataFrame:
@@ -60,7 +97,24 @@ def nothing_waiting(evidence: Evidence) -> DataFrame:
 
 def one_tree(evidence: Evidence) -> DataFrame:
     """At a quiet end the brokers that are up are one tree: it has one root, and every broker's parents lead there."""
-    run = evidence.sql(_UP).groupBy("run_id").agg(F.expr("array_sort(collect_list(struct(node_id, parent))) as nodes"))
+    broker = evidence.sql(_UP).where("role = 'broker'").withColumnRenamed("above", "parent")
+    run = broker.groupBy("run_id").agg(F.expr("array_sort(collect_list(struct(node_id, parent))) as nodes"))
     broken = run.mapInArrow(broken_trees, ", ".join(f"{name} {kind}" for name, kind in BROKEN))
-    nothing = [f"cast(null as bigint) as {name}" for name in ("round", "source", "source_seq")]
-    return broken.selectExpr("run_id", "node_id", "detail", *nothing).select(*FOUND)
+    return broken.selectExpr("run_id", "node_id", "detail", "cast(null as bigint) as round", *_NO_MESSAGE).select(
+        *FOUND
+    )
+
+
+def nobody_alone(evidence: Evidence) -> DataFrame:
+    """Whoever is up finds somebody who takes it in, or is the root of all that is left."""
+    return evidence.sql(ALONE).selectExpr("*", *_NO_MESSAGE).select(*FOUND)
+
+
+def nothing_lost(evidence: Evidence) -> DataFrame:
+    """What has left all buffers, and is lacking somewhere, is published again."""
+    return evidence.sql(LOST).selectExpr("*", *_NO_MESSAGE).select(*FOUND)
+
+
+def subscribed(evidence: Evidence) -> DataFrame:
+    """Subscriptions are confirmed, and before anything is published on their topic: else nothing would be owed."""
+    return evidence.sql(UNCONFIRMED).selectExpr("*", *_NO_MESSAGE).select(*FOUND)

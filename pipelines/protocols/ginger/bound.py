@@ -1,0 +1,66 @@
+"""What protocol ``ginger`` promises to bear: computed from faults, tree and views, never from what nodes report."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract.audit import Reader
+from udfs.ginger.bound import BEYOND, beyond_runs
+
+GIVEN = """
+with crashing as (
+  select run_id from fault_event where kind = 'crash' group by run_id
+), joins as (
+  select c.run_id, c.node_id, c.contact, l.issued_round
+  from state_contact c
+  left join state_call_log l on l.run_id = c.run_id and l.source = c.node_id and l.kind = 'join'
+  where c.is_joining
+), nodes as (
+  select run_id, array_sort(collect_list(struct(node_id, name, role))) as nodes from node group by run_id
+), links as (
+  select run_id, array_sort(collect_list(struct(src, dst, latency_rounds))) as links from link group by run_id
+), faults as (
+  select run_id, array_sort(collect_list(struct(round, kind, node_id))) as faults
+  from fault_event
+  where kind in ('crash', 'recovery')
+  group by run_id
+), subscriptions as (
+  select s.run_id, array_sort(collect_list(struct(s.subscriber, p.text as topic, s.issued_round))) as subscriptions
+  from subscription s
+  join predicate p on p.run_id = s.run_id and p.subscription_id = s.subscription_id and p.attribute = 'topic'
+  group by s.run_id
+), joined as (
+  select run_id, array_sort(collect_list(struct(node_id, contact, issued_round))) as joins from joins group by run_id
+)
+select r.run_id, r.parameters, n.nodes, l.links, f.faults, s.subscriptions, j.joins
+from run r
+join crashing c on c.run_id = r.run_id
+join nodes n on n.run_id = r.run_id
+join links l on l.run_id = r.run_id
+join faults f on f.run_id = r.run_id
+left join subscriptions s on s.run_id = r.run_id
+left join joined j on j.run_id = r.run_id
+"""
+"""The runs in which a broker crashes, as their scenarios have them; a join has a round as long as it is not over."""
+SLOW = """
+select c.run_id, greatest(min(c.round), min(l.round)) as round,
+  'nodes crash, and messages take longer than links do or wait for nodes that pause' as reason
+from fault_event c
+join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pause')
+where c.kind = 'crash'
+group by c.run_id
+"""
+"""Timers and the failure detector go by the latencies of links (settled rules 8 and 14)."""
+
+
+def beyond(reader: Reader) -> DataFrame:
+    """Gives the runs whose faults are too much for the protocol.
+
+    Args:
+        reader: The store.
+
+    Returns:
+        ``run_id, round, reason``; a run may have several rows.
+    """
+    columns = ", ".join(f"{name} {kind}" for name, kind in BEYOND)
+    return reader.sql(GIVEN).mapInArrow(beyond_runs, columns).unionByName(reader.sql(SLOW))

@@ -1,0 +1,112 @@
+"""Failures of ginger in the rounds in which repairs and elections bear them least: does all drain, in one order?
+
+    python tests/perf/ginger_adversarial.py [--first 0] [--runs 1000] [--batch 250] [--each 12] [--blows 2]
+
+A base is a small tree with drawn latencies (all 1, up to 2 or up to 9), detection delays below and above them, timers
+at or near the shortest that are allowed, small and large buffers and degrees, and one failure. `ginger_adversary`
+plays it without an engine, to learn in which rounds who gets what mends the tree; ``--each`` schedules of a base then
+strike whoever has to do with such a message, in the round in which it is due or in the next one. With ``--blows 3``
+every other base has been struck once before. Schedules beyond the bound are counted and passed over: the bound is known
+from the schedule. A batch is one job, told in a line when it is done.
+
+A row of the table is what was due, and what happened then to whom: runs within the bound; schedules beyond it; runs
+with a broken guarantee; runs that are not decided. Each violation is printed, and the exit code is 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from ginger_adversary import TREES, Strike, base, chosen
+from ginger_nodes import played
+from ginger_runs import judged
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.engines.session import Session, open_session
+
+Row = tuple[str, str]
+
+
+class Measured:
+    """What all batches gave: counts by row and column."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[Row]] = {
+            name: Counter() for name in ("runs", "beyond bound", "violated", "undecided")
+        }
+        self.seconds = 0.0
+
+    def add(self, session: Session, strikes: Sequence[Strike], which: str) -> None:
+        """Runs and audits one job, and prints what is wrong."""
+        with judged(session, [strike.case for strike in strikes], which) as (_, report, seconds):
+            self.seconds += seconds
+            for strike, run in zip(strikes, report.runs, strict=True):
+                row = strike.kind, strike.whom
+                self.counts["runs"][row] += 1
+                self.counts["violated"][row] += run.verdict == "invalid" or not run.within_bound
+                self.counts["undecided"][row] += run.verdict == "unknown"
+                if run.verdict != "valid" or not run.within_bound:
+                    print(f"run {run.run_id}, {run.verdict}: {strike}")
+
+    def total(self, column: str) -> int:
+        """Gives the sum of a column."""
+        return self.counts[column].total()
+
+    def table(self) -> Table:
+        """Gives the table."""
+        table = Table("what was due", "who was struck", *self.counts)
+        for row in sorted(self.counts["runs"] | self.counts["beyond bound"]):
+            table.add_row(*row, *(f"{of[row]:,}" for of in self.counts.values()))
+        table.add_section()
+        table.add_row("all", f"{self.seconds:.0f} s", *(f"{of.total():,}" for of in self.counts.values()))
+        return table
+
+
+def drawn(first: int, each: int, blows: int, measured: Measured) -> Iterator[Strike]:
+    """Draws schedules within the bound from a seed on, tree by tree."""
+    for seed, tree in itertools.product(itertools.count(first), TREES):
+        case = base(tree, seed)
+        struck = chosen(case, seed, 50) if blows > 2 and (seed + len(tree)) % 2 else []
+        if struck:
+            case = random.Random(seed).choice(struck).case
+        for strike in chosen(case, seed, each):
+            if played(strike.case).beyond:
+                measured.counts["beyond bound"][strike.kind, strike.whom] += 1
+            else:
+                yield strike
+
+
+def main() -> int:
+    """Prints the table; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--runs", type=int, default=1000, help="runs within the bound")
+    parser.add_argument("--batch", type=int, default=250, help="runs of a job")
+    parser.add_argument("--each", type=int, default=12, help="schedules of a base")
+    parser.add_argument("--blows", type=int, default=2, choices=[2, 3], help="failures of a run, at most")
+    given = parser.parse_args()
+    measured = Measured()
+    strikes = drawn(given.first, given.each, given.blows, measured)
+    with open_session(given.engine) as session:
+        session.activate()
+        for done in range(0, given.runs, given.batch):
+            batch = list(itertools.islice(strikes, min(given.batch, given.runs - done)))
+            measured.add(session, batch, f"batch from run {done} on")
+            told = ", ".join(f"{measured.total(name):,} {name}" for name in measured.counts)
+            print(f"{told}, {measured.seconds:.0f} s", flush=True)
+    Console(width=110).print(measured.table())
+    return 1 if measured.total("violated") or measured.total("undecided") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""What protocol ``ginger`` promises to bear, from the faults, the tree and the views alone (sections 4.2.2 and 4.2.3).
+
+Failures less than `Given.mend_rounds` apart are one blow: the tree need not be mended between them. The first blow of a
+run meets the tree that it starts with, so it is counted whom its survivors see, with all that fail in it down at once.
+Of a later one no more is known than that it meets one tree: a failure leaves a node the broker above the one that
+failed, or, if that was the root, those beside it. Nothing here is asked of the nodes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
+"""Columns of what `beyond` gives, with their SQL types."""
+_OUT = pa.schema([("run_id", pa.int64()), ("round", pa.int64()), ("reason", pa.string())])
+_KINDS = ("crash", "recovery")
+_TRIES = 4
+"""Partners that a node may ask in vain, one after the other, until the tree is mended."""
+_NEVER = 1 << 62
+_PARENT_OF_PARENT = 2
+"""Hops."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A run as its scenario has it.
+
+    Attributes:
+        root: The broker at the root at the start.
+        brokers: All brokers.
+        links: Latency in rounds by pair of nodes, in both directions.
+        max_hops: How far a node sees.
+        timer_rounds: As in the settings.
+        detection_rounds: As in the settings.
+        crashes: Round and broker of each, ascending.
+        recoveries: The same.
+        subscriptions: Client, topic, and the round in which it was issued.
+        joins: Broker, its join point, and the round; null: it has been in the tree at some time.
+        names: Of nodes.
+    """
+
+    root: int
+    brokers: frozenset[int]
+    links: Mapping[tuple[int, int], int]
+    max_hops: int
+    timer_rounds: int
+    detection_rounds: int
+    crashes: Sequence[tuple[int, int]]
+    recoveries: Sequence[tuple[int, int]] = ()
+    subscriptions: Sequence[tuple[int, str, int]] = ()
+    joins: Sequence[tuple[int, int, int | None]] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def mend_rounds(self) -> int:
+        """Rounds after a failure in which the tree is mended, whomever nodes ask in vain (settled rule 14)."""
+        slowest = self.max_hops * max(self.links.values(), default=1)
+        return self.detection_rounds + slowest + _TRIES * (2 * slowest + 3 * self.timer_rounds)
+
+    def name(self, node: int) -> str:
+        """Gives the name of a node."""
+        return self.names.get(node, str(node))
+
+
+class _Tree:
+    """The tree that a run starts with: brokers that join later are not in it."""
+
+    def __init__(self, given: Given) -> None:
+        around: dict[int, list[int]] = {}
+        for a, b in sorted(given.links):
+            around.setdefault(a, []).append(b)
+        late = {node for node, *_ in given.joins}
+        self.brokers = given.brokers - late
+        self.latency = given.links
+        self.parent: dict[int, int] = {}
+        order = [given.root]
+        for node in order:
+            near = [other for other in around.get(node, ()) if other != self.parent.get(node) and other not in late]
+            self.parent.update(dict.fromkeys(near, node))
+            order += near
+        self.clients = set(self.parent) - self.brokers
+
+    def up(self, node: int) -> list[int]:
+        """Gives a node and its ancestors, the root last."""
+        path = [node]
+        while path[-1] in self.parent:
+            path.append(self.parent[path[-1]])
+        return path
+
+    def children(self, node: int) -> set[int]:
+        """Gives the brokers below a node."""
+        return {other for other, above in self.parent.items() if above == node and other in self.brokers}
+
+    def seen(self, node: int, max_hops: int) -> set[int]:
+        """Gives the brokers that a node sees beyond its parent: ancestors, and the siblings of all below the last."""
+        path = self.up(node)
+        found = set(path[2 : max_hops + 1])
+        for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
+            found |= self.children(above) - {below}
+        return found
+
+    def rounds(self, start: int) -> dict[int, int]:
+        """Gives the rounds from a node to all others."""
+        found = {start: 0}
+        order = [start]
+        for node in order:
+            for (a, b), latency in self.latency.items():
+                if a == node and b not in found:
+                    found[b] = found[a] + latency
+                    order.append(b)
+        return found
+
+    def members(self, clients: Collection[int]) -> set[int]:
+        """Gives the brokers of a sub-tree: those between the edge brokers of clients, and these."""
+        paths = [self.up(client)[1:] for client in sorted(clients)]
+        shared = set(paths[0]).intersection(*paths)
+        return {broker for path in paths for broker in path if broker not in shared or broker == _deepest(path, shared)}
+
+
+def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
+    return next(broker for broker in path if broker in shared)
+
+
+def reasons(given: Given) -> Iterator[tuple[int, str]]:
+    """Gives what is too much for the protocol in a run: rounds, and reasons in words."""
+    tree = _Tree(given)
+    yield from _too_early(given, tree)
+    gone: set[int] = set()
+    for number, blow in enumerate(_blows(given)):
+        first, failed = blow[0][0], {broker for _, broker in blow}
+        yield from ((first, reason) for reason in _of_blow(given, tree, blow, gone, is_first=number == 0))
+        gone |= failed
+    yield from _lonely(given)
+
+
+def _blows(given: Given) -> list[list[tuple[int, int]]]:
+    blows: list[list[tuple[int, int]]] = []
+    for at, broker in sorted(given.crashes):
+        if blows and at - blows[-1][-1][0] < given.mend_rounds:
+            blows[-1].append((at, broker))
+        else:
+            blows.append([(at, broker)])
+    return blows
+
+
+def _too_early(given: Given, tree: _Tree) -> Iterator[tuple[int, str]]:
+    """Before the sub-trees stand there is nothing to mend."""
+    reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
+    stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
+    early = [at for at, _ in given.crashes if at < stand]
+    if early:
+        yield min(early), "a node crashed before all subscriptions were confirmed"
+
+
+def _to_brokers(tree: _Tree, client: int) -> list[int]:
+    return [rounds for node, rounds in tree.rounds(client).items() if node in tree.brokers]
+
+
+def _of_blow(
+    given: Given, tree: _Tree, blow: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
+) -> Iterator[str]:
+    failed = {broker for _, broker in blow}
+    if not tree.brokers - failed - _away(given, blow[-1][0]):
+        yield "no broker is left"
+    elif is_first:
+        yield from _cut_off(given, tree, failed)
+    elif len(blow) > 1 or given.max_hops < _PARENT_OF_PARENT:
+        yield f"{len(blow)} brokers failed before the tree was mended once more"
+    yield from _without_locks(given, tree, failed, gone, len(blow))
+
+
+def _away(given: Given, at: int) -> set[int]:
+    """Gives the brokers that are down in a round, or have come back just before it."""
+    return {broker for start, end, broker in _spells(given) if start <= at < end}
+
+
+def _spells(given: Given) -> Iterator[tuple[int, int, int]]:
+    """Gives for each failure its round, the one in which its broker has been taken in again, and the broker."""
+    for at, broker in given.crashes:
+        back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
+        yield at, min(back) + given.mend_rounds if back else _NEVER, broker
+
+
+def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
+    """Clients have to see a broker that is up, and all parts of the tree but one somebody in another part."""
+    for client in sorted(tree.clients):
+        if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
+            yield f"all brokers that {given.name(client)} sees failed"
+    heads = sorted(broker for broker in tree.brokers - failed if tree.parent.get(broker, given.root) in failed)
+    ends = {given.root: given.root} if given.root not in failed else {}
+    for head in heads:
+        above = tree.parent[head]
+        siblings = tree.children(above) - failed
+        if not tree.seen(head, given.max_hops) - failed - siblings:
+            ends.setdefault(above, head)
+    if len(ends) > 1:
+        one, other = (given.name(head) for head in sorted(ends.values())[:2])
+        yield f"{one} and {other} are left in parts of the tree that do not see each other"
+
+
+def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
+    """The locks of a topic are where its sub-tree is; whoever takes its clients in later does not know them."""
+    topics: dict[str, set[int]] = {}
+    for client, topic, _ in given.subscriptions:
+        topics.setdefault(topic, set()).add(client)
+    for topic, clients in sorted(topics.items()):
+        members = tree.members(clients)
+        is_moved = bool(members & gone) or n_failures > 2
+        if members - gone <= failed and n_failures > 1 and (len(members) > 1 or is_moved):
+            yield f"all brokers of the sub-tree of {topic} failed before it was mended"
+
+
+def _lonely(given: Given) -> Iterator[tuple[int, str]]:
+    """Who comes back knows its neighbours in the overlay, who joins its join point: one of them has to stay up."""
+    late = {node for node, *_ in given.joins}
+    for at, broker in given.recoveries:
+        near = {b for a, b in given.links if a == broker and b in given.brokers - late}
+        if not near - _absent(given, at):
+            yield at, f"{given.name(broker)} comes back, and none of its neighbours is there"
+    for broker, to, joined in given.joins:
+        if joined is not None and to in _absent(given, joined):
+            yield joined, f"{given.name(broker)} joins at {given.name(to)}, which is not there"
+
+
+def _absent(given: Given, at: int) -> set[int]:
+    return {broker for start, end, broker in _spells(given) if start < at + given.mend_rounds and at < end}
+
+
+def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Tells what is too much for the protocol.
+
+    Args:
+        batches: One row a run: ``run_id, parameters`` (JSON), ``nodes`` (structs ``node_id, name, role``), ``links``
+            (``src, dst, latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions`` (``subscriber,
+            topic, issued_round``), and ``joins`` (``node_id, contact, issued_round``).
+
+    Yields:
+        Rows of `BEYOND`: one a reason.
+    """
+    for batch in batches:
+        rows = [(run["run_id"], at, reason) for run in batch.to_pylist() for at, reason in reasons(_given(run))]
+        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_OUT)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(list(column), field.type) for column, field in zip(columns, _OUT, strict=True)], schema=_OUT
+        )
+
+
+def _given(run: Mapping[str, Any]) -> Given:
+    setting = {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
+    names = {node["node_id"]: node["name"] for node in run["nodes"]}
+    brokers = frozenset(node["node_id"] for node in run["nodes"] if node["role"] == "broker")
+    root = min(broker for broker in brokers if setting["root"] in (None, names[broker]))
+    at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] if f["kind"] == kind] for kind in _KINDS}
+    return Given(
+        root, brokers, {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]},
+        setting["max_hops"], setting["timer_rounds"], setting["detection_rounds"], at["crash"], at["recovery"],
+        [tuple(subscription.values()) for subscription in run["subscriptions"] or ()],
+        [tuple(join.values()) for join in run["joins"] or ()], names,
+    )  # fmt: skip
