@@ -1,0 +1,56 @@
+"""Small frames for single steps, and their rows: columns have the types that they have in all relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, types as T
+
+from pipelines.contract.in_flight import in_flight_schema
+from pipelines.engines.session import Session
+from pipelines.protocols.delta.tables import GUIDE, PAYLOAD, STATES
+
+_TYPES: dict[str, T.DataType] = {
+    **{field.name: field.dataType for state in STATES for field in state.table.schema},
+    **{field.name: field.dataType for field in in_flight_schema(PAYLOAD)},
+    **dict.fromkeys(("peer_status", "detector", "name", "role", "event"), T.StringType()),
+    **dict.fromkeys(("failed", "opened", "way", "seen_path"), T.ArrayType(T.LongType())),
+}
+assert _TYPES["guide"].simpleString() == GUIDE
+
+
+def _type(name: str) -> T.DataType:
+    return T.BooleanType() if name.startswith(("is_", "was_")) else _TYPES.get(name, T.LongType())
+
+
+def frame(session: Session, columns: T.StructType | Sequence[str] | str, *rows: Mapping[str, Any]) -> DataFrame:
+    """Makes a frame; what a row leaves out is null, but for the run, which is 0."""
+    given = {field.name: field.dataType for field in columns} if isinstance(columns, T.StructType) else {}
+    names = columns.split() if isinstance(columns, str) else list(given or columns)  # type: ignore[arg-type]
+    if "run_id" not in names:
+        names = ["run_id", *names]
+    unknown = {name for row in rows for name in row} - set(names)
+    assert not unknown, f"no such columns: {unknown}"
+    schema = T.StructType([T.StructField(name, given.get(name) or _type(name)) for name in names])
+    values = [tuple(row.get(name, 0 if name == "run_id" else None) for name in names) for row in rows]
+    return session.spark.createDataFrame(values, schema)
+
+
+def found(rows: DataFrame, columns: str) -> list[tuple[Any, ...]]:
+    """Gives some columns of all rows, sorted; structs as tuples."""
+    chosen = rows.select(*columns.split()).toArrow().to_pylist()
+    return sorted((tuple(_plain(value) for value in row.values()) for row in chosen), key=repr)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(_plain(part) for part in value.values())
+    return [_plain(part) for part in value] if isinstance(value, list) else value
+
+
+def way(*path: int, via: int | None = -1, **others: Any) -> dict[str, Any]:
+    """Gives P(N, X) as a row of relation ``path``; its first hop is responsible unless another node is given."""
+    first = path[1] if len(path) > 1 else path[0]
+    row = {"node_id": path[0], "target": path[-1], "distance": len(path) - 1, "path": list(path)}
+    return {**row, "via": first if via == -1 else via, **others}

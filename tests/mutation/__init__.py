@@ -1,0 +1,1 @@
+"""Mutation testing: small changes of the program, of which the tests should find every one."""

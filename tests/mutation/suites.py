@@ -1,0 +1,79 @@
+"""Which modules are mutated, and which tests have to find their mutants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mutation.mutants import ROOT
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Modules with the tests that are run for each of their mutants, those first that find most for their time.
+
+    Attributes:
+        name: What it is called in the table.
+        folder: Where its modules are.
+        left_out: Modules that are not mutated: schemas, settings and what is checked before a run.
+        tests: Files, by patterns, or tests; of files without an engine those that need one are left out.
+        has_engine: Whether the tests need an engine.
+        patience: Seconds by the clock after which a single test has failed: mutants may not come to an end.
+    """
+
+    name: str
+    folder: str
+    left_out: frozenset[str]
+    tests: tuple[str, ...]
+    has_engine: bool
+    patience: int
+
+    @property
+    def modules(self) -> list[str]:
+        """Gives the modules, by name."""
+        found = sorted((ROOT / self.folder).glob("*.py"))
+        return [str(path.relative_to(ROOT)) for path in found if path.stem not in {"__init__", *self.left_out}]
+
+    @property
+    def present(self) -> list[str]:
+        """Gives the tests that there are, one by one."""
+        found: list[str] = []
+        for test in self.tests:
+            file, of, name = test.partition("::")
+            found += [f"{path.relative_to(ROOT)}{of}{name}" for path in sorted(ROOT.glob(file))]
+        return found
+
+
+SUITES = (
+    Suite(
+        "udfs", "udfs/ginger", frozenset(),
+        (
+            "tests/unit/test_lock_queue.py", "tests/unit/test_bank.py", "tests/unit/test_ginger_[!s]*.py",
+            "tests/properties/test_ginger_joins.py", "tests/properties/test_ginger_crashes.py",
+        ),
+        has_engine=False, patience=30,
+    ),
+    Suite(
+        "ginger", "pipelines/protocols/ginger", frozenset({"check", "tables", "waits"}),
+        (
+            "tests/unit/test_ginger_steps.py", "tests/golden/test_ginger_annexes.py",
+            "tests/properties/test_ginger_joins.py",
+        ),
+        has_engine=True, patience=180,
+    ),
+    Suite(
+        "delta", "pipelines/protocols/delta", frozenset({"bound", "tables"}),
+        (
+            "tests/unit/test_delta_*.py", "tests/golden/test_table_1.py",
+            "tests/properties/test_joins.py::test_a_join_alone[1]",
+            "tests/properties/test_joins.py::test_calls_wait_for_the_join",
+            "tests/rounds/test_duplicates.py::test_every_message_arrives_twice[0]",
+            "tests/rounds/test_recovery_order.py",
+        ),
+        has_engine=True, patience=180,
+    ),
+)  # fmt: skip
+
+
+def suite_of(module: str) -> Suite:
+    """Gives the suite that a module belongs to."""
+    return next(suite for suite in SUITES if module in suite.modules)

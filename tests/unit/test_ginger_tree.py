@@ -1,0 +1,106 @@
+"""The tree seen from its root, without an engine: neighbours, views (section 4.2.2), and trees that are broken.
+
+B0 - B1 - B3 - B4        clients: C8 at B3, C9 at B0; B2 is the other child of B0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from udfs.ginger.tree import broken_trees, rooted
+
+LATENCY = {(0, 1): 2, (0, 2): 3, (1, 3): 5, (3, 4): 7, (3, 8): 11, (0, 9): 13}
+CLIENTS = {8, 9}
+
+
+def seen(max_hops: int, root: int = 0) -> list[tuple[Any, ...]]:
+    role = {node: "client" if node in CLIENTS else "broker" for pair in LATENCY for node in pair}
+    links = [
+        {"src": a, "dst": b, "latency_rounds": latency, "src_role": role[a], "dst_role": role[b]}
+        for pair, latency in LATENCY.items()
+        for a, b in (pair, pair[::-1])
+    ]
+    run = {"run_id": 6, "root": root, "max_hops": max_hops, "links": links}
+    (out,) = rooted([pa.RecordBatch.from_pylist([run])])
+    rows = [tuple(row.values()) for row in out.to_pylist()]
+    assert {row[0] for row in rows} == {6}
+    return sorted(row[1:] for row in rows)
+
+
+def near(rows: Iterable[tuple[Any, ...]], *nodes: int) -> list[tuple[Any, ...]]:
+    return [row for row in rows if row[0] in nodes and row[2] not in ("ancestor", "sibling")]
+
+
+def far(rows: Iterable[tuple[Any, ...]], *nodes: int) -> list[tuple[Any, ...]]:
+    return [row for row in rows if row[0] in nodes and row[2] in ("ancestor", "sibling")]
+
+
+def test_every_link_is_seen_from_both_ends() -> None:
+    """A step up to come from a child, a step down to come from the parent; clients have an edge broker."""
+    assert near(seen(3), 0, 3, 8) == [
+        (0, 1, "child", 1, 0, 2),
+        (0, 2, "child", 1, 0, 3),
+        (0, 9, "client", 1, 0, 13),
+        (3, 1, "parent", 0, 1, 5),
+        (3, 4, "child", 1, 0, 7),
+        (3, 8, "client", 1, 0, 11),
+        (8, 3, "edge", 0, 1, 11),
+    ]
+
+
+def test_another_root_turns_the_links_on_the_way_round() -> None:
+    assert [row[:3] for row in near(seen(3, root=1), 0, 1)] == [
+        (0, 1, "parent"), (0, 2, "child"), (0, 9, "client"), (1, 0, "child"), (1, 3, "child"),
+    ]  # fmt: skip
+
+
+def test_brokers_see_ancestors_siblings_and_siblings_of_ancestors_within_their_hops() -> None:
+    """B4 is three hops from B0, and four from B2; latencies add up along the way."""
+    assert far(seen(3), 0, 1, 2, 3, 4) == [
+        (1, 2, "sibling", 1, 1, 5),
+        (2, 1, "sibling", 1, 1, 5),
+        (3, 0, "ancestor", 0, 2, 7),
+        (3, 2, "ancestor", 1, 2, 10),
+        (4, 0, "ancestor", 0, 3, 14),
+        (4, 1, "ancestor", 0, 2, 12),
+    ]
+
+
+def test_clients_see_what_a_child_of_their_broker_would_and_nobody_sees_them() -> None:
+    assert far(seen(3), 8, 9) == [
+        (8, 0, "ancestor", 0, 3, 18),
+        (8, 1, "ancestor", 0, 2, 16),
+        (8, 4, "sibling", 1, 1, 18),
+        (9, 1, "sibling", 1, 1, 15),
+        (9, 2, "sibling", 1, 1, 16),
+    ]
+
+
+@pytest.mark.parametrize(("max_hops", "expected"), [(1, []), (2, [0]), (3, [0, 2])])
+def test_nobody_sees_farther_than_max_hops(max_hops: int, expected: list[int]) -> None:
+    assert [row[1] for row in far(seen(max_hops), 3)] == expected
+
+
+def test_no_runs_give_no_rows() -> None:
+    (out,) = rooted([pa.RecordBatch.from_pylist([], pa.schema([("run_id", pa.int64())]))])
+    assert out.num_rows == 0
+
+
+def test_whoever_hangs_on_no_root_is_named_and_every_root_but_the_first() -> None:
+    """B3 and B4 are each other's parents, B5 hangs on B3, the parent of B6 is not there."""
+    parents = {0: None, 1: 0, 7: 1, 2: None, 3: 4, 4: 3, 5: 3, 6: 99}
+    run = {"run_id": 4, "nodes": [{"node_id": node, "parent": above} for node, above in parents.items()]}
+    whole = {"run_id": 5, "nodes": [{"node_id": 1, "parent": 0}, {"node_id": 0, "parent": None}]}
+    (out,) = broken_trees([pa.RecordBatch.from_pylist([run, whole])])
+    lost = "its parents do not lead to the root: they come to node"
+    assert [tuple(row.values()) for row in out.to_pylist()] == [
+        (4, 2, "has no parent, and neither has node 0"),
+        (4, 3, f"{lost} 3"),
+        (4, 4, f"{lost} 4"),
+        (4, 5, f"{lost} 3"),
+        (4, 6, f"{lost} 99"),
+    ]
