@@ -59,7 +59,7 @@ class Given:
 
     @property
     def mend_rounds(self) -> int:
-        """Rounds after a failure in which the tree is mended, whomever nodes ask in vain (settled rule 14)."""
+        """Rounds after a failure in which the tree is mended, whomever nodes ask in vain (rule G14)."""
         slowest = self.max_hops * max(self.links.values(), default=1)
         return self.detection_rounds + slowest + _TRIES * (2 * slowest + 3 * self.timer_rounds)
 

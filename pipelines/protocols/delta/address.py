@@ -19,7 +19,7 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 
 
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
-    """make_copy_send^SUB: beyond δ+1 hops of its receiver the copy names the node δ+1 hops away (settled rule 1).
+    """make_copy_send^SUB: beyond δ+1 hops of its receiver the copy names the node δ+1 hops away (rule R1).
 
     Args:
         outbox: The outbox; those without an origin stay as they are.
@@ -75,7 +75,7 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
 def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Gives the outbox with what the sender knows of its peers, without what has to wait for their answer.
 
-    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (settled rule 15).
+    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
 
     Args:
         outbox: All messages; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``

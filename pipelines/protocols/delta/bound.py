@@ -1,4 +1,4 @@
-"""What protocol ``delta`` promises to bear: at no time more than δ nodes that are not OPERATIONAL (settled rule 11).
+"""What protocol ``delta`` promises to bear: at no time more than δ nodes that are not OPERATIONAL (rule R11).
 
 And crashes only where messages take the time that their links take.
 
@@ -101,5 +101,5 @@ group by c.run_id
 """Runs in which more than δ nodes were not OPERATIONAL at once, with the first round of it.
 
 Without crashes it does not matter how long messages take. With them it does: a failure detector reports a crash after
-a fixed time, and by then the node's last words have to be there (settled rule 21).
+a fixed time, and by then the node's last words have to be there (rule R21).
 """

@@ -1,4 +1,4 @@
-"""The connections of nodes and the failure detectors on them (4.3; settled rules 19 to 21)."""
+"""The connections of nodes and the failure detectors on them (4.3; rules R19 to R21)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ With identifiers a node keeps the most recent number of every source. REJOIN num
 source, so they are a row of their own: source ``-1 - R``.
 
 With visited lists a node keeps, for every node it has heard of, the most recent MsgId of a message that passed there. A
-copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (settled rule 3). Nodes take the
+copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (rule R3). Nodes take the
 copies of a round one by one, and only accepted ones count. Here that is two passes: a copy that no earlier one of the
 round speaks against is accepted; of the others those are duplicates that an accepted earlier one speaks against.
 """
@@ -70,7 +70,7 @@ def _unopposed(pair: DataFrame, judge: DataFrame) -> DataFrame:
 
 
 def numbered(first: DataFrame) -> DataFrame:
-    """Adds MsgId_N to first copies (line 10): it grows with the round and the order within it (settled rule 4)."""
+    """Adds MsgId_N to first copies (line 10): it grows with the round and the order within it (rule R4)."""
     return first.selectExpr("*", _MSG_ID)
 
 
@@ -82,7 +82,7 @@ def detector_rows(first: DataFrame) -> DataFrame:
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Gives the same of visited lists; a source keeps its own MsgId (settled rule 18)."""
+    """Gives the same of visited lists; a source keeps its own MsgId (rule R18)."""
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
     return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)

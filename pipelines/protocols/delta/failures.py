@@ -107,7 +107,7 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
 
 
 def _ask_again(work: Work, asked: DataFrame) -> None:
-    """Settled rule 24: JOIN_REQUEST once more.
+    """Rule R24: JOIN_REQUEST once more.
 
     Args:
         work: The round.

@@ -79,7 +79,7 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 
 def _store_own(work: Work, finished: DataFrame) -> None:
-    """Own subscriptions are durable from their confirmation on (settled rule 31): writes own_subscription."""
+    """Own subscriptions are durable from their confirmation on (rule R31): writes own_subscription."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")

@@ -146,5 +146,5 @@ def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def matched_deliveries(matched: DataFrame) -> DataFrame:
-    """A PUB whose first copy reaches a matching subscriber is delivered at once (line 26; settled rule 12)."""
+    """A PUB whose first copy reaches a matching subscriber is delivered at once (line 26; rule R12)."""
     return deliveries(matched.where("recipient = node_id"))

@@ -1,4 +1,4 @@
-"""A synchronisation point S hands over its routing information to R (Algorithm 7, lines 13 to 20; settled rule 30).
+"""A synchronisation point S hands over its routing information to R (Algorithm 7, lines 13 to 20; rule R30).
 
 Reads ``syn_request``, ``status``, ``synch`` and all routing information of S; sends PAR_TOP and PAR_SUB.
 """
@@ -78,7 +78,7 @@ def send_entries(
     ready: DataFrame, subscription: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
     setting: DataFrame,
 ) -> DataFrame:  # fmt: skip
-    """PAR_SUB_S^R (settled rule 30), and the tombstones of S; it never comes before its PAR_TOP.
+    """PAR_SUB_S^R (rule R30), and the tombstones of S; it never comes before its PAR_TOP.
 
     Every entry with its from not behind R, rewritten for R; behind R those that name the subscriber itself.
 
@@ -111,7 +111,7 @@ def send_entries(
 
 
 def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
-    """Gives outbox rows that come behind the normal messages, after a delay by their size (settled rule 10).
+    """Gives outbox rows that come behind the normal messages, after a delay by their size (rule R10).
 
     Links keep their order: what is sent behind the links of `with_links` waits at least as long as they do.
     """

@@ -1,4 +1,4 @@
-"""The join operation (4.6, Algorithm 2; settled rules 5, 6, 16, 17).
+"""The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17).
 
 Rows that the steps read and write, for a joining node N and its join point M:
 
@@ -204,7 +204,7 @@ def send_topology(
 
 
 def send_entries(accepted: DataFrame, subscription: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """PAR_SUB: the entries of SUBS_SET_M, rewritten for N as a SUB would be (settled rule 16)."""
+    """PAR_SUB: the entries of SUBS_SET_M, rewritten for N as a SUB would be (rule R16)."""
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (

@@ -1,4 +1,4 @@
-"""Failure detection, bypass and connections (section 5, Algorithms 3 and 4; settled rules 19 to 22).
+"""Failure detection, bypass and connections (section 5, Algorithms 3 and 4; rules R19 to R22).
 
 Rows that the steps read and write, for a node N and another one M or X:
 
@@ -37,7 +37,7 @@ _LINK = ["run_id", "src", "dst"]
 
 
 def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
-    """Drops what was meant for an earlier incarnation of its receiver (settled rule 25)."""
+    """Drops what was meant for an earlier incarnation of its receiver (rule R25)."""
     now = status.selectExpr("run_id", "node_id as dst", "incarnation as own_incarnation")
     return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
@@ -83,7 +83,7 @@ def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
 
 
 def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
-    """Sets the failure detectors of nodes whose peers are gone (settled rule 21), once a round for each peer.
+    """Sets the failure detectors of nodes whose peers are gone (rule R21), once a round for each peer.
 
     A report comes after the detection delay, and never before the last words of the node that crashed.
 
@@ -269,7 +269,7 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
 
 
 def resent_copies(*row: DataFrame) -> DataFrame:
-    """Returns messages of ProcessingList as rows of the outbox, in their order (settled rule 22), once per receiver.
+    """Returns messages of ProcessingList as rows of the outbox, in their order (rule R22), once per receiver.
 
     Several steps of a round may send some: a newer one must not leave before an older one of another step.
 
@@ -396,7 +396,7 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answe
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
-    """Gives what waited for a peer that answers now (settled rule 20): rows of `resent_copies`.
+    """Gives what waited for a peer that answers now (rule R20): rows of `resent_copies`.
 
     A SYN_REQUEST is answered with more than that (`recovery.earlier_messages`).
     """

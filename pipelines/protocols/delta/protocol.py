@@ -5,7 +5,7 @@ A round at every node, in this order (the phases keep the outcome of handling me
 1. faults: nodes come back, failure detectors report, connections are made, routing information is handed over
    (`failures`);
 2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
-3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (settled rule 6);
+3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
 4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, issued calls among them; Γ and Out (Alg. 1, 1 to 18);
 5. finish: routing information changes (line 26), CONF to the senders (27 to 29);
 6. a PUB sees the entries that were there when its turn came.

@@ -1,4 +1,4 @@
-"""Recovery (section 6, Algorithms 5 to 7; settled rules 25 to 33).
+"""Recovery (section 6, Algorithms 5 to 7; rules R25 to R33).
 
 Rows that the steps read and write, for a recovering node R and a synchronisation point S:
 
@@ -112,7 +112,7 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """PrevOut_S^R: the recipients that R is responsible for from now on (settled rule 26).
+    """PrevOut_S^R: the recipients that R is responsible for from now on (rule R26).
 
     They are those with R on the way that have not confirmed; and R itself of what changes routing information and is in
     its scope, even if it had confirmed (``is_again``): it has lost that, and the snapshot that S sends has it only once
@@ -158,7 +158,7 @@ def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
 
 
 def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
-    """A synchronisation point that came back itself has not got R's SYN_REQUEST: R asks again (settled rule 28)."""
+    """A synchronisation point that came back itself has not got R's SYN_REQUEST: R asks again (rule R28)."""
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     return asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
 
@@ -178,7 +178,7 @@ def told_tombstones(inbox: DataFrame) -> DataFrame:
 
 
 def merged_entries(subscription: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Gives SUBS_SET_R with what came: per subscription the from that is farthest from R (settled rule 30)."""
+    """Gives SUBS_SET_R with what came: per subscription the from that is farthest from R (rule R30)."""
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as via"]
     both = subscription.unionByName(told.selectExpr(*key, "origin", "distance", *way))
@@ -239,7 +239,7 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 
 
 def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Gives the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (settled rule 32)."""
+    """Gives the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (rule R32)."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
@@ -275,7 +275,7 @@ def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) ->
 
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, settled rule 32).
+    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
 
     Args:
         first: First copies at RECOVERING nodes.

@@ -88,7 +88,7 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 
 
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
-    """Gives P(N, X) for every node X of the views that is given: marked links count (settled rules 7 and 17).
+    """Gives P(N, X) for every node X of the views that is given: marked links count (rules R7 and R17).
 
     Args:
         topology: Relation ``topology``, of the nodes whose paths are wanted.

@@ -69,7 +69,7 @@ def send_towards(work: Work, labelled: DataFrame) -> None:
 def send_back(work: Work, routed: DataFrame) -> None:
     """Sends gossip messages to the first dispatcher on their way to a publisher.
 
-    Where that is linked no more they are dropped, or go by unicast (setting ``broken_route``; settled rule 12).
+    Where that is linked no more they are dropped, or go by unicast (setting ``broken_route``; rule E12).
 
     Args:
         work: The round.
@@ -153,7 +153,7 @@ def _in_cache(listed: DataFrame, cache: DataFrame) -> DataFrame:
 
 
 def _go_back(work: Work, gossip: DataFrame, found: DataFrame) -> None:
-    """Publisher pull: what is not answered yet goes to the next dispatcher on the route (settled rule 7)."""
+    """Publisher pull: what is not answered yet goes to the next dispatcher on the route (rule E7)."""
     going = gossip.where("style = 'publisher' and size(path) > 0")
     rest = _entries(going).join(found.select(_ANSWERED).hint("shuffle_hash"), _ANSWERED, "left_anti")
     left = rest.groupBy("run_id", "trigger").agg(F.expr(DIGEST))

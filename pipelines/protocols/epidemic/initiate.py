@@ -1,6 +1,6 @@
 """Gossip rounds: who begins one, for which pattern or source, and with which digest (startGossipRound, Figures 2, 3).
 
-A dispatcher's gossip rounds are whole intervals apart, with a phase drawn from the seed (settled rule 1). One that has
+A dispatcher's gossip rounds are whole intervals apart, with a phase drawn from the seed (rule E1). One that has
 nothing to gossip about is not woken, and its timer stands still: other runs may make rounds meanwhile.
 """
 

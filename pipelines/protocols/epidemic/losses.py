@@ -17,7 +17,7 @@ def detect(work: Work) -> None:
     """Compares the counters of new events with those expected; sets ``work.gap``: a row per series of counters.
 
     Only gaps of locally subscribed patterns are losses; a late copy takes an event out of LostBuffer under all its
-    patterns (settled rules 8 and 9). Reads client, expected, lost; writes expected, lost.
+    patterns (rules E8 and E9). Reads client, expected, lost; writes expected, lost.
     """
     if work.arrival is None or not work.has("EVENT", "REPLY"):
         return
@@ -68,14 +68,14 @@ def _gaps(tagged: DataFrame, expected: DataFrame, client: DataFrame) -> DataFram
 
 
 def _bounded(lost: DataFrame, setting: DataFrame) -> DataFrame:
-    """LostBuffer keeps the newest losses that are not given up (settled rule 13)."""
+    """LostBuffer keeps the newest losses that are not given up (rule E13)."""
     valid = lost.join(setting, "run_id").where("expires_round > now")
     ranked = valid.selectExpr(*LOST.columns, "lost_buffer", f"{_OLDEST_LAST} as keep_rank")
     return ranked.where("keep_rank <= lost_buffer").select(LOST.columns)
 
 
 def record_routes(work: Work) -> None:
-    """Routes: the way back of each source's newest event over the tree (settled rule 12); writes route."""
+    """Routes: the way back of each source's newest event over the tree (rule E12); writes route."""
     if work.arrival is None or not work.has("EVENT"):
         return
     setting = work.setting("recovery").where(among(PUBLISHER_PULL))

@@ -109,7 +109,7 @@ def _table(before: DataFrame, told: DataFrame, local: DataFrame) -> DataFrame:
 
 
 def _forget(work: Work, changed: DataFrame) -> None:
-    """Unsubscribing clears LostBuffer for the pattern, and what was expected next (settled rule 10)."""
+    """Unsubscribing clears LostBuffer for the pattern, and what was expected next (rule E10)."""
     local = work.now("subscription").where("via = node_id").select(_ENTRY)
     ended = work.round.keep("ended", changed.join(local, _ENTRY, "left_anti"))
     for name in ("expected", "lost"):
@@ -143,7 +143,7 @@ def _news(changed: DataFrame, before: DataFrame, after: DataFrame, links: LinksD
 def _untold(links: LinksDue, recovered: DataFrame | None) -> DataFrame | None:
     """Gives the directed links over which all is told: to dispatchers that are back, and over new links.
 
-    A dispatcher that is back has no table (settled rule 14).
+    A dispatcher that is back has no table (rule E14).
     """
     found = [] if links.come is None else [links.come.select(_LINK)]
     if recovered is not None:

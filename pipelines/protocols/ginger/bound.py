@@ -50,7 +50,7 @@ join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pa
 where c.kind = 'crash'
 group by c.run_id
 """
-"""Timers and the failure detector go by the latencies of links (settled rules 8 and 14)."""
+"""Timers and the failure detector go by the latencies of links (rules G8 and G14)."""
 
 
 def beyond(reader: Reader) -> DataFrame:

@@ -16,7 +16,7 @@ nodes, so every entry is judged by δ-paths and by the entry of its next hop B =
 3. N's entry names P(B, from_B)[δ+1-k].
 
 On a tree that is the same. By 2, the next hops from N never turn back, so they run along a path of the tree; it can end
-only where an entry is via its own node, which Level 1 and rule 1 leave to S, or where δ+1 nodes in a row are down. So
+only where an entry is via its own node, which Level 1 and rule R1 leave to S, or where δ+1 nodes in a row are down. So
 they are P(N, S), and B lies on it. If d(B, S) <= δ+1, from_B = S by Level 1; farther away it is P(B, S)[δ+1] by
 induction over the distance. In both cases P(B, from_B)[δ+1-k] is the node δ+1 hops from N on P(N, S).
 """
@@ -170,7 +170,7 @@ def _judged_entries(evidence: Evidence) -> DataFrame:
 
     Returns:
         The columns of `_entries`, ``subscriber, is_near``; the way to the origin, null beyond δ+1: ``distance, path,
-        first_hop, via``; ``is_right``: Level 1 for near nodes, rule 1 for far ones.
+        first_hop, via``; ``is_right``: Level 1 for near nodes, rule R1 for far ones.
     """
     live = evidence.sql(_SUBSCRIPTION).where("is_live").drop("is_live")
     to_origin = judged_paths(evidence).selectExpr(
