@@ -89,7 +89,7 @@ class Result:
         return self.table("violation")
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Gives a table of the store, or a view.
+        """Returns a table of the store, or a view.
 
         Args:
             name: Its bare name.
@@ -130,7 +130,7 @@ class Result:
         return frame_of(self.session.spark, rows)
 
     def why(self, run: int, subscriber: str, source: str, seq: int) -> Story:
-        """Tells the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.
+        """Returns the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.
 
         Args:
             run: Id of the run.

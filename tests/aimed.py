@@ -145,7 +145,7 @@ def _partner(draw: random.Random, plan: Plan, receiver: str, sender: str) -> str
 
 
 def _fits(plan: Plan, played: Played, crash: tuple[str, int, int]) -> bool:
-    """Tells whether the node is up in the round before, and at most δ nodes are down or recovering with it."""
+    """Returns whether the node is up in the round before, and at most δ nodes are down or recovering with it."""
     node, first, until = crash
     own = [one for one in plan.crashes if one[0] == node]
     if any(first <= end and at <= until for _, at, end in own):

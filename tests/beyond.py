@@ -119,13 +119,13 @@ def _crash(draw: random.Random, node: int, extent: Extent) -> dict[str, Any]:
 
 
 def protocols() -> list[dict[str, Any]]:
-    """Gives the settings that every schedule runs under; the first ones are those of protocol delta."""
+    """Returns the settings that every schedule runs under; the first ones are those of protocol delta."""
     delta = [{"name": "delta", "delta": delta, "detection_rounds": 3} for delta in DELTAS]
     return [*delta, {"name": "forwarding"}]
 
 
 def as_runs(schedules: Iterable[Schedule], settings: Iterable[dict[str, Any]]) -> list[RunConfig]:
-    """Gives every schedule under every one of some settings of one protocol, schedule by schedule."""
+    """Returns every schedule under every one of some settings of one protocol, schedule by schedule."""
     settings = list(settings)
     scenarios = [{**one.parts, "protocol": protocol} for one in schedules for protocol in settings]
     return [RunConfig(place, place, Scenario.model_validate(parts), {}) for place, parts in enumerate(scenarios)]
@@ -147,12 +147,12 @@ _NOT_ASKED = {"not_confirmed", "unsubscribed"}
 
 
 def ratios(reader: StoreReader) -> list[tuple[int, bool, int, int]]:
-    """Gives run, whether the subscribers crash, the deliveries that they wanted, and those that happened."""
+    """Returns run, whether the subscribers crash, the deliveries that they wanted, and those that happened."""
     return [(row.run_id, row.is_down, row.n_wanted, row.n_made) for row in reader.sql(_WANTED).collect()]
 
 
 def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]:
-    """Tells of every delivery that was wanted and did not happen what `why` says, and what is wrong with that.
+    """Returns of every delivery that was wanted and did not happen what `why` says, and what is wrong with that.
 
     A loss has to be explained by a crash that the schedule has, of a node on the way. Nothing has to be explained where
     nobody promised anything yet: the protocol had not confirmed the subscription, or its messages were on their way.
@@ -172,7 +172,7 @@ def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]
 
 
 def fault_of(story: Story, crashes: set[tuple[int, str, int]]) -> str | None:
-    """Tells what is wrong with the explanation of a loss; None: nothing.
+    """Returns what is wrong with the explanation of a loss; None: nothing.
 
     Args:
         story: What `why` says.

@@ -20,19 +20,19 @@ _RECIPE = re.compile(r"```sql\n(?P<statement>.*?)\n```\n(?:```\n(?P<answer>.*?)\
 
 
 def recipes(text: str) -> list[tuple[str, str]]:
-    """Gives the statements with their answers, as the command line prints them."""
+    """Returns the statements with their answers, as the command line prints them."""
     return [(found["statement"], found["answer"] or "") for found in _RECIPE.finditer(text)]
 
 
 def answer(result: Result, statement: str) -> str:
-    """Gives what ``roundtable sql`` prints."""
+    """Returns what ``roundtable sql`` prints."""
     printed = io.StringIO()
     write_rows(result.sql(statement).toArrow(), "table", printed)
     return printed.getvalue().rstrip("\n")
 
 
 def with_answers(text: str, ask: Callable[[str], str]) -> str:
-    """Gives the cookbook with new answers."""
+    """Returns the cookbook with new answers."""
 
     def answered(found: re.Match[str]) -> str:
         statement = found["statement"]

@@ -39,7 +39,7 @@ class OnSpark:
 
 
 def history(store: Store) -> dict[str, list[tuple[Any, ...]]]:
-    """Gives the rows of the history tables and of all state tables, by name."""
+    """Returns the rows of the history tables and of all state tables, by name."""
     return {
         name: rows(store, name) for name in (*_TABLES, *store.tables()) if name in _TABLES or name.startswith("state_")
     }
@@ -114,7 +114,7 @@ def run_on_spark(spark: Session, root: Path) -> OnSpark:
 
 @contextmanager
 def spread(spark: Session, partitions: int) -> Iterator[Session]:
-    """Gives the session with another number of partitions."""
+    """Returns the session with another number of partitions."""
     spark.spark.conf.set("spark.sql.shuffle.partitions", partitions)
     try:
         yield replace(spark, partitions=partitions)

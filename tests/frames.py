@@ -38,7 +38,7 @@ def frame(session: Session, columns: T.StructType | Sequence[str] | str, *rows: 
 
 
 def found(rows: DataFrame, columns: str) -> list[tuple[Any, ...]]:
-    """Gives some columns of all rows, sorted; structs as tuples."""
+    """Returns some columns of all rows, sorted; structs as tuples."""
     chosen = rows.select(*columns.split()).toArrow().to_pylist()
     return sorted((tuple(_plain(value) for value in row.values()) for row in chosen), key=repr)
 
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 
 def way(*path: int, via: int | None = -1, **others: Any) -> dict[str, Any]:
-    """Gives P(N, X) as a row of relation ``path``; its first hop is responsible unless another node is given."""
+    """Returns P(N, X) as a row of relation ``path``; its first hop is responsible unless another node is given."""
     first = path[1] if len(path) > 1 else path[0]
     row = {"node_id": path[0], "target": path[-1], "distance": len(path) - 1, "path": list(path)}
     return {**row, "via": first if via == -1 else via, **others}

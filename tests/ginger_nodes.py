@@ -115,7 +115,7 @@ class NodeNetwork:
         return (at for at in times if at > done)
 
     def is_down(self, node: int, at: int) -> bool:
-        """Tells whether a broker is down."""
+        """Returns whether a broker is down."""
         return self.crashes.get(node, 1 << 60) <= at < self.until.get(node, 1 << 60)
 
     def _contacts(self, now: int) -> Iterator[tuple[int, Item]]:
@@ -224,7 +224,7 @@ class NodeNetwork:
         return None if self.status.get(broker) == "OPERATIONAL" else self.joins[broker]
 
     def violations(self) -> list[str]:
-        """Tells what is wrong at the end."""
+        """Returns what is wrong at the end."""
         subscribers = {topic: set(of) for topic, of in self.timed.setup.subscribers.items()}
         ordered = [*order_violations(self.logs, subscribers), *causal_violations(self.logs)]
         alone = [f"{node} found nobody to take it in" for node in sorted(self.isolated)]

@@ -167,7 +167,7 @@ def n_refused(store: Store) -> int:
 
 
 def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:
-    """Gives for each run and client the ids of what it delivered, in order; a client's messages count from 1."""
+    """Returns for each run and client the ids of what it delivered, in order; a client's messages count from 1."""
     names = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
     calls = defaultdict(list)
     for run, source, seq in rows(store, "publication", "run_id", "source", "source_seq"):

@@ -38,7 +38,7 @@ _LIMIT = 1200
 
 
 def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Gives the rows of all tables, and those of the state tables at each commit.
+    """Returns the rows of all tables, and those of the state tables at each commit.
 
     The ledger is without the Delta versions: whoever takes rows back makes versions that an undisturbed run does not.
     """
@@ -62,7 +62,7 @@ def n_commits(root: Path) -> int:
 
 
 def program(*arguments: str | Path) -> list[str]:
-    """Gives the command line of a child process."""
+    """Returns the command line of a child process."""
     return [sys.executable, "-m", "pipelines", *map(str, arguments)]
 
 

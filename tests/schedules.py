@@ -68,7 +68,7 @@ Delivered = dict[tuple[int, int], list[int]]
 
 
 def short_schedules(first: int) -> Iterator[int]:
-    """Gives the seeds of schedules whose calls end early, but for those that come when all is quiet again."""
+    """Returns the seeds of schedules whose calls end early, but for those that come when all is quiet again."""
     for seed in itertools.count(first):
         calls = random_schedule(random.Random(seed)).calls
         if max(call.round for call in calls) == LAST_CALL + QUIET:
@@ -76,12 +76,12 @@ def short_schedules(first: int) -> Iterator[int]:
 
 
 def name_of(node: int) -> str:
-    """Gives the name of a node in the scenario."""
+    """Returns the name of a node in the scenario."""
     return f"N{node:02d}"
 
 
 def as_scenario(schedule: Schedule, detector: str) -> dict[str, Any]:
-    """Gives a schedule as a scenario; publication k of a source is the k-th that the schedule has of it."""
+    """Returns a schedule as a scenario; publication k of a source is the k-th that the schedule has of it."""
     subscriptions: dict[int, dict[str, Any]] = {}
     publications, joins = [], []
     for call in schedule.calls:
@@ -113,7 +113,7 @@ def as_scenario(schedule: Schedule, detector: str) -> dict[str, Any]:
 
 
 def as_runs(networks: Iterable[Network]) -> list[RunConfig]:
-    """Gives played schedules as runs of one job."""
+    """Returns played schedules as runs of one job."""
     return [
         RunConfig(place, place, Scenario.model_validate(as_scenario(network.schedule, network.detector)), {})
         for place, network in enumerate(networks)
@@ -121,7 +121,7 @@ def as_runs(networks: Iterable[Network]) -> list[RunConfig]:
 
 
 def expected(network: Network) -> set[tuple[int, int, int]]:
-    """Gives the deliveries that must happen: subscriber, source, place of the publication among its source's."""
+    """Returns the deliveries that must happen: subscriber, source, place of the publication among its source's."""
     checker, places = Checker(network), _places(network)
     found = set()
     for (kind, source, number), confirmed in network.confirmations.items():
@@ -137,7 +137,7 @@ def expected(network: Network) -> set[tuple[int, int, int]]:
 
 
 def played(network: Network) -> Delivered:
-    """Gives what the sequential program delivered."""
+    """Returns what the sequential program delivered."""
     places, found = _places(network), defaultdict(list)
     for subscriber, source, number, _ in network.deliveries:
         found[subscriber, source].append(places[source, number])
@@ -167,12 +167,12 @@ class Places:
         self.places = {(*key, seq): place for key, all_ in issued.items() for place, seq in enumerate(sorted(all_))}
 
     def of(self, run: int, subscriber: int, source: int, seq: int) -> tuple[int, int, int]:
-        """Gives subscriber, source and number of the publication among those of its source."""
+        """Returns subscriber, source and number of the publication among those of its source."""
         return self.names[run, subscriber], self.names[run, source], self.places[run, source, seq]
 
 
 def delivered(store: Store, places: Places) -> dict[int, Delivered]:
-    """Gives what each run of a store delivered, in the terms of `played`."""
+    """Returns what each run of a store delivered, in the terms of `played`."""
     found: dict[int, Delivered] = defaultdict(lambda: defaultdict(list))
     delivery = rows(store, "delivery", "run_id", "round", "source_seq", "subscriber", "source")
     for run, _, seq, subscriber, source in sorted(delivery):
@@ -182,7 +182,7 @@ def delivered(store: Store, places: Places) -> dict[int, Delivered]:
 
 
 def awaited(reader: StoreReader, places: Places) -> dict[int, set[tuple[int, int, int]]]:
-    """Gives the deliveries that each run of a store has to make."""
+    """Returns the deliveries that each run of a store has to make."""
     found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for row in reader.sql("select run_id, subscriber, source, source_seq from expected_delivery").collect():
         found[row.run_id].add(places.of(*row))

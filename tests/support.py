@@ -10,7 +10,7 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
 def shared_data(*parts: str) -> Path:
-    """Gives the place of real data that lie beside the project; skips the test where they are absent."""
+    """Returns the place of real data that lie beside the project; skips the test where they are absent."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"the real data {'/'.join(parts)} are not beside the project")

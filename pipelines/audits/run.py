@@ -136,18 +136,18 @@ class AuditReport:
         return "unknown" if "unknown" in found else "valid"
 
     def release(self) -> None:
-        """Gives back what `violation` reads."""
+        """Releases what `violation` reads."""
         for relation in self._held:
             relation.release()
 
 
 def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
-    """Gives the audits that a protocol's runs go through: the general ones and its own."""
+    """Returns the audits that a protocol's runs go through: the general ones and its own."""
     return (*GENERAL, *protocol.audits)
 
 
 def describe() -> list[tuple[str, str]]:
-    """Gives name and summary of every audit; a protocol's own say whose they are."""
+    """Returns name and summary of every audit; a protocol's own say whose they are."""
     own = [
         (audit.name, f"{audit.summary} ({name} only)") for name in PROTOCOLS for audit in protocol_module(name).audits
     ]
@@ -197,7 +197,7 @@ def _parameters(reader: Reader) -> list[dict[str, Any]]:
 
 
 def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
-    """Gives the runs beyond the bound, each once: by the protocol's own words, or by what it assumes of its network."""
+    """Returns the runs beyond the bound, each once: by the protocol's bound, or by what it assumes of its network."""
     found: dict[int, list[Beyond]] = {}
     for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
         rows = reader.sql(bound) if isinstance(bound, str) else bound(reader)
@@ -210,7 +210,7 @@ def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
 
 
 def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:
-    """Gives the runs of which nothing was promised: ``run_id``."""
+    """Returns the runs of which nothing was promised: ``run_id``."""
     schema = T.StructType([T.StructField("run_id", T.LongType(), False)])
     run_id = pa.array([run.run_id for run in beyond], pa.int64())
     return materialiser.load("audit_excused", pa.table({"run_id": run_id}), schema)
@@ -252,7 +252,7 @@ def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
 
 
 def _run_verdicts(reader: Reader, violation: DataFrame, excused: DataFrame, can_tell: bool) -> tuple[RunVerdict, ...]:
-    """Gives a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
+    """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
 
     Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown.
     """

@@ -92,7 +92,7 @@ class Interruption:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives the signal back."""
+        """Returns the signal back."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
 

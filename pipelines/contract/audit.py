@@ -27,15 +27,15 @@ class Reader(Structural):
     """A store that is read by table name and by SQL."""
 
     def table(self, name: str) -> DataFrame:
-        """Gives a table or view."""
+        """Returns a table or view."""
         ...
 
     def sql(self, text: str) -> DataFrame:
-        """Gives the answer of a query over the tables and views, which it calls by their bare names."""
+        """Returns the answer of a query over the tables and views, which it calls by their bare names."""
         ...
 
     def is_finished(self) -> bool:
-        """Tells whether its runs ended; otherwise more rounds may come."""
+        """Returns whether its runs ended; otherwise more rounds may come."""
         ...
 
 
@@ -56,15 +56,15 @@ class Evidence:
     _keeping: RLock = field(default_factory=RLock, repr=False)
 
     def table(self, name: str) -> DataFrame:
-        """Gives a table or view of the store."""
+        """Returns a table or view of the store."""
         return self.reader.table(name)
 
     def sql(self, text: str) -> DataFrame:
-        """Gives the answer of a query over the store."""
+        """Returns the answer of a query over the store."""
         return self.reader.sql(text)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
-        """Gives all δ-paths of trees; arguments and rows as in `delta_paths`."""
+        """Returns all δ-paths of trees; arguments and rows as in `delta_paths`."""
         return delta_paths(self.materialiser.session, link, max_hops)
 
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
@@ -75,7 +75,7 @@ class Evidence:
             return self._kept[name].frame
 
     def release(self) -> None:
-        """Gives back what was kept; the frames must not be used afterwards."""
+        """Releases what was kept; the frames must not be used afterwards."""
         for relation in self._kept.values():
             relation.release()
         self._kept.clear()

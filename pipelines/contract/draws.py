@@ -12,7 +12,7 @@ _LONG_BIT = 1 << 61
 
 
 def bits(purpose: str, *keys: str) -> str:
-    """Gives SQL for 64 hashed bits (a BIGINT), e.g. to draw by the order of the hashes.
+    """Returns SQL for 64 hashed bits (a BIGINT), e.g. to draw by the order of the hashes.
 
     Args:
         purpose: What the draw is for; different purposes are independent.
@@ -24,10 +24,10 @@ def bits(purpose: str, *keys: str) -> str:
 
 
 def uniform(purpose: str, *keys: str) -> str:
-    """Gives SQL for a number in [0, 1) with 53 random bits; arguments as in `bits`."""
+    """Returns SQL for a number in [0, 1) with 53 random bits; arguments as in `bits`."""
     return as_uniform(bits(purpose, *keys))
 
 
 def as_uniform(bits: str) -> str:
-    """Gives SQL for the number in [0, 1) that hashed bits (SQL of type BIGINT) stand for."""
+    """Returns SQL for the number in [0, 1) that hashed bits (SQL of type BIGINT) stand for."""
     return f"(shiftrightunsigned({bits}, 11) / cast({1 << 53} as double))"

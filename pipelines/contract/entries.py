@@ -27,7 +27,7 @@ class EntryChanges:
 
 
 def remaining_entries(subscription: DataFrame, changes: EntryChanges) -> DataFrame:
-    """Gives the entries after a round.
+    """Returns the entries after a round.
 
     Args:
         subscription: Those before: ``run_id, node_id, subscription_id`` and others.

@@ -40,7 +40,7 @@ OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "sour
 
 
 def outbox_types(payload: T.StructType) -> dict[str, str]:
-    """Gives the SQL type of each column of an outbox."""
+    """Returns the SQL type of each column of an outbox."""
     head = {name: "string" if name == "kind" else "bigint" for name in OUTBOX}
     return {**head, **{field.name: field.dataType.simpleString() for field in payload}, "latency_rounds": "bigint"}
 
@@ -102,7 +102,7 @@ class Keeper(Structural):
         ...
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Tells whether a kept frame is known to have no rows, so that steps may be left out.
+        """Returns whether a kept frame is known to have no rows, so that steps may be left out.
 
         Engines that would have to run a job for that say no.
         """

@@ -8,7 +8,7 @@ from pipelines.tables import CALL_LOG, Table
 
 
 def state_tables(protocol: Protocol) -> list[Table]:
-    """Gives the state tables of a store: the protocol's, and the engine's own."""
+    """Returns the state tables of a store: the protocol's, and the engine's own."""
     own = [
         Table("state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload)),
         CALL_LOG,

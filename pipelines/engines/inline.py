@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 
 def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
-    """Gives rows as a frame of a Spark Connect session: for a few, planning and reading takes half of a scan's time.
+    """Returns rows as a frame of a Spark Connect session: for a few, planning and reading takes half of a scan's time.
 
     ``createDataFrame`` gives the same after it has asked the server for several of its settings.
     """
@@ -26,7 +26,7 @@ def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
 
 
 def later(session: SparkSession, made: Callable[[], DataFrame]) -> DataFrame:
-    """Gives a frame for another one that is there when plans with it are sent.
+    """Returns a frame for another one that is there when plans with it are sent.
 
     Args:
         session: A session of Spark Connect.
@@ -45,7 +45,7 @@ class _Later(LogicalPlan):
 
 
 def frame_of(session: SparkSession, rows: pa.Table) -> DataFrame:
-    """Gives rows as a frame; any engine knows when it plans that there are none."""
+    """Returns rows as a frame; any engine knows when it plans that there are none."""
     schema = from_arrow_schema(rows.schema)
     if isinstance(session, RemoteSession):
         return inlined(session, rows, schema)

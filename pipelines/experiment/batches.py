@@ -82,7 +82,7 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 
 
 def is_small(inputs: Inputs) -> bool:
-    """Tells whether the runs have so few rows of state that an engine has more work with its plans than with them."""
+    """Returns whether the runs have so few rows of state that an engine has more work with its plans than with them."""
     n_runs = len(inputs.setting)
     return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 
@@ -93,7 +93,7 @@ def fitting_inputs(inputs: Inputs, n_runs: int) -> int:
 
 
 def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:
-    """Gives what a run has in the mean, rounded up: nodes, links, subscriptions, calls."""
+    """Returns what a run has in the mean, rounded up: nodes, links, subscriptions, calls."""
     numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
     n_nodes, n_links, n_subscriptions, n_calls = (-(-number // n_runs) for number in numbers)
     return n_nodes, n_links, n_subscriptions, n_calls

@@ -92,7 +92,7 @@ def _needs_overlay(protocol: str) -> Problem:
 
 
 def message_kinds(protocol: str) -> Sequence[str]:
-    """Gives the kinds of messages that a protocol sends; loads its implementation."""
+    """Returns the kinds of messages that a protocol sends; loads its implementation."""
     return protocol_module(protocol).kinds
 
 
@@ -129,6 +129,6 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
 
 
 def parameters_json(run: RunConfig) -> str:
-    """Gives the protocol's settings and a run's grid values as JSON, path to value, with sorted keys."""
+    """Returns the protocol's settings and a run's grid values as JSON, path to value, with sorted keys."""
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
     return json.dumps({**settings, **run.parameters}, sort_keys=True)

@@ -28,7 +28,7 @@ def row_numbers(rows: pa.Table) -> pa.Array:
 
 
 def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
-    """Gives all calls of a run in the order of their source; those after the horizon never come."""
+    """Returns all calls of a run in the order of their source; those after the horizon never come."""
     subscribe, publish = workload.subscription, workload.publication
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
         pc.less_equal(subscribe["until"], run.scenario.time.rounds)
@@ -127,7 +127,7 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
 
 
 def postponed(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
-    """Gives the rounds of calls; those of a node that pauses then come when it goes on."""
+    """Returns the rounds of calls; those of a node that pauses then come when it goes on."""
     round_ = _ints(call["round"])
     if not len(pause):
         return round_

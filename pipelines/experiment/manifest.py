@@ -93,11 +93,11 @@ class Record:
             ) from error
 
     def prepared(self) -> Prepared:
-        """Gives the scenario as it was read at first."""
+        """Returns the scenario as it was read at first."""
         return expanded(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Gives the input files, see `data.remembered`."""
+        """Returns the input files, see `data.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Path, engine: Engine) -> None:
@@ -138,12 +138,12 @@ class Record:
 
 
 def recorded_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
-    """Gives `Record.files` of the files that were found."""
+    """Returns `Record.files` of the files that were found."""
     return {name: (str(path.absolute()), file_digest(path)) for name, path in found.items()}
 
 
 def file_digest(path: Path) -> str:
-    """Gives the SHA-256 of a file."""
+    """Returns the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

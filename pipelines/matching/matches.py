@@ -35,7 +35,7 @@ def anchored_predicates(predicate: DataFrame) -> DataFrame:
 
 
 def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
-    """Gives the matching pairs of publications and subscriptions.
+    """Returns the matching pairs of publications and subscriptions.
 
     Args:
         attribute: ``run_id, source, source_seq, attribute, number, text``; one row an attribute of a publication.

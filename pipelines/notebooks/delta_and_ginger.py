@@ -89,7 +89,7 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Gives the answers to `QUERIES`, and repairs, of a store; rounds also as ``ms``."""
+    """Returns the answers to `QUERIES`, and repairs, of a store; rounds also as ``ms``."""
     round_ms = Record.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
@@ -112,7 +112,7 @@ def together(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFr
 
 
 def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Gives the comparison as tables: by protocol and crashes, and by guarantee as well."""
+    """Returns the comparison as tables: by protocol and crashes, and by guarantee as well."""
     by = ["protocol", "crashes"]
     run, delivery, repair = (found[name].groupby(by) for name in ("run", "delivery", "repair"))
     totals = run[["n_delivered", "n_wanted", "n_messages", "n_deliveries"]].sum()

@@ -72,7 +72,7 @@ QUERIES: Mapping[str, str] = {
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Gives the answers to `QUERIES` with each run's strategy, buffer and loss rate."""
+    """Returns the answers to `QUERIES` with each run's strategy, buffer and loss rate."""
     return answers(result, _PARAMETERS, QUERIES)
 
 

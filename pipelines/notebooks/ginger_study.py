@@ -56,7 +56,7 @@ select run_id, faults_0_generate_count as faults, workload_publications_generate
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Gives reconfigurations, one row each, and latencies, one row per run and guarantee, with the run's parameters."""
+    """Returns reconfigurations, a row each, and latencies, a row per run and guarantee, with the run's parameters."""
     round_ms = Record.read(result.store).prepared().scenario.time.round_ms
     return answers(
         result,
@@ -77,7 +77,7 @@ def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
 
 
 def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Gives the numbers behind the pictures: means over runs, and of how many."""
+    """Returns the numbers behind the pictures: means over runs, and of how many."""
     asked = found["reconfiguration"].groupby(["n_requests", "n_expired"]).ms
     delivered = found["latency"].groupby(["accounts", "faults", "guarantee"]).ms.mean()
     return {

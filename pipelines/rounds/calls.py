@@ -57,17 +57,17 @@ class Calls:
             self._anchored = settled["anchored"].frame
 
     def next_round(self, after: int) -> int | None:
-        """Gives the first round after the given one that has calls."""
+        """Returns the first round after the given one that has calls."""
         place = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[place]) if place < len(self._rounds) else None
 
     def kinds(self, round_: int) -> set[str]:
-        """Gives the kinds of calls of a round."""
+        """Returns the kinds of calls of a round."""
         first, last = np.searchsorted(self._rounds, [round_, round_ + 1])
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Gives the calls of a round (columns in `contract`), or None."""
+        """Returns the calls of a round (columns in `contract`), or None."""
         if not self.kinds(round_):
             return None
         if self._relation is None or not self._window[0] <= round_ < self._window[1]:
@@ -77,11 +77,11 @@ class Calls:
         return self._relation.frame.where(f"round = {round_}")
 
     def all(self) -> DataFrame:
-        """Gives all calls of all rounds, without ``matches``."""
+        """Returns all calls of all rounds, without ``matches``."""
         return self._materialiser.load("calls", self._call.select(CALL.names), CALL).frame
 
     def retired(self) -> list[Relation]:
-        """Gives what no later round reads, once; plans of earlier rounds may."""
+        """Returns what no later round reads, once; plans of earlier rounds may."""
         retired, self._retired = self._retired, []
         return retired
 

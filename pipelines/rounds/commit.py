@@ -100,7 +100,7 @@ class History:
             self._store.overwrite(name, rows)
 
     def read_state(self, name: str) -> DataFrame:
-        """Gives a state table as it was written last."""
+        """Returns a state table as it was written last."""
         return self._store.read(name, self._store.version(name))
 
     def add(self, round_: int, rows: RoundRows) -> None:
@@ -174,7 +174,7 @@ class History:
         }
 
     def _logged(self, event: DataFrame) -> DataFrame:
-        """Gives the call log with issued calls added and confirmations filled in; a confirmed join needs no more."""
+        """Returns the call log with issued calls added and confirmations filled in; a confirmed join needs no more."""
         event = self._hold("call_event", event)
         issued = event.where("event = 'issued'").join(self._call, _CALL)
         issued = issued.selectExpr(
@@ -200,7 +200,7 @@ class History:
         self._log = settled["call_log"]
 
     def _messages(self, rest: DataFrame | None) -> DataFrame | None:
-        """Gives the rows of table ``message``: the handled ones with their fate, at the end also those in flight."""
+        """Returns the rows of table ``message``: the handled ones with their fate, at the end also those in flight."""
         parts = []
         for rows in self._rounds:
             if rows.inbox is None:

@@ -87,7 +87,7 @@ class _Keeper:
         return relation.frame
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Tells whether a kept frame is known to have no rows."""
+        """Returns whether a kept frame is known to have no rows."""
         return any(one.frame is frame and one.is_empty for one in self.kept)
 
 

@@ -61,7 +61,7 @@ class Experiment:
         return name
 
     def of(self, batch: Batch) -> Experiment:
-        """Gives the part of a batch."""
+        """Returns the part of a batch."""
         if batch.n_batches == 1:
             return self
         runs = [run for run in self.runs if batch.first_run <= run.run_id <= batch.last_run]

@@ -58,14 +58,14 @@ class Outbox:
     fields: Collection[str] | None
 
     def has(self, name: str) -> bool:
-        """Tells whether it has a column; one that it lacks is null."""
+        """Returns whether it has a column; one that it lacks is null."""
         return self.fields is None or name in self.fields
 
 
 def put_on_links(
     outbox: Outbox, link: DataFrame, latency: int | None, payload: T.StructType, faults: Faults
 ) -> DataFrame:
-    """Gives an outbox as messages in flight; links keep order because the latency of a link is always the same.
+    """Returns an outbox as messages in flight; links keep order because the latency of a link is always the same.
 
     Args:
         outbox: The messages; ``latency_rounds`` is null where the link's is meant.
@@ -93,7 +93,7 @@ def put_on_links(
 
 
 def _with_faults(message: DataFrame, fields: Sequence[str], faults: Faults) -> DataFrame:
-    """Gives messages without a fate with what faults make of them; whatever is lost on its way meets no crash."""
+    """Returns messages without a fate with what faults make of them; whatever is lost on its way meets no crash."""
     columns, fate = [*_BEFORE_FATE, *fields], None
     if faults.links.is_any:
         message, fate = faults.links.strike(message, columns, len(_BEFORE_FATE)), "fate"
@@ -117,17 +117,17 @@ def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], f
 
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:
-    """Gives the messages that are due within ``step`` rounds; those due before that are lost ones."""
+    """Returns the messages that are due within ``step`` rounds; those due before that are lost ones."""
     return in_flight.where(f"wait <= {step}")
 
 
 def handled_messages(due: DataFrame) -> DataFrame:
-    """Gives those of the due messages that somebody handles."""
+    """Returns those of the due messages that somebody handles."""
     return due.where("fate is null")
 
 
 def waiting_messages(in_flight: DataFrame, step: int, payload: T.StructType) -> DataFrame:
-    """Gives the messages that are still on their way then, with the shorter wait."""
+    """Returns the messages that are still on their way then, with the shorter wait."""
     names = in_flight_schema(payload).names
     columns = [f"wait - {step} as wait" if name == "wait" else name for name in names]
     return in_flight.where(f"wait > {step}").selectExpr(*columns)
@@ -162,7 +162,7 @@ class Traffic:
 
 
 def traffic_facts(kinds: Sequence[str]) -> dict[str, str]:
-    """Gives the SQL aggregates over messages in flight that `traffic` reads."""
+    """Returns the SQL aggregates over messages in flight that `traffic` reads."""
     waits = {f"wait_{kind}": f"min(case when kind = '{kind}' and fate is null then wait end)" for kind in kinds}
     return {
         **waits, "last_wait": "max(wait)", "n_messages": "count(1)", "n_doomed": "count(fate)",

@@ -18,7 +18,7 @@ def column_name(path: str) -> str:
 
 
 def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Table:
-    """Gives the parameters of runs as columns.
+    """Returns the parameters of runs as columns.
 
     Args:
         run_ids: The runs.

@@ -75,7 +75,7 @@ class StoreReader:
         self._newest = Ledger.read(self._store)
 
     def tables(self) -> list[str]:
-        """Gives the names that a statement may use: history tables, state tables, views.
+        """Returns the names that a statement may use: history tables, state tables, views.
 
         A view of the state of one protocol is there where that state is.
         """
@@ -84,7 +84,7 @@ class StoreReader:
         return [*stored, *sorted([*views, *MADE])]
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Gives a history table, a state table or a view.
+        """Returns a history table, a state table or a view.
 
         Args:
             name: Its name.
@@ -118,7 +118,7 @@ class StoreReader:
         return self._query(statement.body, as_of_round, explain)
 
     def state_round(self, as_of_round: int | None = None) -> int:
-        """Tells the round whose end the state tables show when they are asked as of a round; the newest of all batches.
+        """Returns the round whose end the state tables show when asked as of a round; the newest of all batches.
 
         Raises:
             QueryError: No state was written by then, or there is no such round.
@@ -126,11 +126,11 @@ class StoreReader:
         return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def last_round(self) -> int:
-        """Tells the last round that is committed; of several batches, that of the one under way."""
+        """Returns the last round that is committed; of several batches, that of the one under way."""
         return self._ledger().last_round
 
     def is_finished(self) -> bool:
-        """Tells whether the runs ended; otherwise more rounds may come."""
+        """Returns whether the runs ended; otherwise more rounds may come."""
         return self._ledger().is_finished
 
     def _ledger(self) -> Ledger:
@@ -184,7 +184,7 @@ class StoreReader:
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
     def _parameters(self) -> DataFrame:
-        """Gives the parameters of the runs, which never change."""
+        """Returns the parameters of the runs, which never change."""
         runs = self._store.read(RUN.name).select("run_id", "parameters").toArrow()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)

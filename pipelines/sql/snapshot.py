@@ -50,7 +50,7 @@ class Snapshot:
         }
 
     def frame(self, name: str) -> DataFrame:
-        """Gives a table, or ``sent_message``: every message that was put on a link, columns as in ``message``.
+        """Returns a table, or ``sent_message``: every message that was put on a link, columns as in ``message``.
 
         Raises:
             QueryError: It is a state table, and none was written by then.
@@ -69,7 +69,7 @@ class Snapshot:
         return table if self._cut is None or happened is None else table.where(happened.format(round=self._cut))
 
     def _known(self, table: DataFrame, name: str) -> DataFrame:
-        """Gives a table without what comes after the last commit."""
+        """Returns a table without what comes after the last commit."""
         last = self._ledger.last
         if last.n_later_runs:
             table = table.where(f"run_id <= {last.last_run}")
@@ -85,12 +85,12 @@ class Snapshot:
         return reduce(DataFrame.unionByName, parts)
 
     def _of_running(self, name: str) -> DataFrame | None:
-        """Gives a state table of the batch that is under way, if there is one."""
+        """Returns a state table of the batch that is under way, if there is one."""
         last = self._ledger.last
         return None if last.is_final else self._store.read(name, last.versions.get(name, 0)).where(last.own_runs)
 
     def _final_calls(self, name: str) -> DataFrame:
-        """Gives the rows of calls that are final: exactly those that the newest call log does not hold."""
+        """Returns the rows of calls that are final: exactly those that the newest call log does not hold."""
         last = self._ledger.last
         return self._store.read(name, None if self._ledger.is_finished else last.versions.get(name, 0))
 
@@ -135,7 +135,7 @@ class Snapshot:
         return self._until(rows, "issued_round", SUBSCRIPTION.columns, *later)
 
     def _until(self, rows: DataFrame, issued: str, columns: Sequence[str], *later: str) -> DataFrame:
-        """Gives what was issued by the round, with null for rounds that were still to come."""
+        """Returns what was issued by the round, with null for rounds that were still to come."""
         if self._cut is None:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}

@@ -43,7 +43,7 @@ class Commit:
         return f"run_id between {self.first_run} and {self.last_run}"
 
     def holds(self, run_id: int) -> bool:
-        """Tells whether a run ended by then."""
+        """Returns whether a run ended by then."""
         return run_id < self.first_run or (run_id <= self.last_run and self.is_final)
 
 
@@ -92,7 +92,7 @@ class Ledger:
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
     def cut(self, round_: int | None) -> int | None:
-        """Gives the round that history is cut after; None where nothing is to be cut.
+        """Returns the round that history is cut after; None where nothing is to be cut.
 
         Args:
             round_: The round that was asked for; None for the newest. Where runs are over, every round after their
@@ -112,7 +112,7 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Gives the commits whose state tables answer for a round: of each batch the last that ended by then.
+        """Returns the commits whose state tables answer for a round: of each batch the last that ended by then.
 
         Raises:
             QueryError: The round is before the end of the first commit, or as in `cut`.

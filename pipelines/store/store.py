@@ -80,7 +80,7 @@ class Store:
         )
 
     def path(self, name: str) -> Path:
-        """Gives the folder of a table."""
+        """Returns the folder of a table."""
         return self.root / name
 
     def append(self, name: str, rows: DataFrame) -> None:
@@ -102,7 +102,7 @@ class Store:
         self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=_OPTIONS))
 
     def rewind(self, versions: Mapping[str, int]) -> None:
-        """Gives tables the rows that they had at earlier versions, in a new commit where there were later ones."""
+        """Returns tables the rows that they had at earlier versions, in a new commit where there were later ones."""
 
         def restore(name: str) -> None:
             if self.version(name) > versions[name]:
@@ -152,7 +152,7 @@ class Store:
         return self.session.engine != "sail"
 
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
-        """Gives the rows of a small table."""
+        """Returns the rows of a small table."""
         with self._named(name):
             table = DeltaTable(self.path(name), version)
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
@@ -175,11 +175,11 @@ class Store:
             ) from error
 
     def n_bytes(self) -> int:
-        """Gives how much room the tables take."""
+        """Returns how much room the tables take."""
         return sum(file.stat().st_size for file in self.root.glob("*/*.parquet"))
 
     def version(self, name: str) -> int:
-        """Gives the newest version of a table; -1 where there is no such table."""
+        """Returns the newest version of a table; -1 where there is no such table."""
         log = self.path(name) / _LOG
         newest = self._versions.get(name)
         if newest is None:
@@ -190,19 +190,19 @@ class Store:
         return newest
 
     def versions(self) -> dict[str, int]:
-        """Gives the newest version of every table but the ledger."""
+        """Returns the newest version of every table but the ledger."""
         return {name: self.version(name) for name in self.tables() if name != ROUND_COMMIT.name}
 
     def is_committed(self) -> bool:
-        """Tells whether the ledger has a row: a round that is complete."""
+        """Returns whether the ledger has a row: a round that is complete."""
         return self.version(ROUND_COMMIT.name) > 0
 
     def tables(self) -> list[str]:
-        """Gives the names of the tables that are there."""
+        """Returns the names of the tables that are there."""
         return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
 
 
 def _columns(table: DeltaTable) -> T.StructType:
-    """Gives the columns of a table without their comments, with which Sail does not plan every union."""
+    """Returns the columns of a table without their comments, with which Sail does not plan every union."""
     schema = T.StructType.fromJson(json.loads(table.schema().to_json()))
     return T.StructType([T.StructField(field.name, field.dataType) for field in schema])

@@ -26,7 +26,7 @@ class Question(NamedTuple):
 
 
 def story(reader: StoreReader, run: int, subscriber: str, source: str, seq: int) -> Story:
-    """Tells the story of one publication for one subscriber.
+    """Returns the story of one publication for one subscriber.
 
     Args:
         reader: The store.
@@ -51,7 +51,7 @@ def story(reader: StoreReader, run: int, subscriber: str, source: str, seq: int)
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
-    """Tells many stories at once, in the order of the questions; the history is read once.
+    """Returns many stories at once, in the order of the questions; the history is read once.
 
     Raises:
         QueryError: There is no such publication.
@@ -87,7 +87,7 @@ def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreRead
 
 
 def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
-    """Gives the rounds of all calls of the publisher that sent messages."""
+    """Returns the rounds of all calls of the publisher that sent messages."""
     rows = reader.sql(
         "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
         f" where run_id = {question.run} and source = {question.source} and source_seq > 0 group by source_seq"

@@ -9,7 +9,7 @@ _SHOWN = 3
 
 
 def asking(facts: RunFacts, subscriber: int, publication: Publication) -> list[Subscription]:
-    """Gives the subscriptions that stood when the publication was issued, and that it satisfies."""
+    """Returns the subscriptions that stood when the publication was issued, and that it satisfies."""
     return [
         subscription
         for subscription in _satisfied(facts, subscriber, publication)
@@ -18,7 +18,7 @@ def asking(facts: RunFacts, subscriber: int, publication: Publication) -> list[S
 
 
 def not_asked(facts: RunFacts, subscriber: int, publication: Publication) -> Cause | None:
-    """Tells why nobody has to deliver it to the subscriber; None where a subscription stands that asks for it.
+    """Returns why nobody has to deliver it to the subscriber; None where a subscription stands that asks for it.
 
     The kinds are ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` and ``unsubscribed``.
     """
@@ -43,7 +43,7 @@ def not_asked(facts: RunFacts, subscriber: int, publication: Publication) -> Cau
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: Publication) -> str | None:
-    """Tells in words why even a protocol that bears the faults may lose it (view ``receiver``); None: it may not."""
+    """Returns in words why even a protocol that bears the faults may lose it (view ``receiver``); None: it may not."""
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None

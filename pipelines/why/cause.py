@@ -50,7 +50,7 @@ class Cause:
     fault: LinkFault | None = None
 
     def as_dict(self, names: Mapping[int, str]) -> dict[str, Any]:
-        """Gives it for JSON; ``until`` with crashes only, ``fault`` with faults of links only."""
+        """Returns it for JSON; ``until`` with crashes only, ``fault`` with faults of links only."""
         row: dict[str, Any] = {"kind": self.kind, "node": names[self.node], "round": self.round}
         row |= {"until": self.until} if self.kind == CRASH else {}
         if self.fault is not None:
@@ -99,11 +99,11 @@ class Case:
     _spread: dict[int, Trail] = field(default_factory=dict)
 
     def name(self, node: int) -> str:
-        """Gives a node's name."""
+        """Returns a node's name."""
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
-        """Gives the ways of the subscriptions from the subscriber to where the publication ended."""
+        """Returns the ways of the subscriptions from the subscriber to where the publication ended."""
         path = self.facts.path(self.subscriber, self.trail.reached())
         return [
             make_trail(self.facts, served, path, subscription.issued_round)
@@ -143,13 +143,13 @@ def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Down, ...
 
 
 def crash_words(down: Down) -> str:
-    """Gives when a crash was, in words."""
+    """Returns when a crash was, in words."""
     back = "for good" if down.until is None else f"back in round {down.until}"
     return f"crash in round {down.round}, {back}"
 
 
 def crashed(facts: RunFacts, down: Down) -> str:
-    """Gives a node that is down, in words."""
+    """Returns a node that is down, in words."""
     return f"{facts.names[down.node]} down ({crash_words(down)})"
 
 
@@ -257,7 +257,7 @@ def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _has(spread: Trail, node: int, round_: int) -> bool:
-    """Tells whether a subscription had come to a node before a round."""
+    """Returns whether a subscription had come to a node before a round."""
     taken = spread.arrivals.get(node)
     return taken is not None and taken[0].due < round_
 

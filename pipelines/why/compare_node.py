@@ -76,7 +76,7 @@ def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
 
 
 def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tuple[int | None, int | None, int]:
-    """Gives the commits before the crash, after the recovery, and at the end."""
+    """Returns the commits before the crash, after the recovery, and at the end."""
     before = max((commit for commit in commits if commit < crash.crash_round), default=None)
     back = crash.operational_round
     up = (commit for commit in commits if back is not None and back <= commit)

@@ -79,16 +79,16 @@ class Down:
     statuses: tuple[tuple[int, str], ...]
 
     def covers(self, round_: int) -> bool:
-        """Tells whether the node is down in a round."""
+        """Returns whether the node is down in a round."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
     def is_felt(self, first: int, last: int) -> bool:
-        """Tells whether the node is down in one of some rounds, or recovers then, as far as the protocol says."""
+        """Returns whether the node is down in one of some rounds, or recovers then, as far as the protocol says."""
         up = self.until if self.restored is None and not self.statuses else self.restored
         return self.round <= last and first < (NEVER if up is None else up)
 
     def is_blank(self, round_: int) -> bool:
-        """Tells whether the node is back in a round, and the protocol does not say that it is as it was before."""
+        """Returns whether the node is back in a round, and the protocol does not say that it is as it was before."""
         until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
         return until <= round_ < restored
 
@@ -112,16 +112,16 @@ class LinkFault:
     until: int | None
 
     def is_at(self, round_: int) -> bool:
-        """Tells whether a round belongs to it."""
+        """Returns whether a round belongs to it."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
     def concerns(self, message: Message) -> bool:
-        """Tells whether a message may have met it."""
+        """Returns whether a message may have met it."""
         is_there = self.src in (None, message.src) and self.dst in (None, message.dst)
         return is_there and self.is_at(message.sent)
 
     def __str__(self) -> str:
-        """Gives it in words."""
+        """Returns it in words."""
         return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
 
 
@@ -169,13 +169,13 @@ class RunFacts:
     waits: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
-        """Gives the same with the links that there are in a round."""
+        """Returns the same with the links that there are in a round."""
         if not self.changes:
             return self
         return replace(self, links=[link for link in self.links if self._is_there(link[:2], round_)], changes={})
 
     def _is_there(self, ends: tuple[int, int], round_: int) -> bool:
-        """Tells whether a link is there; before its first change it was, if it went then."""
+        """Returns whether a link is there; before its first change it was, if it went then."""
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
         return before[-1] == LINKED if before else changes[0][1] == UNLINKED
@@ -189,7 +189,7 @@ class RunFacts:
         return graph
 
     def path(self, a: int, b: int) -> list[int]:
-        """Gives the nodes on the fastest way from one to another; only the two where links lead nowhere."""
+        """Returns the nodes on the fastest way from one to another; only the two where links lead nowhere."""
         try:
             return list(nx.shortest_path(self.overlay, a, b, weight="latency"))
         except nx.NetworkXNoPath:
@@ -200,11 +200,11 @@ class RunFacts:
         return sum(self.overlay.get_edge_data(*ends, default={"latency": 0})["latency"] for ends in pairwise(path))
 
     def down(self, node: int, round_: int) -> Down | None:
-        """Gives the newest crash of a node up to a round."""
+        """Returns the newest crash of a node up to a round."""
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
 
     def loss(self, message: Message) -> LinkFault | None:
-        """Gives what lost a message on its way: what loses everything, if it was that, rather than what loses some.
+        """Returns what lost a message on its way: what loses everything, if it was that, rather than what loses some.
 
         A partition concerns messages between any two of its groups, and is noted at the links between them only.
         """
@@ -214,11 +214,11 @@ class RunFacts:
         return found[0] if found else None
 
     def overtaking(self, message: Message) -> LinkFault | None:
-        """Gives what let messages overtake others on a message's way before it was handled, the last such time."""
+        """Returns what let messages overtake others on a message's way before it was handled, the last such time."""
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
         there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[Message]:
-        """Gives the reports of a node's failure detector about another one, lost ones among them."""
+        """Returns the reports of a node's failure detector about another one, lost ones among them."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]

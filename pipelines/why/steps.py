@@ -36,7 +36,7 @@ class Step:
     steps: list[Step] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Gives it for JSON."""
+        """Returns it for JSON."""
         below = [step.as_dict() for step in self.steps]
         return {"event": self.event, "round": self.round, "text": self.text, **self.data, "steps": below}
 
@@ -85,7 +85,7 @@ class _Teller:
         return Step("published", publication.round, text, {"node": name}, top)
 
     def _had(self, node: int, before: int) -> _Key:
-        """Gives the last copy that a node took before a round."""
+        """Returns the last copy that a node took before a round."""
         taken = [copy for copy in self._trail.arrivals.get(node, []) if copy.due < before]
         return taken[-1].message_id if taken else _ISSUED
 

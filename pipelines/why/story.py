@@ -62,7 +62,7 @@ class Story:
     names: dict[int, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Gives it for JSON.
+        """Returns it for JSON.
 
         Returns:
             The attributes by name, without ``names``. ``cause`` has ``kind, node, round, text`` (see `Cause`), and
@@ -79,7 +79,7 @@ class Story:
         }
 
     def __str__(self) -> str:
-        """Gives it as text, as ``roundtable why`` prints it where the output is no terminal."""
+        """Returns it as text, as ``roundtable why`` prints it where the output is no terminal."""
         return as_text(self)
 
 
@@ -97,14 +97,14 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
 
 
 def as_text(story: Story) -> str:
-    """Gives a story as text without a line end."""
+    """Returns a story as text without a line end."""
     out = io.StringIO()
     print_story(story, out)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def json_line(story: Story) -> str:
-    """Gives a story as one JSON object, see `Story.as_dict`."""
+    """Returns a story as one JSON object, see `Story.as_dict`."""
     return json.dumps(story.as_dict(), ensure_ascii=False)
 
 

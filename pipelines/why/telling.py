@@ -27,7 +27,7 @@ class _End:
 
 
 def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> Story:
-    """Tells the story of a publication that was issued."""
+    """Returns the story of a publication that was issued."""
     served = facts.messages.get((publication.source, publication.seq), [])
     facts = facts.at(publication.round)
     path = facts.path(publication.source, subscriber)
@@ -40,7 +40,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> 
 
 
 def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
-    """Tells the story of a publication that its publisher could not issue."""
+    """Returns the story of a publication that its publisher could not issue."""
     end = _End("not_issued", None, None, f"not issued: {cause.text}", cause)
     return _story(facts, subscriber, source, seq, facts.path(source, subscriber), end, None)
 
@@ -110,7 +110,7 @@ def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
 
 
 def _under_way(trail: Trail) -> Cause | None:
-    """Tells whether it may still come: copies, reports and connections that were under way when the history ended."""
+    """Returns whether it may still come: copies, reports and connections that were under way when the history ended."""
     facts = trail.facts
     if not facts.is_finished:
         text = "the runs are not finished; more rounds are to come"

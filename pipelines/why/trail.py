@@ -59,7 +59,7 @@ class Trail:
         return dict(found)
 
     def reached(self, before: tuple[int, int] | None = None) -> int:
-        """Gives the last node of the path that has it, or had it before something else was handled."""
+        """Returns the last node of the path that has it, or had it before something else was handled."""
         for node in reversed(self.path):
             first = self.arrivals.get(node, [None])[0]
             if first is not None and (before is None or first.at < before):
@@ -67,22 +67,22 @@ class Trail:
         return self.path[0]
 
     def beyond(self, node: int) -> list[Message]:
-        """Gives the copies to nodes of the path behind a node."""
+        """Returns the copies to nodes of the path behind a node."""
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
 
     def came(self, node: int) -> tuple[int, int]:
-        """Gives when a node has it first; the node that issued it does so after all messages of the round."""
+        """Returns when a node has it first; the node that issued it does so after all messages of the round."""
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
 
     def parent(self, copy: Message) -> Message | None:
-        """Gives the copy that the sender of a copy had taken last; None where it issued the message."""
+        """Returns the copy that the sender of a copy had taken last; None where it issued the message."""
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
 
     def marks(self, copy: Message) -> Marks:
-        """Tells what is special about a copy."""
+        """Returns what is special about a copy."""
         parent = self.parent(copy)
         had = self.start if parent is None else parent.due
         is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self.copies)
@@ -99,7 +99,7 @@ class Trail:
         )
 
     def chain(self) -> list[Message]:
-        """Gives the copies by which the last node got it, from the first node on; none where it did not."""
+        """Returns the copies by which the last node got it, from the first node on; none where it did not."""
         found: list[Message] = []
         taken = self.arrivals.get(self.path[-1], [])
         copy = taken[0] if taken else None

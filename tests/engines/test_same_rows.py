@@ -106,7 +106,7 @@ def wanted(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def of_disturbed(store: Store, sail: Session, names: Iterable[str]) -> dict[str, list[tuple[Any, ...]]]:
-    """Gives the rows of these runs alone, as Sail reads them."""
+    """Returns the rows of these runs alone, as Sail reads them."""
     sail.activate()
     found = history(Store(store.root, sail), tuple(names))
     return {name: sorted((row for row in of if row[0] <= len(DISTURBED)), key=repr) for name, of in found.items()}

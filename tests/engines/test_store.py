@@ -41,7 +41,7 @@ CRASH = scenario(
 
 
 def by_library(store: Store, table: str) -> list[bool]:
-    """Tells of each commit of a table but the first one whether the library wrote it."""
+    """Returns of each commit of a table but the first one whether the library wrote it."""
     logs = sorted((store.path(table) / "_delta_log").glob("*.json"))[1:]
     infos = (json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines() if "commitInfo" in line)
     return ["delta-rs" in info["commitInfo"].get("engineInfo", "") for info in infos]

@@ -61,14 +61,14 @@ class Mutant:
 
     @property
     def diff(self) -> str:
-        """Gives the change."""
+        """Returns the change."""
         before = (ROOT / self.module).read_text().splitlines()
         lines = difflib.unified_diff(before, self.source.splitlines(), lineterm="", n=1)
         return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
 
 
 def mutants(module: str) -> list[Mutant]:
-    """Gives all mutants of a module that differ, in the order of their lines."""
+    """Returns all mutants of a module that differ, in the order of their lines."""
     text = (ROOT / module).read_text()
     found: dict[str, Mutant] = {text: Mutant(module, "none", 0, text)}
     for name, operator in _operators("pyspark" in text):

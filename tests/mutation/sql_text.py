@@ -50,7 +50,7 @@ def _changes(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_statement(node: Leaf) -> bool:
-    """Tells whether a literal stands by itself: a docstring."""
+    """Returns whether a literal stands by itself: a docstring."""
     while node.parent is not None and node.parent.type in ("strings", "fstring"):
         node = node.parent
     return node.parent is None or node.parent.type in ("simple_stmt", "file_input", "suite")
@@ -82,7 +82,7 @@ class SqlText(Operator):
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Gives what it does to a few lines."""
+        """Returns what it does to a few lines."""
         return (
             Example("row.where('distance > 0')", "row.where('distance >= 0')"),
             Example("row.where('distance > 0')", "row.where('distance > 1')", occurrence=1),

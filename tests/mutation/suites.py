@@ -29,13 +29,13 @@ class Suite:
 
     @property
     def modules(self) -> list[str]:
-        """Gives the modules, by name."""
+        """Returns the modules, by name."""
         found = sorted((ROOT / self.folder).glob("*.py"))
         return [str(path.relative_to(ROOT)) for path in found if path.stem not in {"__init__", *self.left_out}]
 
     @property
     def present(self) -> list[str]:
-        """Gives the tests that there are, one by one."""
+        """Returns the tests that there are, one by one."""
         found: list[str] = []
         for test in self.tests:
             file, of, name = test.partition("::")
@@ -75,5 +75,5 @@ SUITES = (
 
 
 def suite_of(module: str) -> Suite:
-    """Gives the suite that a module belongs to."""
+    """Returns the suite that a module belongs to."""
     return next(suite for suite in SUITES if module in suite.modules)

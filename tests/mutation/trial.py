@@ -84,7 +84,7 @@ def tried(mutant: Mutant | None, suite: Suite, tests: Sequence[str], timeout: fl
 
 
 def _waited(child: int, timeout: float) -> tuple[int | None, float]:
-    """Gives the exit code of a process, or None if it had to be ended, and the seconds that it computed."""
+    """Returns the exit code of a process, or None if it had to be ended, and the seconds that it computed."""
     end = time.monotonic() + timeout
     done = 0
     while not done and time.monotonic() < end:
@@ -148,7 +148,7 @@ class _Chosen:
 
 
 class _Finder:
-    """Gives one module the text of a mutant."""
+    """Returns one module the text of a mutant."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant

@@ -83,7 +83,7 @@ class Watch:
 
 
 def measure(session: Session, size: str) -> list[str]:
-    """Gives a row of the table."""
+    """Returns a row of the table."""
     watches: list[Watch] = []
 
     def watched(session: Session, *, is_eventful: bool) -> Materialiser:

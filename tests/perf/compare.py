@@ -65,7 +65,7 @@ _DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round")
 
 
 def configs(n_messages: int) -> list[RunConfig]:
-    """Gives the runs of a size: one scenario, as many seeds as runs."""
+    """Returns the runs of a size: one scenario, as many seeds as runs."""
     return run_configs([PARTS] * max(1, n_messages // MESSAGES_OF_A_RUN))
 
 
@@ -136,13 +136,13 @@ def _processes(root: int) -> Iterator[Path]:
 
 
 def _peak(process: Path) -> int:
-    """Gives the most memory, in KiB, that a process has had so far."""
+    """Returns the most memory, in KiB, that a process has had so far."""
     lines = (process / "status").read_text("ascii", "replace").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def _cpu(process: Path) -> float:
-    """Gives the seconds that all threads of a process have run so far."""
+    """Returns the seconds that all threads of a process have run so far."""
     fields = (process / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -178,7 +178,7 @@ def compared(n_messages: int, sides: Sequence[str], limit: float) -> dict[str, d
 
 
 def rate(result: dict[str, Any]) -> float:
-    """Gives messages a second."""
+    """Returns messages a second."""
     return float(result["same"]["messages"] / result["seconds"])
 
 
@@ -201,7 +201,7 @@ def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> I
 
 
 def crossing(rows: dict[int, dict[str, dict[str, Any]]], side: str) -> str:
-    """Tells from how many messages on a side is as fast as the actors, on straight lines between logarithms."""
+    """Returns from how many messages on a side is as fast as the actors, on straight lines between logarithms."""
     points = [
         (math.log(found[side]["same"]["messages"]), math.log(rate(found[side]) / rate(found["simpy"])))
         for found in rows.values()

@@ -58,11 +58,11 @@ class Measured:
                     print(f"run {run.run_id}, {run.verdict}: {strike}")
 
     def total(self, column: str) -> int:
-        """Gives the sum of a column."""
+        """Returns the sum of a column."""
         return self.counts[column].total()
 
     def table(self) -> Table:
-        """Gives the table."""
+        """Returns the table."""
         table = Table("what was due", "who was struck", *self.counts)
         for row in sorted(self.counts["runs"] | self.counts["beyond bound"]):
             table.add_row(*row, *(f"{of[row]:,}" for of in self.counts.values()))

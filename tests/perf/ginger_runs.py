@@ -101,7 +101,7 @@ class Measured:
                     self.broken[finding.name] += finding.n_violations or 1
 
     def cells(self) -> list[str]:
-        """Gives the cells of the row."""
+        """Returns the cells of the row."""
         violations = ", ".join(f"{count} {name}" for name, count in sorted(self.broken.items())) or "0"
         counts = [f"{self.counts[name]:,}" for name in _COLUMNS]
         return [*counts, violations, f"{self.rounds}", f"{self.seconds:.0f}"]

@@ -34,7 +34,7 @@ MOST = 8
 
 
 def left_behind(session: Session, root: Path) -> str:
-    """Tells where in its work a program was killed."""
+    """Returns where in its work a program was killed."""
     store = Store(root, session)
     if not (root / RECORD).is_file():
         return "nothing yet"

@@ -55,7 +55,7 @@ class Tried:
 
     @property
     def survivors(self) -> list[Mutant]:
-        """Gives those that nothing found."""
+        """Returns those that nothing found."""
         return [one for one in self.tried if not self.outcomes[one.key].is_found]
 
     @property
@@ -136,7 +136,7 @@ def _read(kept: Path) -> dict[str, Outcome]:
 
 
 def _judged(taken: Sequence[Mutant]) -> frozenset[str]:
-    """Gives the mutants that are known to be equivalent: by module and by what the changed lines were and are."""
+    """Returns the mutants that are known to be equivalent: by module and by what the changed lines were and are."""
     known = yaml.safe_load((ROOT / "tests/mutation/equivalent.yaml").read_text()) or []
     changes = {(entry["module"], entry["is"], entry["was"]) for entry in known}
     return frozenset(one.key for one in taken if (one.module, *_change(one)) in changes)

@@ -54,7 +54,7 @@ def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int) -> Exper
 
 
 def timed(session: Session, what: Experiment) -> _Rounds:
-    """Gives (round, messages handled, seconds) of every round."""
+    """Returns (round, messages handled, seconds) of every round."""
     found: _Rounds = []
     with tempfile.TemporaryDirectory() as folder:
         last = time.perf_counter()

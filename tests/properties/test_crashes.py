@@ -57,7 +57,7 @@ def _eventful() -> Iterator[Network]:
 
 
 def _is_eventful(one: Network) -> bool:
-    """Tells whether a schedule has many crashes and is over soon: a job costs what its longest run takes."""
+    """Returns whether a schedule has many crashes and is over soon: a job costs what its longest run takes."""
     ends = [crash.until for crash in one.schedule.crashes if crash.until is not None]
     return len(one.schedule.crashes) >= N_CRASHES and max(ends) <= LAST_RECOVERY and one.round <= LAST_ROUND
 

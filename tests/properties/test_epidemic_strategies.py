@@ -62,7 +62,7 @@ def _own(rounds: int, publishers: int) -> dict[str, Any]:
 
 
 def _experiment() -> dict[Key, tuple[int, dict[str, Any]]]:
-    """Gives (what it is about ..., seed) → (seed, scenario)."""
+    """Returns (what it is about ..., seed) → (seed, scenario)."""
     found: dict[Key, tuple[int, dict[str, Any]]] = {}
     for seed in SEEDS:
         for strategy in STRATEGIES:
@@ -99,7 +99,7 @@ class Measured:
             self.pairs[row["run_id"]][row["source"], row["subscriber"]] += 1
 
     def delivered(self, *about: Any) -> int:
-        """Gives the deliveries of all seeds."""
+        """Returns the deliveries of all seeds."""
         return sum(self.n_delivered[run.run_id] for key, run in self.runs.items() if key[:-1] == about)
 
     def wanted(self, *about: Any) -> int:

@@ -309,7 +309,7 @@ def disturbed(draw: random.Random, nodes: list[int], tree: nx.Graph[int], entrie
 
 
 def with_way(tree: nx.Graph[int], entry: Entry) -> tuple[int, ...]:
-    """Gives the columns of table state_subscription; the way of an entry is the one that it names."""
+    """Returns the columns of table state_subscription; the way of an entry is the one that it names."""
     n, subscription, origin, via = entry
     return n, subscription, origin, nx.shortest_path_length(tree, n, origin), via, via
 

@@ -74,7 +74,7 @@ def test_means_over_seeds(sweep: Result, measure: str) -> None:
 
 
 def summary_of(session: Session, values: Sequence[float | str]) -> Row:
-    """Gives the row of a measure that has these values in the runs of one combination."""
+    """Returns the row of a measure that has these values in the runs of one combination."""
     n = len(values)
     made = ", ".join(f"({place}, cast({value} as double))" for place, value in enumerate(values))
     others = ", ".join(f"1 as {name}" for name in MEASURES)

@@ -141,7 +141,7 @@ def go(session: Session, name: str, root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def stopped(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stopped]:
-    """Gives the undisturbed run of a protocol, made once, with the stores that kills would leave."""
+    """Returns the undisturbed run of a protocol, made once, with the stores that kills would leave."""
     return cache(lambda name: stopped_at_each_write(sail, name, tmp_path_factory.mktemp(name)))
 
 
@@ -161,7 +161,7 @@ def stopped_at_each_write(session: Session, name: str, folder: Path) -> Stopped:
 
 
 def ledger_rows(written: list[str]) -> list[int]:
-    """Gives the places of the writes that complete rounds; the first one of the table makes it."""
+    """Returns the places of the writes that complete rounds; the first one of the table makes it."""
     return [place for place, table in enumerate(written) if table == ROUND_COMMIT.name][1:]
 
 

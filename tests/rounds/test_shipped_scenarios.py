@@ -142,7 +142,7 @@ def run_ids(stories: Result, story: str) -> list[int]:
 
 
 def found(stories: Result, story: str, query: str) -> list[tuple[Any, ...]]:
-    """Gives the rows of a query; ``{runs}`` in it stands for the runs of one story."""
+    """Returns the rows of a query; ``{runs}`` in it stands for the runs of one story."""
     runs = ", ".join(map(str, run_ids(stories, story)))
     return [tuple(row) for row in stories.sql(query.format(runs=f"run_id in ({runs})")).collect()]
 

@@ -115,7 +115,7 @@ def cause(story: Story) -> tuple[str, str, int] | None:
 
 
 def events(step: Step | None) -> list[Step]:
-    """Gives a step and all below it."""
+    """Returns a step and all below it."""
     return [] if step is None else [step, *(below for child in step.steps for below in events(child))]
 
 

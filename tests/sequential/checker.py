@@ -21,7 +21,7 @@ class Checker:
         self.calls = {(call.kind, call.node, call.number): call for call in network.schedule.calls}
 
     def violations(self) -> list[str]:
-        """Gives every violation in words; none for a correct run."""
+        """Returns every violation in words; none for a correct run."""
         found = [f"round {at}: {what} at {node}: {key}" for at, what, node, key in self.network.notes]
         found += self._refused()
         found += self._exactly_once()

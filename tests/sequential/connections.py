@@ -107,7 +107,7 @@ def connection_request(node: Node, envelope: Envelope) -> None:
 
 
 def send_status(node: Node, peer: int, incarnation: int | None) -> None:
-    """Tells a peer whether messages for the node must be Guided."""
+    """Returns a peer whether messages for the node must be Guided."""
     told = node.status if node.status in (Status.DETACHED, Status.RECOVERING) else Status.OPERATIONAL
     node.network.send(node, peer, "STATUS", told, incarnation=incarnation)
 

@@ -12,11 +12,11 @@ class Identifiers:
         self.recent: dict[int, Stamp] = {}
 
     def pairs(self, m: Multicast) -> list[tuple[int, Stamp]]:
-        """Gives what the message is judged by."""
+        """Returns what the message is judged by."""
         return [(m.source, m.stamp)]
 
     def is_duplicate(self, m: Multicast) -> bool:
-        """Tells whether some pair does not succeed the most recent one of its node."""
+        """Returns whether some pair does not succeed the most recent one of its node."""
         return any(node in self.recent and stamp <= self.recent[node] for node, stamp in self.pairs(m))
 
     def update(self, m: Multicast) -> None:

@@ -13,7 +13,7 @@ QUIET = 2000
 
 
 def random_schedule(draw: random.Random) -> Schedule:
-    """Gives a tree with random latencies and calls that go on for a while; no crashes yet."""
+    """Returns a tree with random latencies and calls that go on for a while; no crashes yet."""
     size = draw.randrange(8, 41)
     spread = draw.choice([2, 4, size])
     largest = draw.choice([1, 2, 4])

@@ -36,7 +36,7 @@ class Multicast:
         return self.source, self.stamp
 
     def copy(self, **changes: Any) -> Multicast:
-        """Gives a copy with some fields changed."""
+        """Returns a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -72,7 +72,7 @@ class Item:
         return {r.via for r in self.gamma.values() if r.via is not None and not r.is_confirmed}
 
     def through(self, peer: int) -> list[Path]:
-        """Gives the paths to the recipients that the peer still has to confirm, nearest first."""
+        """Returns the paths to the recipients that the peer still has to confirm, nearest first."""
         found = [r.path for r in self.gamma.values() if r.via == peer and not r.is_confirmed]
         return sorted(found, key=lambda path: (len(path), path))
 

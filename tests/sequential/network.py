@@ -268,7 +268,7 @@ def play(schedule: Schedule, detector: str, until: int = 10_000) -> Network:
 
 
 def _distances(links: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """Gives the latency between any two nodes: the sum over the tree's path."""
+    """Returns the latency between any two nodes: the sum over the tree's path."""
     tree = View(0, len(links))
     found: dict[tuple[int, int], int] = {}
     for start in {x for ends in links for x in ends}:

@@ -101,7 +101,7 @@ class Node:
         self.network.statuses.append((self.network.round, self.name, status.value))
 
     def closest(self, path: Path) -> int | None:
-        """Gives the connected node nearest to N on a path from N, if there is one."""
+        """Returns the connected node nearest to N on a path from N, if there is one."""
         return next((x for x in path[1:] if x in self.connections), None)
 
     @property

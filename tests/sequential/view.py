@@ -10,7 +10,7 @@ Link = tuple[int, int]
 
 
 def link(a: int, b: int) -> Link:
-    """Gives the undirected link between two nodes."""
+    """Returns the undirected link between two nodes."""
     return (a, b) if a < b else (b, a)
 
 
@@ -80,16 +80,16 @@ class View:
         return found
 
     def neighbours(self, node: int) -> list[int]:
-        """Gives the nodes that share a link with the node."""
+        """Returns the nodes that share a link with the node."""
         return [b if a == node else a for a, b in self._heard if node in (a, b)]
 
     def first_hop(self, node: int) -> int | None:
-        """Gives the neighbour that lies toward the node; none for an unknown node."""
+        """Returns the neighbour that lies toward the node; none for an unknown node."""
         path = self.paths.get(node, ())
         return path[1] if len(path) > 1 else None
 
     def between(self, a: int, b: int) -> Path:
-        """Gives P(A, B) for two nodes of the view."""
+        """Returns P(A, B) for two nodes of the view."""
         to_a, to_b = self.paths[a], self.paths[b]
         shared = 0
         while shared < min(len(to_a), len(to_b)) and to_a[shared] == to_b[shared]:
@@ -97,6 +97,6 @@ class View:
         return (*reversed(to_a[shared:]), *to_b[shared - 1 :])
 
     def within(self, node: int, reach: int) -> list[tuple[Link, bool]]:
-        """Gives the links both of whose ends lie within so many hops of a node of the view."""
+        """Returns the links both of whose ends lie within so many hops of a node of the view."""
         near = {x for x in self.paths if len(self.between(node, x)) - 1 <= reach}
         return [(found, mark) for found, mark in sorted(self.marks.items()) if near.issuperset(found)]

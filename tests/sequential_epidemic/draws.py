@@ -23,7 +23,7 @@ def _hash_long(value: int, seed: int) -> int:
 
 
 def bits(seed: int, purpose: str, *keys: int) -> int:
-    """Gives the hash as a signed number, as SQL does."""
+    """Returns the hash as a signed number, as SQL does."""
     salt = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big") % (1 << 61) + (1 << 61)
     state = 42
     for key in (seed, salt, *keys):
@@ -32,5 +32,5 @@ def bits(seed: int, purpose: str, *keys: int) -> int:
 
 
 def uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Gives a number in [0, 1)."""
+    """Returns a number in [0, 1)."""
     return ((bits(seed, purpose, *keys) & _MASK) >> 11) / (1 << 53)

@@ -100,7 +100,7 @@ class Broker(Seeker):
             self.acknowledge(topic, src, message.m, message.covered)
 
     def try_all(self, topic: Topic) -> None:
-        """Tells the parent of, or processes, whatever is ready; once through is not enough where a key is let go."""
+        """Returns the parent of, or processes, whatever is ready; once through is not enough where a key is let go."""
         if self.is_waiting:
             return
         ready = True

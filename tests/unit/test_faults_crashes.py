@@ -64,7 +64,7 @@ def crash(node: str, round_: int, until: int | None = None) -> dict[str, Any]:
 
 
 def not_operational(rows: list[Row], recovery: int, horizon: int = 1000) -> int:
-    """Gives the largest number of nodes that are not operational in a round, counted round by round."""
+    """Returns the largest number of nodes that are not operational in a round, counted round by round."""
     down = np.zeros((horizon + 1, 1 + max((row[0] for row in rows), default=0)), dtype=bool)
     for node, start, until in rows:
         down[start : NEVER if until is None else until + recovery, node] = True

@@ -53,7 +53,7 @@ def crashes(path: Path, *, nodes: int = 2, seed: int = 0, horizon: int = 100, **
 
 
 def fta(*rows: tuple[int, int, float, float]) -> str:
-    """Gives the text of a trace from node, type (0 down, 1 up), start and end in hours."""
+    """Returns the text of a trace from node, type (0 down, 1 up), start and end in hours."""
     lines = (
         f"{i:5}\t{node:5}\t    5\tG1/node{node}\t    {kind}\t{round(start * 3600):13}\t{round(end * 3600):13}\t NULL\n"
         for i, (node, kind, start, end) in enumerate(rows)
@@ -62,7 +62,7 @@ def fta(*rows: tuple[int, int, float, float]) -> str:
 
 
 def lanl(*rows: tuple[int, int | str, float, float]) -> str:
-    """Gives the text of a trace from system, node, start and end in hours of 2001."""
+    """Returns the text of a trace from system, node, start and end in hours of 2001."""
     begin = datetime(2001, 1, 1)
     clock = "%m/%d/%Y %H:%M"
     lines = (

@@ -15,3 +15,10 @@ ROOT = Path(__file__).parents[2]
 def test_nothing_to_complain_about(command: tuple[str, ...]) -> None:
     found = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("word", ["Gives", "Tells"])
+def test_docstrings_say_what_is_returned(word: str) -> None:
+    files = [file for folder in ("pipelines", "udfs", "tests") for file in (ROOT / folder).rglob("*.py")]
+    start = f'"""{word} '
+    assert [str(file.relative_to(ROOT)) for file in files if start in file.read_text("utf-8")] == []

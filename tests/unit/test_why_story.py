@@ -56,7 +56,7 @@ def told(facts: RunFacts) -> Story:
 
 
 def ended(story: Story) -> tuple[str, str | None, str | None, str | None, int | None]:
-    """Gives how and where it ended, and kind, node and round of the cause."""
+    """Returns how and where it ended, and kind, node and round of the cause."""
     cause = story.cause
     found = (None, None, None) if cause is None else (cause.kind, story.names[cause.node], cause.round)
     return story.ended, story.node, *found

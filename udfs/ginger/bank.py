@@ -50,7 +50,7 @@ class Accounts:
         return False
 
     def of(self, account: str) -> int:
-        """Gives the balance of an account."""
+        """Returns the balance of an account."""
         return self.balance.get(account, self.start)
 
     def _add(self, account: str, amount: int) -> None:

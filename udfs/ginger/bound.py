@@ -64,7 +64,7 @@ class Given:
         return self.detection_rounds + slowest + _TRIES * (2 * slowest + 3 * self.timer_rounds)
 
     def name(self, node: int) -> str:
-        """Gives the name of a node."""
+        """Returns the name of a node."""
         return self.names.get(node, str(node))
 
 
@@ -87,18 +87,18 @@ class _Tree:
         self.clients = set(self.parent) - self.brokers
 
     def up(self, node: int) -> list[int]:
-        """Gives a node and its ancestors, the root last."""
+        """Returns a node and its ancestors, the root last."""
         path = [node]
         while path[-1] in self.parent:
             path.append(self.parent[path[-1]])
         return path
 
     def children(self, node: int) -> set[int]:
-        """Gives the brokers below a node."""
+        """Returns the brokers below a node."""
         return {other for other, above in self.parent.items() if above == node and other in self.brokers}
 
     def seen(self, node: int, max_hops: int) -> set[int]:
-        """Gives the brokers that a node sees beyond its parent: ancestors, and the siblings of all below the last."""
+        """Returns the brokers that a node sees beyond its parent: ancestors, and the siblings of all below the last."""
         path = self.up(node)
         found = set(path[2 : max_hops + 1])
         for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
@@ -106,7 +106,7 @@ class _Tree:
         return found
 
     def rounds(self, start: int) -> dict[int, int]:
-        """Gives the rounds from a node to all others."""
+        """Returns the rounds from a node to all others."""
         found = {start: 0}
         order = [start]
         for node in order:
@@ -117,7 +117,7 @@ class _Tree:
         return found
 
     def members(self, clients: Collection[int]) -> set[int]:
-        """Gives the brokers of a sub-tree: those between the edge brokers of clients, and these."""
+        """Returns the brokers of a sub-tree: those between the edge brokers of clients, and these."""
         paths = [self.up(client)[1:] for client in sorted(clients)]
         shared = set(paths[0]).intersection(*paths)
         return {broker for path in paths for broker in path if broker not in shared or broker == _deepest(path, shared)}
@@ -128,7 +128,7 @@ def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
 
 
 def reasons(given: Given) -> Iterator[tuple[int, str]]:
-    """Gives what is too much for the protocol in a run: rounds, and reasons in words."""
+    """Returns what is too much for the protocol in a run: rounds, and reasons in words."""
     tree = _Tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
@@ -176,12 +176,12 @@ def _of_blow(
 
 
 def _away(given: Given, at: int) -> set[int]:
-    """Gives the brokers that are down in a round, or have come back just before it."""
+    """Returns the brokers that are down in a round, or have come back just before it."""
     return {broker for start, end, broker in _spells(given) if start <= at < end}
 
 
 def _spells(given: Given) -> Iterator[tuple[int, int, int]]:
-    """Gives for each failure its round, the one in which its broker has been taken in again, and the broker."""
+    """Returns for each failure its round, the one in which its broker has been taken in again, and the broker."""
     for at, broker in given.crashes:
         back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
         yield at, min(back) + given.mend_rounds if back else _NEVER, broker
@@ -233,7 +233,7 @@ def _absent(given: Given, at: int) -> set[int]:
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tells what is too much for the protocol.
+    """Returns what is too much for the protocol.
 
     Args:
         batches: One row a run: ``run_id, parameters`` (JSON), ``nodes`` (structs ``node_id, name, role``), ``links``

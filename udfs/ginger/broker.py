@@ -107,11 +107,11 @@ class Broker(Collector):
         self.topic(row.topic).members = set(row.covered)
 
     def buffer(self, topic: str | None) -> Buffer:
-        """Gives the buffer of a topic."""
+        """Returns the buffer of a topic."""
         return self.topic(topic).buffer
 
     def buffers(self) -> list[Buffer]:
-        """Gives the buffers of all topics."""
+        """Returns the buffers of all topics."""
         return [topic.buffer for _, topic in sorted(self.topics.items())]
 
     @property
@@ -120,7 +120,7 @@ class Broker(Collector):
         return False
 
     def topic(self, name: str | None) -> Topic:
-        """Gives what it knows of a topic."""
+        """Returns what it knows of a topic."""
         return self.topics.setdefault(name or "", Topic(Buffer(name or "")))
 
     def handle(self, item: Item) -> None:
@@ -193,14 +193,14 @@ class Broker(Collector):
             self._acknowledge(topic, sender, message, covered)
 
     def try_all(self, topic: Topic) -> None:
-        """Tells the parent of what is ready, or processes it, in the order of arrival."""
+        """Sends the parent what is ready, or processes it, in the order of arrival."""
         if self.is_waiting:
             return
         while any(self._try(topic, pending) for pending in list(topic.pending.values())):
             pass
 
     def is_topic_root(self, topic: Topic) -> bool:
-        """Tells whether the sub-tree of a topic goes on upward."""
+        """Returns whether the sub-tree of a topic goes on upward."""
         return self.is_root or (self.parent is not None and self.parent not in topic.brokers)
 
     def _try(self, topic: Topic, pending: Pending) -> bool:

@@ -24,14 +24,14 @@ class Event(NamedTuple):
 
 
 def in_runs(runs: Mapping[str, list[list[int]]], of: Id) -> bool:
-    """Tells whether an id is in one of the runs."""
+    """Returns whether an id is in one of the runs."""
     own = runs.get(str(of[0]), [])
     place = bisect_right(own, of[1], key=lambda run: run[0]) - 1
     return place >= 0 and of[1] <= own[place][1]
 
 
 def joined(runs: Runs, others: Iterable[tuple[str, list[list[int]]]]) -> Runs:
-    """Gives runs with those of others, which may overlap."""
+    """Returns runs with those of others, which may overlap."""
     found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
     for source, own in others:
         merged: list[list[int]] = []
@@ -53,7 +53,7 @@ class Known(set[Id]):
         self._buffer = buffer
 
     def __contains__(self, of: object) -> bool:
-        """Tells whether it has had an id."""
+        """Returns whether it has had an id."""
         return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
 
 
@@ -88,7 +88,7 @@ class Buffer:
         return [*self.left, *self.whole.values()]
 
     def has(self, event: Event) -> bool:
-        """Tells whether it had an event."""
+        """Returns whether it had an event."""
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
     def add(self, place: int, event: Event) -> None:
@@ -132,11 +132,11 @@ class Buffer:
             self._know(event)
 
     def text(self) -> str:
-        """Gives what has left as JSON: what, source, number and hops of each, and the runs of what is collected."""
+        """Returns what has left as JSON: what, source, number and hops of each, and the runs of what is collected."""
         left = [[what, *message.id, hops] for what, message, hops in self.left]
         return json.dumps({"left": left, "collected": self.collected}, sort_keys=True)
 
 
 def runs_of(ids: Collection[Id]) -> Runs:
-    """Gives ids as runs."""
+    """Returns ids as runs."""
     return joined({}, ((str(source), [[seq, seq]]) for source, seq in sorted(ids)))

@@ -42,11 +42,11 @@ class Client(Collector):
         self.hold.append(row)
 
     def buffer(self, topic: str | None) -> Buffer:
-        """Gives the deliveries of a topic."""
+        """Returns the deliveries of a topic."""
         return self.delivered.setdefault(topic or "", Buffer(topic or ""))
 
     def buffers(self) -> list[Buffer]:
-        """Gives the deliveries of all topics."""
+        """Returns the deliveries of all topics."""
         return [buffer for _, buffer in sorted(self.delivered.items())]
 
     def needs(self, partner: int, event: Event) -> bool:
@@ -54,11 +54,11 @@ class Client(Collector):
         return self.topics.get(event.message.topic, False)
 
     def has_delivered_all(self, message: Message) -> bool:
-        """Tells whether everybody has had a message."""
+        """Returns whether everybody has had a message."""
         return in_runs(self.buffer(message.topic).collected, message.id)
 
     def has_delivered(self, message: Message) -> bool:
-        """Tells whether it has delivered a message."""
+        """Returns whether it has delivered a message."""
         return message.id in self.buffer(message.topic).seen
 
     def handle(self, item: Item) -> None:
@@ -172,7 +172,7 @@ class Client(Collector):
                 self.send(self.parent or 0, "Metadata", message, 1)
 
     def report(self, topic: str) -> None:
-        """Tells what it has delivered."""
+        """Sends what it has delivered."""
         if self.topics.get(topic, False):
             self.tell_parent(topic, set(self.buffer(topic).seen), [self.node])
 

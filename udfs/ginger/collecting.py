@@ -24,7 +24,7 @@ class Collector(Asker):
         return self.settings.get("collect_every", 0)
 
     def report(self, topic: str) -> None:
-        """Tells what it has had for good, if that is much more than it told before."""
+        """Sends what it has had for good, if that is much more than it told before."""
         raise NotImplementedError
 
     def handle_repair(self, item: Item) -> None:
@@ -63,5 +63,5 @@ class Collector(Asker):
                 self.report(buffer.topic)
 
     def common(self, ids: Collection[Id], runs: Runs) -> set[Id]:
-        """Gives those of the ids that are in runs."""
+        """Returns those of the ids that are in runs."""
         return {of for of in ids if in_runs(runs, of)}

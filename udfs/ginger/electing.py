@@ -47,7 +47,7 @@ class Elector(TopicJoiner):
             self.elect()
 
     def elect(self) -> None:
-        """Tells all siblings its vote; without any it is the root at once."""
+        """Sends its vote to all siblings; without any it is the root at once."""
         number, vote, gone = self.recall("election", 0) + 1, self.residual_degree, self._gone()
         self.remember(is_electing=True, asked=None, election=number, vote=vote, gone=gone)
         for sibling in self._siblings():

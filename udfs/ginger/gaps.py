@@ -33,11 +33,11 @@ class Asker(Seeker):
         super().__init__(node, round_, state)
 
     def buffer(self, topic: str | None) -> Buffer:
-        """Gives the buffer of a topic."""
+        """Returns the buffer of a topic."""
         raise NotImplementedError
 
     def buffers(self) -> list[Buffer]:
-        """Gives all buffers, by topic."""
+        """Returns all buffers, by topic."""
         raise NotImplementedError
 
     def handle_repair(self, item: Item) -> None:
@@ -71,11 +71,11 @@ class Asker(Seeker):
         self.on_lost_messages(item)
 
     def own_copy(self, message: Message) -> Message:
-        """Gives a message with its body, if it has it elsewhere than in the buffer."""
+        """Returns a message with its body, if it has it elsewhere than in the buffer."""
         return message
 
     def needs(self, partner: int, event: Event) -> bool:
-        """Tells whether the body of a message is needed here."""
+        """Returns whether the body of a message is needed here."""
         raise NotImplementedError
 
     def _read_discarded(self, row: Item) -> None:
@@ -130,7 +130,7 @@ class Asker(Seeker):
         return None
 
     def with_body(self, event: Event) -> Event:
-        """Gives an event with its body, if that is anywhere here."""
+        """Returns an event with its body, if that is anywhere here."""
         if event.message.has_body:
             return event
         message = self.gaps.get(event.message.id, event.message)
@@ -151,7 +151,7 @@ class Asker(Seeker):
         self.timer("gap", self.node, number, self.patience(self.node))
 
     def pass_exception(self, message: Message, sender: int | None, details: str) -> None:
-        """Tells the client that published a message that somebody lacks it."""
+        """Lets the client that published a message know that somebody lacks it."""
         self.flood("Exception", message, sender, details)
 
     def flood(self, kind: str, message: Message | None, sender: int | None, details: str) -> None:

@@ -80,7 +80,7 @@ class HoldingBroker(Broker):
             self.try_all(topic)
 
     def is_inside(self, topic: Topic) -> bool:
-        """Tells whether it is in the sub-tree of a topic: from the start, or since it took somebody in."""
+        """Returns whether it is in the sub-tree of a topic: from the start, or since it took somebody in."""
         is_new = self.recall("is_new", False)
         return bool(topic.brokers or topic.clients or (self.node in topic.members and not is_new))
 
@@ -103,7 +103,7 @@ class HoldingBroker(Broker):
             self.send(self.parent or 0, "LostMessageRequest", details=answer.text())
 
     def missing_of(self, theirs: Missing) -> Missing:
-        """Gives what another one lacks of the topics that it names."""
+        """Returns what another one lacks of the topics that it names."""
         answer = Missing(failed=self.failed, back=self.failed - self.dead)
         for name in sorted(theirs.passed):
             events = [event for event in self.buffer(name).events if not theirs.has(event)]

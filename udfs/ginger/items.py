@@ -83,7 +83,7 @@ def node_rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, list[Item]
 
 
 def out_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Gives rows of `OUT` as one batch."""
+    """Returns rows of `OUT` as one batch."""
     columns = list(zip(*rows, strict=True)) or [()] * len(OUT)
     return pa.RecordBatch.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, OUT, strict=True)], schema=OUT

@@ -46,13 +46,13 @@ class Missing:
             self.processed[event.message.topic].add(event.message.id)
 
     def has(self, event: Event) -> bool:
-        """Tells whether the sender has had an event."""
+        """Returns whether the sender has had an event."""
         known = self.passed if event.what == "passed" else self.processed
         topic, of = event.message.topic, event.message.id
         return of in known.get(topic, ()) or in_runs(self.collected.get(topic, {}), of)
 
     def text(self) -> str:
-        """Gives it as JSON."""
+        """Returns it as JSON."""
         return json.dumps({
             "events": [[what, *message[:4], list(message.keys), message.issued_round, hops]
                        for what, message, hops in self.events],

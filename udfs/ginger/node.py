@@ -69,7 +69,7 @@ class Node:
         return self.children | ({self.parent} if self.parent is not None else set())
 
     def next_place(self) -> int:
-        """Gives ascending numbers, those of later rounds above those of earlier ones."""
+        """Returns ascending numbers, those of later rounds above those of earlier ones."""
         self._place += 1
         return self._place
 

@@ -34,7 +34,7 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
-    """Gives what a node leaves behind in a round."""
+    """Returns what a node leaves behind in a round."""
     state = [item for item in items if item.relation != "inbox"]
     is_client = any((item.relation, item.kind) in _CLIENT for item in state)
     may_crash = any(item.relation == "mode" for item in state)

@@ -36,7 +36,7 @@ class Message(NamedTuple):
         return self.guarantee != ""
 
     def without_body(self) -> Message:
-        """Gives what is left of it when it has left a buffer."""
+        """Returns what is left of it when it has left a buffer."""
         return self._replace(guarantee="", keys=(), issued_round=0)
 
     @property
@@ -45,7 +45,7 @@ class Message(NamedTuple):
         return self.guarantee == "total"
 
     def shares(self, other: Message) -> bool:
-        """Tells whether it has a key item in common with a message of the same topic."""
+        """Returns whether it has a key item in common with a message of the same topic."""
         return not set(self.keys).isdisjoint(other.keys)
 
 

@@ -199,7 +199,7 @@ class RepairingBroker(Elector):
             self.topic(name).brokers.add(self.parent or 0)
 
     def view_changed(self) -> None:
-        """Tells children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root.
+        """Sends children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root.
 
         Those that elected a root are its children already, for whoever has to find them if it fails now.
         """

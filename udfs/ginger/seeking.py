@@ -26,7 +26,7 @@ class Seeker(Node):
     """
 
     def recall(self, name: str, default: Any) -> Any:  # noqa: ANN401 - values of JSON
-        """Gives what it remembers."""
+        """Returns what it remembers."""
         return self.memory.get(name, default)
 
     def remember(self, **values: Any) -> None:  # noqa: ANN401 - values of JSON
@@ -85,11 +85,11 @@ class Seeker(Node):
         self.timer("parent", broker, attempt, self.patience(broker))
 
     def patience(self, partner: int) -> int:
-        """Gives the rounds in which a partner that is up has answered, with an election of its own in between."""
+        """Returns the rounds in which a partner that is up has answered, with an election of its own in between."""
         return 2 * self.latency.get(partner, 1) + 3 * self.settings["timer"]
 
     def request(self) -> dict[str, Any]:
-        """Gives the body of its ParentRequest."""
+        """Returns the body of its ParentRequest."""
         raise NotImplementedError
 
     def on_parent_response(self, item: Item) -> None:
@@ -129,7 +129,7 @@ class Seeker(Node):
         self.remember(since={**self.recall("since", {}), str(other): self.round})
 
     def is_stale(self, news: Item) -> bool:
-        """Tells whether NeighborDown was sent before the present connection: the neighbour failed, but is back."""
+        """Returns whether NeighborDown was sent before the present connection: the neighbour failed, but is back."""
         since: int = self.recall("since", {}).get(news.details, 0)
         return self.round - (news.wait or 0) < since
 
@@ -174,7 +174,7 @@ class Seeker(Node):
         self.view_changed()
 
     def belongs(self, up: int, down: int) -> bool:
-        """Tells whether a broker from which one comes here by steps up, then down, is an ancestor or a sibling."""
+        """Returns whether a broker from which one comes here by steps up, then down, is an ancestor or a sibling."""
         return up + down <= self.settings["max_hops"] and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
 
     def view_changed(self) -> None:

@@ -79,7 +79,7 @@ class TopicJoiner(HoldingBroker):
             self._look_for(name, sender, is_own=False)
 
     def _let_in(self, asker: int, topic: Topic) -> None:
-        """Tells a neighbour all that it has had of a topic, or that it is not in its sub-tree."""
+        """Sends a neighbour all that it has had of a topic, or that it is not in its sub-tree."""
         if asker not in self.neighbours:
             return
         name, details = topic.buffer.topic, None

@@ -16,7 +16,7 @@ _OUT = pa.schema([(name, pa.string() if kind == "string" else pa.int64()) for na
 
 
 def rooted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tells every node its neighbours, and what else it sees of the tree: its ancestors and siblings (section 4.2.2).
+    """Returns every node's neighbours, and what else it sees of the tree: its ancestors and siblings (section 4.2.2).
 
     Args:
         batches: One row a run: ``run_id``, the ``root``, ``max_hops``, and ``links``, structs ``src, dst,

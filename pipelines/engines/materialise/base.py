@@ -76,7 +76,7 @@ class Materialiser(ABC):
         self.session = session
 
     def declare(self, schemas: Mapping[str, T.StructType]) -> None:  # noqa: B027 - most engines need not be told
-        """Tells the columns of relations by name, for engines that have to ask otherwise."""
+        """Declares the columns of relations by name, for engines that have to ask otherwise."""
 
     @abstractmethod
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
@@ -91,7 +91,7 @@ class Materialiser(ABC):
         return Relation(frame)
 
     def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
-        """Gives a relation that lies in parts: the first was settled, the others were added."""
+        """Returns a relation that lies in parts: the first was settled, the others were added."""
         return reduce(DataFrame.unionByName, (part.frame for part in parts))
 
     @abstractmethod
@@ -109,14 +109,14 @@ class Materialiser(ABC):
         """
 
     def spread(self, frame: DataFrame) -> DataFrame:
-        """Gives rows that come from elsewhere placed like those of relations."""
+        """Returns rows that come from elsewhere placed like those of relations."""
         return frame
 
     def close(self) -> None:  # noqa: B027 - most engines have nothing to give back
-        """Gives back what is left, when the runs are over; no relation may be used afterwards."""
+        """Releases what is left, when the runs are over; no relation may be used afterwards."""
 
     def empty(self, schema: T.StructType) -> DataFrame:
-        """Gives a frame without rows; its numbers count as never null, as in relations with rows."""
+        """Returns a frame without rows; its numbers count as never null, as in relations with rows."""
         columns = [f"{_placeholder(field.dataType)} as {field.name}" for field in schema]
         return self.session.spark.range(1).where("id > 1").selectExpr(*columns)
 
@@ -145,7 +145,7 @@ def asked_facts(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -
 
 
 def nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out
-    """Gives the type with nulls allowed everywhere: the same relation may be without them in one round only."""
+    """Returns the type with nulls allowed everywhere: the same relation may be without them in one round only."""
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(field.name, nullable(field.dataType), True) for field in kind])
     if isinstance(kind, T.ArrayType):

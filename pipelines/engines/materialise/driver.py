@@ -47,11 +47,11 @@ class RowsMaterialiser(Materialiser):
         return self._relation(rows, nullable(schema))
 
     def empty(self, schema: T.StructType) -> DataFrame:
-        """Gives a frame that the planner knows to have no rows."""
+        """Returns a frame that the planner knows to have no rows."""
         return self._frame(to_arrow_schema(schema).empty_table(), nullable(schema))
 
     def spread(self, frame: DataFrame) -> DataFrame:
-        """Gives the rows in one partition."""
+        """Returns the rows in one partition."""
         return frame.coalesce(1)
 
     def keep(self, name: str, frame: DataFrame) -> Relation:

@@ -86,7 +86,7 @@ class FileMaterialiser(Materialiser):
             del self._kept[key]
 
     def _settled(self, name: str, frame: DataFrame) -> Relation:
-        """Gives the relation that the frame reads if it does nothing else: it has one more holder then."""
+        """Returns the relation that the frame reads if it does nothing else: it has one more holder then."""
         kept = self._kept.get(id(frame))
         if kept is None or kept.schema != self._schemas.get(name):
             return self.keep(name, frame)

@@ -40,11 +40,11 @@ class MemoryMaterialiser(Materialiser):
         return self.settle({name: self.spread(frame)}, {})[0][name]
 
     def empty(self, schema: T.StructType) -> DataFrame:
-        """Gives a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
+        """Returns a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
         return self.spread(super().empty(schema))
 
     def spread(self, frame: DataFrame) -> DataFrame:
-        """Gives the rows partitioned by run."""
+        """Returns the rows partitioned by run."""
         return frame.repartition(self.session.partitions, "run_id")
 
     def keep(self, name: str, frame: DataFrame) -> Relation:

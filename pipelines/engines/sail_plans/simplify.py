@@ -42,7 +42,7 @@ def simplify(request: base_pb2.ExecutePlanRequest) -> None:
 
 
 def _is_empty(relation: proto.Relation) -> bool:
-    """Tells whether a relation is known to have no rows, and simplifies it."""
+    """Returns whether a relation is known to have no rows, and simplifies it."""
     kind = relation.WhichOneof("rel_type")
     if kind == "local_relation":
         return relation.local_relation.HasField("schema")

@@ -131,11 +131,11 @@ class LinkRows:
             self._event.add((end, f"{kind}_end", node, *pair))
 
     def _pairs(self, fault: LinkFault) -> list[Pair]:
-        """Gives the directed links of a fault; one pair of nulls stands for all."""
+        """Returns the directed links of a fault; one pair of nulls stands for all."""
         return [_ANY] if fault.links is None else list(self._directed(fault))
 
     def _directed(self, fault: LinkFault) -> list[tuple[int, int]]:
-        """Gives the directed links of a fault, one by one."""
+        """Returns the directed links of a fault, one by one."""
         ids = ids_by_name(self.overlay)
         if fault.links is None:
             forward = list(zip(self.overlay.a.tolist(), self.overlay.b.tolist(), strict=True))
@@ -178,14 +178,14 @@ class LinkRows:
         return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
 
     def tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """Gives the rows: `LINK_FAULT`, `SIDE` and `EVENT`."""
+        """Returns the rows: `LINK_FAULT`, `SIDE` and `EVENT`."""
         strikes = [row for row in self._fault if row[_RATE] > 0.0]
         event = table_of(sorted(self._event, key=_null_first), EVENT)
         return table_of(strikes, LINK_FAULT), sides(self._parts), event
 
 
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
-    """Gives rows of `SIDE` for partitions: first round, round of the end, and the side of each node; may overlap."""
+    """Returns rows of `SIDE` for partitions: first round, round of the end, and the side of each node; may overlap."""
     rounds = sorted({round_ for start, end, _ in parts for round_ in (start, end)})
     rows: list[tuple[int, ...]] = []
     for low, high in pairwise(rounds):
@@ -197,7 +197,7 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
 
 
 def event_kinds(fault: LinkFault) -> list[str]:
-    """Gives the kinds of a fault in table ``fault_event``: what overtakes is called so, whatever makes it."""
+    """Returns the kinds of a fault in table ``fault_event``: what overtakes is called so, whatever makes it."""
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
     if isinstance(fault, Duplicate) and fault.after[1] > 0:

@@ -50,7 +50,7 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
 
 
 def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives m.visited the places of bypassed nodes, as pairs without MsgId, and cuts it to the last δ+1 (section 5).
+    """Inserts bypassed nodes into m.visited, as pairs without MsgId, and cuts it to the last δ+1 (section 5).
 
     Args:
         outbox: All messages; those without a list stay as they are.
@@ -73,7 +73,7 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
 
 
 def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
-    """Gives the outbox with what the sender knows of its peers, without what has to wait for their answer.
+    """Returns the outbox with what the sender knows of its peers, without what has to wait for their answer.
 
     A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
 
@@ -105,7 +105,7 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives the outbox with Guided messages for RECOVERING receivers: g.to from ProcessingList as it is now.
+    """Returns the outbox with Guided messages for RECOVERING receivers: g.to from ProcessingList as it is now.
 
     What is not there any more, all its recipients have confirmed in this very round: it need not be sent.
 

@@ -22,14 +22,14 @@ FINISHED = [
 
 
 def confirmations(inbox: DataFrame) -> DataFrame:
-    """Gives the CONF messages of an inbox: KEY, ``via`` (who confirms), ``trigger, round``."""
+    """Returns the CONF messages of an inbox: KEY, ``via`` (who confirms), ``trigger, round``."""
     return inbox.where("kind = 'CONF'").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "src as via", "message_id as trigger", "due_round as round"
     )
 
 
 def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
-    """Gives the messages of ProcessingList that members of Out confirm now.
+    """Returns the messages of ProcessingList that members of Out confirm now.
 
     A CONF from outside Out or for an unknown message does nothing.
 
@@ -47,7 +47,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Gives ProcessingList with what is confirmed now, without the messages that are finished (line 30).
+    """Returns ProcessingList with what is confirmed now, without the messages that are finished (line 30).
 
     Args:
         processing: The relation before.
@@ -64,7 +64,7 @@ def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
 
 
 def finished_messages(row: DataFrame) -> DataFrame:
-    """Gives the messages of processing rows of which every member of Out has confirmed.
+    """Returns the messages of processing rows of which every member of Out has confirmed.
 
     Args:
         row: All rows of some messages, with ``conf_trigger, conf_round`` of what changed them in this round.
@@ -85,12 +85,12 @@ def _by_message(row: DataFrame, *more: str) -> DataFrame:
 
 
 def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
-    """Gives ProcessingList without the messages that are finished (line 30)."""
+    """Returns ProcessingList without the messages that are finished (line 30)."""
     return processing.join(finished.select(KEY).hint("shuffle_hash"), KEY, "left_anti").select(PROCESSING.columns)
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
-    """Gives the first copies with an empty Out: their processing ends where it begins.
+    """Returns the first copies with an empty Out: their processing ends where it begins.
 
     Args:
         first: First copies.
@@ -108,13 +108,13 @@ def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def under_way(row: DataFrame) -> DataFrame:
-    """Gives the processing rows of messages that somebody still has to confirm."""
+    """Returns the processing rows of messages that somebody still has to confirm."""
     busy = row.where("via is not null and not is_confirmed").select(KEY).distinct()
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 
 def taken_anyway(duplicate: DataFrame) -> DataFrame:
-    """Gives duplicates as finished messages whose senders are answered already (see `recovery.refused`)."""
+    """Returns duplicates as finished messages whose senders are answered already (see `recovery.refused`)."""
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
 
@@ -132,7 +132,7 @@ def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
 
 
 def send_confirmations(to: DataFrame) -> DataFrame:
-    """Gives CONF messages to senders.
+    """Returns CONF messages to senders.
 
     Args:
         to: KEY, ``trigger, round, sender``; rows without a sender are the source's own and send nothing.

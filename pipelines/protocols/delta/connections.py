@@ -13,7 +13,7 @@ from pipelines.protocols.delta.work import Work
 
 
 def connections_of(work: Work) -> DataFrame:
-    """Gives the connections of all nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    """Returns the connections of all nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     link = work.round.run.link
     connected = peers.connected(work.now("path"), work.now("peer"), link)
     if not work.round.facts["join"]["detached"]:
@@ -34,7 +34,7 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
 
 
 def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Gives the connections that are made between two forms of relation ``peer``."""
+    """Returns the connections that are made between two forms of relation ``peer``."""
     made = after.where("status <> 'FAILED'")
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
     known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")

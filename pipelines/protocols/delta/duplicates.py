@@ -63,7 +63,7 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
 
 
 def _unopposed(pair: DataFrame, judge: DataFrame) -> DataFrame:
-    """Gives the copies that no earlier copy among the judges speaks against: ``run_id, node_id, trigger``."""
+    """Returns the copies that no earlier copy among the judges speaks against: ``run_id, node_id, trigger``."""
     earlier = judge.selectExpr(*NODE, "node", "trigger as earlier", "msg_id as passed")
     against = pair.join(earlier, [*NODE, "node"]).where("earlier < trigger and passed >= msg_id").select(_COPY)
     return pair.select(_COPY).distinct().join(against, _COPY, "left_anti")
@@ -75,14 +75,14 @@ def numbered(first: DataFrame) -> DataFrame:
 
 
 def detector_rows(first: DataFrame) -> DataFrame:
-    """Gives what the detectors learn of first copies: an increment of relation ``detector`` (line 11)."""
+    """Returns what the detectors learn of first copies: an increment of relation ``detector`` (line 11)."""
     return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
         DETECTOR.columns
     )
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Gives the same of visited lists; a source keeps its own MsgId (rule R18)."""
+    """Returns the same of visited lists; a source keeps its own MsgId (rule R18)."""
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
     return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)

@@ -45,7 +45,7 @@ def handle_faults(work: Work) -> None:
 
 
 def _concerned(work: Work) -> DataFrame:
-    """Gives the nodes that come back, hear of faults, recover, or have somebody to answer: all that phase 1 changes."""
+    """Returns the nodes that phase 1 changes: they come back, hear of faults, recover, or have somebody to answer."""
     told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
     nodes = [told] if work.has(*_CONCERNING) else []
     if (recovered := work.round.faults.recovered) is not None:
@@ -167,7 +167,7 @@ def _bypass(work: Work) -> None:
 
 
 def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
-    """Gives the failures of synchronisation points that had not answered, and all that joining nodes detected."""
+    """Returns the failures of synchronisation points that had not answered, and all that joining nodes detected."""
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.round.facts["join"]["detached"]:
         return lost
@@ -175,12 +175,12 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
 
 
 def _joining(work: Work) -> DataFrame:
-    """Gives the nodes whose join is under way: their join points have answered."""
+    """Returns the nodes whose join is under way: their join points have answered."""
     return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
 
 
 def synchronising(work: Work) -> DataFrame:
-    """Gives the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
+    """Returns the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
     if not work.round.facts["join"]["detached"]:
         return recovering
@@ -188,7 +188,7 @@ def synchronising(work: Work) -> DataFrame:
 
 
 def _failures(work: Work) -> DataFrame:
-    """Gives whom nodes hold for failed from now on: by a report, by its own new join, or as it says it is DETACHED."""
+    """Returns whom nodes suspect from now on: by a report, by its own new join, or as it says it is DETACHED."""
     reported = peers.failures(work.inbox, connections.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
@@ -294,7 +294,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
 
 
 def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
-    """Gives Γ of J, REJOIN, SUB and UNSUB by the node's own view: recipient rows with ``way``: P(N, recipient)."""
+    """Returns Γ of J, REJOIN, SUB and UNSUB by the node's own view: recipient rows with ``way``: P(N, recipient)."""
     path = work.now("path")
     reach = union(forward.subscription_recipients(message, path), forward.join_recipients(message, path, work.setting))
     way = path.selectExpr(*NODE, "target as recipient", "path as way")

@@ -59,7 +59,7 @@ def _bury(work: Work, finished: DataFrame) -> DataFrame:
 
 
 def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives SUBS_SET_N as it is when these messages are finished."""
+    """Returns SUBS_SET_N as it is when these messages are finished."""
     entries, added = work.now("subscription"), routing.added_entries(finished, path)
     if work.is_disturbed:
         added = routing.unknown_entries(added, entries, work.now("tombstone"))
@@ -88,7 +88,7 @@ def _store_own(work: Work, finished: DataFrame) -> None:
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
-    """Gives deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
+    """Returns deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
     if work.round.faults.may_crash:
         before = work.round.state["delivered"].withColumnRenamed("node_id", "subscriber")
         known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
@@ -150,7 +150,7 @@ def close(work: Work) -> RoundResult:
 
 
 def _addressed(work: Work) -> DataFrame:
-    """Gives the outbox with what each message needs to leave (see `address`)."""
+    """Returns the outbox with what each message needs to leave (see `address`)."""
     columns = list(SENT_AS)
     if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
         said = frozenset[str]().union(*(sent.fields for sent in work.outbox))

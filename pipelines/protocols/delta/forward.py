@@ -41,7 +41,7 @@ _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 
 
 def received_copies(inbox: DataFrame) -> DataFrame:
-    """Gives the multicast messages among an inbox as copies."""
+    """Returns the multicast messages among an inbox as copies."""
     return received(inbox.where(f"kind in {MULTICAST}"), *_FIELDS)
 
 
@@ -62,7 +62,7 @@ def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
 
 
 def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
-    """Gives the duplicates: the copies that are not first ones."""
+    """Returns the duplicates: the copies that are not first ones."""
     return copy.join(first.select("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
 
 
@@ -121,7 +121,7 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
 
 
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Gives the new rows of ProcessingList_N: one for each recipient other than N itself (lines 13 to 15).
+    """Returns the new rows of ProcessingList_N: one for each recipient other than N itself (lines 13 to 15).
 
     Args:
         first: First copies; without ``matches`` where no publication may have to be sent again.
@@ -137,7 +137,7 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Gives one outgoing copy for each member of Out_N^m other than N (lines 16 to 18), as rows of the outbox."""
+    """Returns one outgoing copy for each member of Out_N^m other than N (lines 16 to 18), as rows of the outbox."""
     out = recipient.where("via <> node_id").select(*KEY, "via").distinct()
     return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
         "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "via as dst", "round as sent_round",

@@ -19,7 +19,7 @@ _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1),
 
 
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives the requests that S can answer: all; while it recovers, those from the one side that has not answered."""
+    """Returns the requests that S can answer: all; while it recovers, those from the one side that has not answered."""
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     opened = synch.where("not is_answered").join(hop, _PAIR, "left").selectExpr(*NODE, "side as open_side")
@@ -28,7 +28,7 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
 
 
 def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives P(R, X) of every X that S sees: S is ``node_id``, R ``peer``, X ``target``; ``route, is_behind, delta``."""
+    """Returns P(R, X) of all X that S sees: S is ``node_id``, R ``peer``, X ``target``; ``route, is_behind, delta``."""
     to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
     return (
         path.select(*NODE, "target", "path")
@@ -43,7 +43,7 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives requests with what R gets of TOP_S: the links with both ends within δ+1 of R.
+    """Returns requests with what R gets of TOP_S: the links with both ends within δ+1 of R.
 
     Args:
         ready: Requests: ``run_id, node_id`` (S), ``peer`` (R), ``round``.
@@ -111,7 +111,7 @@ def send_entries(
 
 
 def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
-    """Gives outbox rows that come behind the normal messages, after a delay by their size (rule R10).
+    """Returns outbox rows that come behind the normal messages, after a delay by their size (rule R10).
 
     Links keep their order: what is sent behind the links of `with_links` waits at least as long as they do.
     """

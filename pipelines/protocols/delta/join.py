@@ -42,14 +42,14 @@ def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def asked_now(call: DataFrame) -> DataFrame:
-    """Gives join calls as rows of `send_join_requests`."""
+    """Returns join calls as rows of `send_join_requests`."""
     return call.where("kind = 'join'").selectExpr(
         *NODE, "join_point", "source_seq", f"{CALL_TRIGGER} as trigger", "round"
     )
 
 
 def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
-    """Gives relation ``join`` with the nodes that have sent their request."""
+    """Returns relation ``join`` with the nodes that have sent their request."""
     now = asked.selectExpr(*NODE, "true as now_asked")
     return join.join(now, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
@@ -66,12 +66,12 @@ def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def joined_now(finished: DataFrame) -> DataFrame:
-    """Gives the nodes whose J is confirmed: ``run_id, node_id, trigger, round``."""
+    """Returns the nodes whose J is confirmed: ``run_id, node_id, trigger, round``."""
     return finished.where("kind = 'J' and source = node_id").select(*NODE, "trigger", "round")
 
 
 def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
-    """Gives relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
+    """Returns relation ``join`` with the nodes that become ATTACHED (PAR_TOP arrives), CONFIRMED or VALID_JOINED.
 
     Args:
         join: Relation ``join``.
@@ -96,20 +96,20 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
 
 
 def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Gives the nodes that became VALID_JOINED between two forms of relation ``join``: ``run_id, node_id``."""
+    """Returns the nodes that became VALID_JOINED between two forms of relation ``join``: ``run_id, node_id``."""
     was = before.where("status <> 'VALID_JOINED'").select(NODE)
     return after.where("status = 'VALID_JOINED'").select(NODE).join(was, NODE, "left_semi")
 
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
-    """Gives the nodes that come back before their join ended: what relation ``join`` has of them, and ``round``."""
+    """Returns the nodes that come back before their join ended: what relation ``join`` has of them, and ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
 
 
 def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
-    """Gives relation ``join`` with these nodes DETACHED."""
+    """Returns relation ``join`` with these nodes DETACHED."""
     again = node.select(NODE).selectExpr(*NODE, "true as is_again")
     return join.join(again, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked", "case when is_again then 'DETACHED' else status end as status"
@@ -138,7 +138,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Gives the changes between two forms of relation ``join`` as rows of ``node_status``.
+    """Returns the changes between two forms of relation ``join`` as rows of ``node_status``.
 
     Args:
         before: Relation ``join`` before.
@@ -151,7 +151,7 @@ def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFra
 
 
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
-    """Gives all join requests at hand: those that arrive, and those that waited at a join point.
+    """Returns all join requests at hand: those that arrive, and those that waited at a join point.
 
     One that arrives takes the place of one that waits: a node may ask again before its join point has answered.
 
@@ -169,12 +169,12 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
 
 
 def accepted_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Gives the requests whose join point is VALID_JOINED and OPERATIONAL."""
+    """Returns the requests whose join point is VALID_JOINED and OPERATIONAL."""
     return opened.join(blocked, NODE, "left_anti")
 
 
 def waiting_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Gives relation ``join_request`` after the round."""
+    """Returns relation ``join_request`` after the round."""
     return opened.join(blocked, NODE, "left_semi").select(JOIN_REQUEST.columns)
 
 
@@ -254,7 +254,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
-    """Gives the copies that go with `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
+    """Returns the copies that go with `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
     order = row_number("messages for a joining node", "run_id, node_id, via", "round, trigger")
     return added.selectExpr(
         "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
@@ -291,7 +291,7 @@ def issued_joins(inbox: DataFrame) -> DataFrame:
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
-    """Gives the calls at hand: due ones, without joins, and those that waited.
+    """Returns the calls at hand: due ones, without joins, and those that waited.
 
     Args:
         call: The due calls.
@@ -305,10 +305,10 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
 
 
 def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Gives the calls that are issued in this round."""
+    """Returns the calls that are issued in this round."""
     return opened.join(blocked, NODE, "left_anti")
 
 
 def waiting_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Gives relation ``call`` after the round."""
+    """Returns relation ``call`` after the round."""
     return opened.join(blocked, NODE, "left_semi").select(CALL.columns)

@@ -63,7 +63,7 @@ def _ask(work: Work, calls: DataFrame) -> None:
 
 
 def _entered(work: Work) -> DataFrame:
-    """Gives the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
+    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the event; writes join, status."""
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
     if work.round.facts["join"]["detached"] and (
@@ -106,7 +106,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 
 
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
-    """Gives SUBS_SET after the round's confirmations: what PAR_SUB copies."""
+    """Returns SUBS_SET after the round's confirmations: what PAR_SUB copies."""
     if not (work.finished and work.may_change_entries):
         return work.now("subscription")
     return finish.entries_after(work, union(*work.finished), path)
@@ -124,7 +124,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
 
 
 def blocked_nodes(work: Work) -> DataFrame:
-    """Gives the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
+    """Returns the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
     joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
     if not work.is_recovering:
         return joining

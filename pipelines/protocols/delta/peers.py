@@ -46,14 +46,14 @@ def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
-    """Gives the rest of an inbox as rows of ``fate``: queues die with their connection."""
+    """Returns the rest of an inbox as rows of ``fate``: queues die with their connection."""
     return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
         "run_id", "message_id", "'lost_crash' as fate"
     )
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
-    """Gives all connections: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    """Returns all connections: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     neighbour = path.where("distance = 1").selectExpr(*NODE, "target as peer")
     usual = neighbour.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
@@ -109,7 +109,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
-    """Gives the reports that N did not know better: ``run_id, node_id, peer, round, incarnation``."""
+    """Returns the reports that N did not know better: ``run_id, node_id, peer, round, incarnation``."""
     report = inbox.where("kind = 'DETECT'").selectExpr(
         "run_id", "dst as node_id", "peer", "incarnation as ended", "due_round as round"
     )
@@ -168,7 +168,7 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
-    """Gives who is asked in the place of synchronisation points that failed: the closest nodes left on the ways there.
+    """Returns who is asked instead of synchronisation points that failed: the closest nodes left on the ways there.
 
     That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
 
@@ -193,7 +193,7 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
-    """Gives how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
+    """Returns how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
 
     Args:
         row: ``run_id, node_id, peer, path``.
@@ -211,7 +211,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
-    """Gives the rows of ``peer`` for nodes that N turns to and is not connected to yet."""
+    """Returns the rows of ``peer`` for nodes that N turns to and is not connected to yet."""
     return (
         asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         .join(latency, [*NODE, "peer"])
@@ -222,7 +222,7 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
 
 
 def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
-    """Gives CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8), with TOP of the sender.
+    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8), with TOP of the sender.
 
     Args:
         asked: ``run_id, node_id, peer, round``.
@@ -244,7 +244,7 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
-    """Gives the recipients that failed nodes were responsible for: processing rows with ``now_round``."""
+    """Returns the recipients that failed nodes were responsible for: processing rows with ``now_round``."""
     failed = failure.selectExpr(*NODE, "peer as via", "round as now_round")
     return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "via"])
 
@@ -262,7 +262,7 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Gives ProcessingList with these rows in the place of those that it has for their recipients."""
+    """Returns ProcessingList with these rows in the place of those that it has for their recipients."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))
@@ -286,7 +286,7 @@ def resent_copies(*row: DataFrame) -> DataFrame:
 
 
 def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Gives all processing rows of messages that lost a member of Out, for `confirm.finished_messages`.
+    """Returns all processing rows of messages that lost a member of Out, for `confirm.finished_messages`.
 
     Args:
         processing: Relation ``processing`` after the change.
@@ -297,7 +297,7 @@ def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
 
 
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
-    """Gives what messages about connections say of their senders.
+    """Returns what messages about connections say of their senders.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
     where N has a connection. It does not where N holds a former incarnation of the sender for failed: what went through
@@ -331,7 +331,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
+    """Returns relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
 
     A node that N held for failed and that came back since has told the nodes in between, not N.
     """
@@ -354,7 +354,7 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 
 
 def asking_peers(inbox: DataFrame) -> DataFrame:
-    """Gives who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+    """Returns who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
     A peer is answered once a round, whatever it asked. The answer is for the incarnation that asked, and takes as long
     as the question did: a DETACHED node has no connection that would tell.
@@ -368,7 +368,7 @@ def asking_peers(inbox: DataFrame) -> DataFrame:
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Gives peers that say they are DETACHED, so that nobody can reach others through them: as `failures`."""
+    """Returns peers that say they are DETACHED, so that nobody can reach others through them: as `failures`."""
     return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
@@ -396,7 +396,7 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answe
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
-    """Gives what waited for a peer that answers now (rule R20): rows of `resent_copies`.
+    """Returns what waited for a peer that answers now (rule R20): rows of `resent_copies`.
 
     A SYN_REQUEST is answered with more than that (`recovery.earlier_messages`).
     """

@@ -50,7 +50,7 @@ class DeltaProtocol(Protocol):
     assumes: frozenset[Assumption] = frozenset({"no_loss", "no_duplicates", "order"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Gives routing information as it is when the overlay stands, and the nodes that are still to join."""
+        """Returns routing information as it is when the overlay stands, and the nodes that are still to join."""
         return starting_state(start, _radius(start.settings))
 
     def round(self, round_: Round) -> RoundResult:
@@ -72,7 +72,7 @@ class DeltaProtocol(Protocol):
 
 
 def _radius(settings: Sequence[DeltaSettings]) -> int:
-    """Gives how far the views of all runs reach: δ+1 with the largest δ."""
+    """Returns how far the views of all runs reach: δ+1 with the largest δ."""
     return 1 + max(setting.delta for setting in settings)
 
 
@@ -110,7 +110,7 @@ def _forward(work: Work) -> None:
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Gives first copies their recipients and sends them on; writes routing, processing, detector.
+    """Returns first copies their recipients and sends them on; writes routing, processing, detector.
 
     Returns:
         Deliveries.
@@ -140,7 +140,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
-    """Gives the copies of the runs that use each duplicate detector."""
+    """Returns the copies of the runs that use each duplicate detector."""
     if len(work.detectors) == 1:
         return [(name, copy) for name in work.detectors]
     parts = []
@@ -192,7 +192,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
 
 
 def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Gives Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those that nobody else needs."""
+    """Returns Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those that nobody else needs."""
     path, recipients = work.now("path"), []
     if work.has(*SENT) or work.may_release_calls:
         recipients.append(forward.subscription_recipients(first, path))
@@ -219,7 +219,7 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
 
 
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
-    """Gives publications accepted as Guided to the recipients that their nodes know of by now; writes processing.
+    """Returns publications accepted as Guided to the recipients that their nodes know of by now; writes processing.
 
     Returns:
         Deliveries to the nodes themselves.
@@ -244,7 +244,7 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
 
 
 def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
-    """Gives the relations before round 0: full views and no subscriptions at joined nodes, nothing at the others."""
+    """Returns the relations before round 0: full views and no subscriptions at joined nodes, nothing at the others."""
     call = start.calls
     joins = call.where("kind = 'join'").selectExpr(
         "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"

@@ -27,12 +27,12 @@ _PAIR = [*NODE, "peer"]
 
 
 def returned_status(recovered: DataFrame) -> DataFrame:
-    """Gives rows of relation ``status`` for nodes that come back."""
+    """Returns rows of relation ``status`` for nodes that come back."""
     return recovered.selectExpr(*NODE, "'RECOVERING' as status", "incarnation").select(STATUS.columns)
 
 
 def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
-    """Gives the entries of SUBS_SET_R that R itself stored."""
+    """Returns the entries of SUBS_SET_R that R itself stored."""
     return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
         *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as via"
     ).select(SUBSCRIPTION.columns)  # fmt: skip
@@ -46,19 +46,19 @@ def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
-    """Gives Synch_R with the nodes that R asks now."""
+    """Returns Synch_R with the nodes that R asks now."""
     fresh = asked.select(_PAIR).join(synch.select(_PAIR), _PAIR, "left_anti")
     return synch.unionByName(fresh.selectExpr(*_PAIR, "false as is_answered"))
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Gives the links that SYN_REQUEST, CON_REQUEST and PAR_TOP bring: rows of relation ``topology``."""
+    """Returns the links that SYN_REQUEST, CON_REQUEST and PAR_TOP bring: rows of relation ``topology``."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Gives what nodes that failed now have stored of the topology to the nodes that synchronise and miss them.
+    """Returns what nodes that failed now have stored of the topology to the nodes that synchronise and miss them.
 
     Who joined at M while R was down is known to M alone on that side.
     """
@@ -69,7 +69,7 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 
 
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives the told links with both ends within δ+1 hops of who is told (Eq. 1).
+    """Returns the told links with both ends within δ+1 hops of who is told (Eq. 1).
 
     Args:
         told: Rows of relation ``topology``.
@@ -83,7 +83,7 @@ def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFr
 
 
 def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
-    """Gives the J, REJOIN, SUB and UNSUB in ProcessingList of some nodes, as copies with ``now_round``.
+    """Returns the J, REJOIN, SUB and UNSUB in ProcessingList of some nodes, as copies with ``now_round``.
 
     Args:
         processing: Relation ``processing``.
@@ -96,7 +96,7 @@ def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
-    """Gives the recipients that have come into view: not in Γ yet, nor behind one that has confirmed.
+    """Returns the recipients that have come into view: not in Γ yet, nor behind one that has confirmed.
 
     Args:
         reach: Recipient rows of messages in ProcessingList, with ``way``: P(N, recipient).
@@ -152,7 +152,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
-    """Gives relation ``syn_request`` with the ones that come now."""
+    """Returns relation ``syn_request`` with the ones that come now."""
     asked = answer.where("kind = 'SYN_REQUEST'").select(_PAIR)
     return request.unionByName(asked).distinct()
 
@@ -164,7 +164,7 @@ def asked_again(answer: DataFrame, synch: DataFrame) -> DataFrame:
 
 
 def told_entries(inbox: DataFrame) -> DataFrame:
-    """Gives the entries that PAR_SUB brings: ``run_id, node_id, subscription_id, origin, distance``."""
+    """Returns the entries that PAR_SUB brings: ``run_id, node_id, subscription_id, origin, distance``."""
     told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
     return told.selectExpr("run_id", "dst as node_id", "inline(entries)").select(
         *NODE, "subscription_id", "origin", "distance"
@@ -172,13 +172,13 @@ def told_entries(inbox: DataFrame) -> DataFrame:
 
 
 def told_tombstones(inbox: DataFrame) -> DataFrame:
-    """Gives the tombstones that PAR_SUB brings: rows of relation ``tombstone``."""
+    """Returns the tombstones that PAR_SUB brings: rows of relation ``tombstone``."""
     told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
     return told.selectExpr("run_id", "dst as node_id", "explode(tombstones) as subscription_id")
 
 
 def merged_entries(subscription: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Gives SUBS_SET_R with what came: per subscription the from that is farthest from R (rule R30)."""
+    """Returns SUBS_SET_R with what came: per subscription the from that is farthest from R (rule R30)."""
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as via"]
     both = subscription.unionByName(told.selectExpr(*key, "origin", "distance", *way))
@@ -188,7 +188,7 @@ def merged_entries(subscription: DataFrame, told: DataFrame, tombstone: DataFram
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Gives Synch_R with the synchronisation points whose PAR_SUB came (Algorithm 6, line 15)."""
+    """Returns Synch_R with the synchronisation points whose PAR_SUB came (Algorithm 6, line 15)."""
     came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
         "run_id", "dst as node_id", "src as peer", "true as came"
     )
@@ -204,7 +204,7 @@ def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
 
 
 def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
-    """Gives relation ``status`` with the given nodes in another state."""
+    """Returns relation ``status`` with the given nodes in another state."""
     now = node.select(NODE).distinct().selectExpr(*NODE, "true as is_now")
     return status.join(now, NODE, "left").selectExpr(
         *NODE, f"case when is_now then '{to}' else status end as status", "incarnation"
@@ -217,7 +217,7 @@ def rejoined_now(finished: DataFrame) -> DataFrame:
 
 
 def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
-    """Gives the nodes that see no other one that is up: nobody is there to get their REJOIN."""
+    """Returns the nodes that see no other one that is up: nobody is there to get their REJOIN."""
     return ready.join(path.where("distance > 0 and via is not null").select(NODE).distinct(), NODE, "left_anti")
 
 
@@ -239,14 +239,14 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 
 
 def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Gives the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (rule R32)."""
+    """Returns the PUBs that OPERATIONAL* nodes accepted as Guided, as copies with ``now_round`` (rule R32)."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Gives Guided duplicates of what a RECOVERING node still processes: g.to may name more recipients than before.
+    """Returns Guided duplicates of what a RECOVERING node still processes: g.to may name more recipients than before.
 
     Returns:
         Copies as ProcessingList has them, with the ``guide`` of the duplicate and ``now_round``.
@@ -261,7 +261,7 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 
 
 def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Gives duplicates of routing information at nodes that synchronise and do not process them: it is taken anyway.
+    """Returns duplicates of routing information at nodes that synchronise and do not process them: it is taken anyway.
 
     PAR_SUB is overtaken by newer messages, which raise the detector, and is lost with the partner that sent it; what
     only it held then comes from the next partner as an older message. Taking it again changes nothing where it was
@@ -300,7 +300,7 @@ def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> Data
 
 
 def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Gives the deliveries of publications that RECOVERING subscribers accepted as Guided.
+    """Returns the deliveries of publications that RECOVERING subscribers accepted as Guided.
 
     Args:
         first: First copies.

@@ -35,7 +35,7 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def unknown_entries(added: DataFrame, subscription: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Gives new entries without those that the node has, or knows to have ended: PAR_SUB may have come before the SUB.
+    """Returns new entries without those that the node has, or knows to have ended: PAR_SUB may precede the SUB.
 
     Args:
         added: Rows of `added_entries`.
@@ -66,14 +66,14 @@ def unmarked_links(finished: DataFrame) -> DataFrame:
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
-    """Gives TOP_N with links added or unmarked: a link that is there unmarked stays so."""
+    """Returns TOP_N with links added or unmarked: a link that is there unmarked stays so."""
     for link in links:
         topology = topology.unionByName(link)
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
-    """Gives the told links that `merge_links` would change TOP_N by.
+    """Returns the told links that `merge_links` would change TOP_N by.
 
     Args:
         told: Rows of relation ``topology``.
@@ -88,7 +88,7 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 
 
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
-    """Gives P(N, X) for every node X of the views that is given: marked links count (rules R7 and R17).
+    """Returns P(N, X) for every node X of the views that is given: marked links count (rules R7 and R17).
 
     Args:
         topology: Relation ``topology``, of the nodes whose paths are wanted.
@@ -124,7 +124,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Gives paths with ``via`` anew: the closest node on the way that N is connected to (line 15)."""
+    """Returns paths with ``via`` anew: the closest node on the way that N is connected to (line 15)."""
     return (
         path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
         .selectExpr(
@@ -143,7 +143,7 @@ NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
-    """Gives the nodes that N holds for failed, and those it is connected to: ``run_id, node_id, failed, opened``."""
+    """Returns the nodes that N holds for failed, and those it is connected to: ``run_id, node_id, failed, opened``."""
     failed = "array_sort(collect_list(case when status = 'FAILED' then peer end)) as failed"
     opened = "array_sort(collect_list(case when status <> 'FAILED' then peer end)) as opened"
     return peer.groupBy(NODE).agg(F.expr(failed), F.expr(opened))
@@ -152,7 +152,7 @@ def peer_lists(peer: DataFrame) -> DataFrame:
 def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
-    """Gives relation ``path`` with the views of changed nodes computed anew.
+    """Returns relation ``path`` with the views of changed nodes computed anew.
 
     Args:
         path: Relation ``path`` before.
@@ -168,7 +168,7 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Gives relation ``path`` with ``via`` anew at changed nodes whose links are the same as before.
+    """Returns relation ``path`` with ``via`` anew at changed nodes whose links are the same as before.
 
     Args:
         path: Relation ``path`` before.
@@ -181,7 +181,7 @@ def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFram
 
 
 def rerouted_entries(subscription: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Gives SUBS_SET_N with the ways to ``from`` as the changed nodes' paths are now."""
+    """Returns SUBS_SET_N with the ways to ``from`` as the changed nodes' paths are now."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "via as now"

@@ -32,7 +32,7 @@ class Sent:
     fields: frozenset[str]
 
     def with_columns(self, names: Iterable[str]) -> DataFrame:
-        """Gives the rows with these columns; those that they lack are null."""
+        """Returns the rows with these columns; those that they lack are null."""
         given = {*OUTBOX, *self.fields}
         return self.row.selectExpr(
             *(f"cast({name if name in given else 'null'} as {SENT_AS[name]}) as {name}" for name in names)
@@ -86,7 +86,7 @@ class Work:
     changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Gives the newest form of a relation; between `narrow` and `widen` that of the nodes in question."""
+        """Returns the newest form of a relation; between `narrow` and `widen` that of the nodes in question."""
         if self.nodes is None or name not in _BY_NODE:
             return self.whole(name)
         if name not in self.parts:
@@ -126,18 +126,18 @@ class Work:
             self.put(name, frame)
 
     def whole(self, name: str) -> DataFrame:
-        """Gives the newest form of a relation with the rows of all nodes."""
+        """Returns the newest form of a relation with the rows of all nodes."""
         before = self.result.state.get(name, self.round.state[name])
         if self.nodes is None or name not in self.changed:
             return before
         return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
-        """Gives the rows of runs in which a node crashes at some time: what is noted for that, they alone note."""
+        """Returns the rows of runs in which a node crashes at some time: what is noted for that, they alone note."""
         return self.round.faults.in_crashing_runs(row)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
-        """Gives the rows of runs in which a node has crashed by now."""
+        """Returns the rows of runs in which a node has crashed by now."""
         return self.round.faults.in_disturbed_runs(row)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
@@ -145,7 +145,7 @@ class Work:
         return self.round.keep(name, frame)
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Tells whether a kept frame is known to have no rows."""
+        """Returns whether a kept frame is known to have no rows."""
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
@@ -169,7 +169,7 @@ class Work:
         self.outbox.append(sent)
 
     def has(self, *kinds: str) -> bool:
-        """Tells whether messages or calls of any of the kinds are due."""
+        """Returns whether messages or calls of any of the kinds are due."""
         return not self.round.due.kinds.isdisjoint(kinds)
 
     @property

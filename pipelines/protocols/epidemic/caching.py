@@ -44,7 +44,7 @@ def store(work: Work) -> None:
 
 
 def kept(cache: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives what caches keep of the events in them: at most ``buffer``, by policy ``eviction``."""
+    """Returns what caches keep of the events in them: at most ``buffer``, by policy ``eviction``."""
     placed = cache.join(setting, "run_id").selectExpr(*CACHE.columns, "buffer", _CLASS, _AGE)
     ranked = placed.selectExpr(*CACHE.columns, "buffer", _RANK)
     return ranked.where("keep_rank <= buffer").select(CACHE.columns)
@@ -77,7 +77,7 @@ def reply(work: Work, asked: DataFrame) -> None:
 
 
 def tags_now(work: Work) -> DataFrame:
-    """Gives the identifiers of all events so far, those of the round among them: EVENT, ``pattern_id, number``."""
+    """Returns the identifiers of all events so far, those of the round among them: EVENT, ``pattern_id, number``."""
     tag = work.round.state["tag"]
     if "tag" in work.result.state:
         tag = tag.unionByName(work.result.state["tag"])

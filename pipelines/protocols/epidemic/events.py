@@ -76,7 +76,7 @@ def _published(work: Work, call: DataFrame) -> DataFrame:
 
 
 def _tags(call: DataFrame, pattern: DataFrame, table: DataFrame, counter: DataFrame) -> DataFrame:
-    """Gives a row per publication and pattern that it satisfies; without number where the source does not know it."""
+    """Returns a row per publication and pattern that it satisfies; without number where the source does not know it."""
     matched = call.selectExpr(*NODE, "source_seq", "round", "explode(matches) as subscription_id")
     of = pattern.select("run_id", "subscription_id", "pattern_id")
     satisfied = matched.join(of, ["run_id", "subscription_id"]).drop("subscription_id").distinct()
@@ -90,7 +90,7 @@ def _tags(call: DataFrame, pattern: DataFrame, table: DataFrame, counter: DataFr
 
 
 def identified(tag: DataFrame) -> DataFrame:
-    """Gives the events of rows of relation ``tag``: EVENT, ``matches, tags``."""
+    """Returns the events of rows of relation ``tag``: EVENT, ``matches, tags``."""
     entry = "case when number is not null then named_struct('pattern_id', pattern_id, 'number', number) end as entry"
     rows = tag.selectExpr(*EVENT, "pattern_id", entry)
     lists = ("array_sort(collect_list(pattern_id)) as matches", "array_sort(collect_list(entry)) as tags")
@@ -98,7 +98,7 @@ def identified(tag: DataFrame) -> DataFrame:
 
 
 def _known(arriving: DataFrame, received: DataFrame) -> DataFrame:
-    """Gives those of the arriving events that their dispatchers had before: COPY, ``was_routed``."""
+    """Returns those of the arriving events that their dispatchers had before: COPY, ``was_routed``."""
     key = arriving.select(COPY).distinct()
     return received.join(key.hint("shuffle_hash"), COPY).groupBy(COPY).agg({"is_routed": "max"}).toDF(
         *COPY, "was_routed"
@@ -127,7 +127,7 @@ def _arrivals(arriving: DataFrame, known: DataFrame, wanted: DataFrame) -> DataF
 
 
 def _forwarded(arrival: DataFrame) -> DataFrame:
-    """Gives the EVENT messages to the neighbours that want the event, never back; the dispatcher is on their path."""
+    """Returns the EVENT messages to the neighbours that want the event, never back; the dispatcher is on their path."""
     return arrival.where("is_routable").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'EVENT' as kind", "node_id as src",
         "explode(filter(vias, via -> via <> node_id and via <> coalesce(sender, node_id))) as dst",

@@ -129,7 +129,7 @@ def _request(work: Work, gossip: DataFrame) -> None:
 
 
 def _requested(inbox: DataFrame, cache: DataFrame) -> DataFrame:
-    """Gives the events in the cache that a REQUEST lists (handleReqMsg)."""
+    """Returns the events in the cache that a REQUEST lists (handleReqMsg)."""
     request = inbox.where("kind = 'REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as requester", "message_id as trigger", "due_round as round",
         "explode(digest) as entry",
@@ -141,7 +141,7 @@ def _requested(inbox: DataFrame, cache: DataFrame) -> DataFrame:
 
 
 def _found(work: Work, gossip: DataFrame) -> DataFrame:
-    """Gives the lost events that a pull's digest lists and the cache holds, under any pattern of theirs."""
+    """Returns the lost events that a pull's digest lists and the cache holds, under any pattern of theirs."""
     entry = _entries(gossip.where("style <> 'push'")).withColumnRenamed("initiator", "requester")
     event = tags_now(work).join(entry.hint("shuffle_hash"), ["run_id", "source", "pattern_id", "number"])
     return _in_cache(event, work.now("cache"))

@@ -54,7 +54,7 @@ def start(work: Work) -> None:
 
 
 def _timed(work: Work) -> DataFrame:
-    """Gives relation dispatcher as of now, but for the timers, with settings, ``is_on_time`` and ``has_detected``."""
+    """Returns relation dispatcher as of now, but for the timers, with settings, ``is_on_time`` and ``has_detected``."""
     lost = work.now("lost").groupBy(NODE).agg(F.expr("max(expires_round) as expires_round"))
     frame = work.round.state["dispatcher"].join(work.setting(*_SETTINGS), "run_id")
     frame = frame.join(lost.hint("shuffle_hash"), NODE, "left")
@@ -92,7 +92,7 @@ def _timed(work: Work) -> DataFrame:
 
 
 def _advanced(timed: DataFrame) -> DataFrame:
-    """Gives relation dispatcher after the round: timers that ran out start again."""
+    """Returns relation dispatcher after the round: timers that ran out start again."""
     paced = timed.selectExpr(*timed.columns, _INTERVAL)
     return paced.selectExpr(
         *NODE, "new_interval as interval_rounds", _NEXT, "push_until", "lost_until", "n_cached",

@@ -74,7 +74,7 @@ class EpidemicProtocol(Protocol):
 
 
 def _patterns(subscription: DataFrame, call: DataFrame) -> DataFrame:
-    """Gives relation pattern: subscriptions with the same predicate have the same event pattern."""
+    """Returns relation pattern: subscriptions with the same predicate have the same event pattern."""
     issued = call.where("kind = 'subscribe'").selectExpr("run_id", "subscription_id", "round as issued_round")
     first = call.where("kind = 'publish'").groupBy("run_id").agg({"round": "min"}).toDF("run_id", "first_round")
     known = subscription.join(issued, ["run_id", "subscription_id"]).join(first, "run_id", "left")

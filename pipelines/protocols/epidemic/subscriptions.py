@@ -69,7 +69,7 @@ def change_table(work: Work) -> None:
 
 
 def _told(inbox: DataFrame, links: LinksDue) -> DataFrame:
-    """Gives what each neighbour said last of a pattern: ENTRY, ``via, is_wanted``."""
+    """Returns what each neighbour said last of a pattern: ENTRY, ``via, is_wanted``."""
     if links.may_change:
         inbox = inbox.join(links.now.select("run_id", "src", "dst").hint("shuffle_hash"), _LINK, "left_semi")
     last = f"{row_number('news of a pattern', 'run_id, dst, pattern_id, src', 'message_id desc')} as age"
@@ -86,7 +86,7 @@ def _patterns_of(call: DataFrame, pattern: DataFrame) -> DataFrame:
 
 
 def _clients(call: DataFrame, client: DataFrame, pattern: DataFrame) -> DataFrame:
-    """Gives the subscriptions that stand after the calls."""
+    """Returns the subscriptions that stand after the calls."""
     key = [*NODE, "subscription_id"]
     begun = call.where("kind = 'subscribe'").select(key)
     ended = call.where("kind = 'unsubscribe'").select(key)
@@ -95,7 +95,7 @@ def _clients(call: DataFrame, client: DataFrame, pattern: DataFrame) -> DataFram
 
 
 def _present(client: DataFrame, down: DataFrame | None) -> DataFrame:
-    """Gives the patterns of local clients as entries of the tables, of dispatchers that are up."""
+    """Returns the patterns of local clients as entries of the tables, of dispatchers that are up."""
     if down is not None:
         client = client.join(down.select(NODE).hint("shuffle_hash"), NODE, "left_anti")
     return client.selectExpr(*_ENTRY, "node_id as via").distinct()
@@ -123,7 +123,7 @@ def _vias(table: DataFrame, changed: DataFrame, name: str) -> DataFrame:
 
 
 def _news(changed: DataFrame, before: DataFrame, after: DataFrame, links: LinksDue) -> DataFrame:
-    """Gives what changed patterns mean for each neighbour that was one before: ENTRY, ``dst, kind``."""
+    """Returns what changed patterns mean for each neighbour that was one before: ENTRY, ``dst, kind``."""
     link = links.now.select(_LINK)
     if links.come is not None:
         link = link.join(links.come.hint("shuffle_hash"), _LINK, "left_anti")
@@ -141,7 +141,7 @@ def _news(changed: DataFrame, before: DataFrame, after: DataFrame, links: LinksD
 
 
 def _untold(links: LinksDue, recovered: DataFrame | None) -> DataFrame | None:
-    """Gives the directed links over which all is told: to dispatchers that are back, and over new links.
+    """Returns the directed links over which all is told: to dispatchers that are back, and over new links.
 
     A dispatcher that is back has no table (rule E14).
     """
@@ -153,7 +153,7 @@ def _untold(links: LinksDue, recovered: DataFrame | None) -> DataFrame | None:
 
 
 def _retold(after: DataFrame, link: DataFrame) -> DataFrame:
-    """Gives the patterns that are told again over some links."""
+    """Returns the patterns that are told again over some links."""
     neighbour = link.selectExpr("run_id", "src as node_id", "dst")
     known = after.join(neighbour.hint("shuffle_hash"), NODE).where("via <> dst")
     return known.selectExpr(*_ENTRY, "dst", "'SUB' as kind").distinct()

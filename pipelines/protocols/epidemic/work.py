@@ -45,7 +45,7 @@ class Work:
     cached: DataFrame | None = None
 
     def now(self, name: str) -> DataFrame:
-        """Gives the newest form of a relation."""
+        """Returns the newest form of a relation."""
         return self.result.state.get(name, self.round.state[name])
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
@@ -66,11 +66,11 @@ class Work:
         self.outbox.append(self.round.keep("sent", row.selectExpr(*columns)))
 
     def has(self, *kinds: str) -> bool:
-        """Tells whether messages or calls of any of the kinds are due."""
+        """Returns whether messages or calls of any of the kinds are due."""
         return not self.round.due.kinds.isdisjoint(kinds)
 
     def setting(self, *names: str) -> DataFrame:
-        """Gives columns of ``clock``, with ``run_id``."""
+        """Returns columns of ``clock``, with ``run_id``."""
         return self.clock.select("run_id", *names).hint("shuffle_hash")
 
     @property
@@ -98,5 +98,5 @@ class Work:
 
 
 def among(names: tuple[str, ...]) -> str:
-    """Gives SQL for the runs whose strategy is one of these; reads column ``recovery``."""
+    """Returns SQL for the runs whose strategy is one of these; reads column ``recovery``."""
     return f"recovery in ({', '.join(repr(name) for name in names)})"

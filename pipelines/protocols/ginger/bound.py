@@ -54,7 +54,7 @@ group by c.run_id
 
 
 def beyond(reader: Reader) -> DataFrame:
-    """Gives the runs whose faults are too much for the protocol.
+    """Returns the runs whose faults are too much for the protocol.
 
     Args:
         reader: The store.

@@ -45,11 +45,11 @@ class _Tree:
         self._paths: dict[int, dict[int, tuple[int, int]]] = {}
 
     def edge(self, client: int) -> int:
-        """Gives the edge broker of a client."""
+        """Returns the edge broker of a client."""
         return self.links[client][0][0]
 
     def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Gives for each broker the rounds from a node to it, and the node before it on the way."""
+        """Returns for each broker the rounds from a node to it, and the node before it on the way."""
         if start not in self._paths:
             found = {start: (0, start)}
             order = [start]
@@ -62,7 +62,7 @@ class _Tree:
         return self._paths[start]
 
     def path(self, start: int, end: int) -> set[int]:
-        """Gives the brokers from one to another."""
+        """Returns the brokers from one to another."""
         before = self.from_node(start)
         path = {end}
         while end != start:
@@ -71,7 +71,7 @@ class _Tree:
         return path
 
     def confirmed(self, client: int, round_: int) -> int:
-        """Gives the round in which a client has the answer of all brokers to its Subscribe."""
+        """Returns the round in which a client has the answer of all brokers to its Subscribe."""
         return round_ + 2 * max(rounds for rounds, _ in self.from_node(client).values())
 
 

@@ -60,13 +60,13 @@ _NAMES = {
 
 
 def sql_type(kind: object) -> str:
-    """Gives the SQL type of an Arrow type of `FIELDS`."""
+    """Returns the SQL type of an Arrow type of `FIELDS`."""
     text = str(kind)
     return f"array<{_TYPES[text[text.index(': ') + 2 : -1]]}>" if text.startswith("list") else _TYPES[text]
 
 
 def parts(rows: DataFrame, relation: str, place: str, *others: str, **columns: str) -> DataFrame:
-    """Gives rows as parts.
+    """Returns rows as parts.
 
     Args:
         rows: ``run_id, node_id`` and what the expressions read.
@@ -81,7 +81,7 @@ def parts(rows: DataFrame, relation: str, place: str, *others: str, **columns: s
 
 
 def shown(table: Table, part: DataFrame) -> DataFrame:
-    """Gives the parts of a relation as its table."""
+    """Returns the parts of a relation as its table."""
     return part.where(f"relation = '{table.name}'").selectExpr(*(_NAMES.get(name, name) for name in table.columns))
 
 
@@ -90,30 +90,30 @@ def _locked(part: DataFrame) -> DataFrame:
 
 
 def neighbour_parts(neighbour: DataFrame) -> DataFrame:
-    """Gives rows of table ``neighbour`` as parts."""
+    """Returns rows of table ``neighbour`` as parts."""
     return parts(
         neighbour, "neighbour", "neighbour", kind="relationship", other="neighbour", wait="latency_rounds"
     )  # fmt: skip
 
 
 def tree_view_parts(tree_view: DataFrame) -> DataFrame:
-    """Gives rows of table ``tree_view`` as parts."""
+    """Returns rows of table ``tree_view`` as parts."""
     columns = {"kind": "relationship", "other": "other", "hops": "up", "issued_round": "down", "wait": "latency_rounds"}
     return parts(tree_view, "tree_view", "other", **columns)
 
 
 def client_topic_parts(client_topic: DataFrame) -> DataFrame:
-    """Gives rows of table ``client_topic`` as parts."""
+    """Returns rows of table ``client_topic`` as parts."""
     return parts(client_topic, "client_topic", "0", kind="usage", topic="topic")
 
 
 def subscriber_parts(subscriber: DataFrame) -> DataFrame:
-    """Gives rows of table ``subscriber`` as parts."""
+    """Returns rows of table ``subscriber`` as parts."""
     return parts(subscriber, "subscriber", "neighbour", kind="relationship", other="neighbour", topic="topic")
 
 
 def member_parts(member: DataFrame) -> DataFrame:
-    """Gives rows of table ``member`` as parts."""
+    """Returns rows of table ``member`` as parts."""
     return parts(member, "member", "0", topic="topic", covered="members")
 
 

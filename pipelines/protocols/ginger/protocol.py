@@ -126,7 +126,7 @@ def _who(frame: DataFrame) -> DataFrame:
 
 
 def _told_whether_mended(round_: Round, inbox: DataFrame) -> DataFrame:
-    """Tells in ``is_mended`` whether the tree of a run may be mended: a node crashes or joins at some time."""
+    """Adds ``is_mended``: whether the tree of a run may be mended: a node crashes or joins at some time."""
     crashing = round_.faults.crashing
     if not round_.facts["contact"]["n_joining"]:
         return crashing.marked(inbox, "is_mended")

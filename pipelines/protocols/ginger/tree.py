@@ -9,7 +9,7 @@ from udfs.ginger.tree import NEIGHBOURS, rooted
 
 
 def contacts(node: DataFrame, link: DataFrame, joining: DataFrame) -> DataFrame:
-    """Gives table ``contact``: for those that join their join points, for the other brokers those that they link to.
+    """Returns table ``contact``: for those that join their join points, for the other brokers those that they link to.
 
     Args:
         node: Table ``node``.
@@ -29,7 +29,7 @@ def contacts(node: DataFrame, link: DataFrame, joining: DataFrame) -> DataFrame:
 
 
 def seen(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:
-    """Gives what every node sees of the tree: columns of `udfs.ginger.tree.NEIGHBOURS`.
+    """Returns what every node sees of the tree: columns of `udfs.ginger.tree.NEIGHBOURS`.
 
     Args:
         node: Table ``node``.
@@ -57,18 +57,18 @@ def seen(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def neighbours(rows: DataFrame) -> DataFrame:
-    """Gives table ``neighbour`` of what `seen` gives."""
+    """Returns table ``neighbour`` of what `seen` gives."""
     near = rows.where("relationship not in ('ancestor', 'sibling')")
     return near.withColumnRenamed("other", "neighbour").select(NEIGHBOUR.columns)
 
 
 def tree_views(rows: DataFrame) -> DataFrame:
-    """Gives table ``tree_view`` of what `seen` gives."""
+    """Returns table ``tree_view`` of what `seen` gives."""
     return rows.where("relationship in ('ancestor', 'sibling')").select(TREE_VIEW.columns)
 
 
 def client_topics(calls: DataFrame) -> DataFrame:
-    """Gives the topics that clients work on, from all their calls."""
+    """Returns the topics that clients work on, from all their calls."""
     use = "case when max(kind = 'subscribe') then 'subscribed' else 'published' end as usage"
     called = calls.where("kind in ('subscribe', 'publish')").groupBy("run_id", "node_id", "topic")
     return called.agg(F.expr(use)).select(CLIENT_TOPIC.columns)

@@ -56,16 +56,16 @@ class Crashes:
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Gives the first round after the given one in which a node crashes or comes back."""
+        """Returns the first round after the given one in which a node crashes or comes back."""
         place = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[place]) if place < len(self._rounds) else None
 
     def has_crash(self, round_: int) -> bool:
-        """Tells whether a node crashes in a round."""
+        """Returns whether a node crashes in a round."""
         return bool((self._start == round_).any())
 
     def due(self, round_: int) -> CrashesDue:
-        """Gives what happens in a round."""
+        """Returns what happens in a round."""
         if self.schedule is None:
             return CrashesDue(None, None, None, self.runs)
         crashed = recovered = down = None
@@ -84,7 +84,7 @@ class Crashes:
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
-    """Gives the crashes and recoveries up to the horizon as rows of table ``fault_event``.
+    """Returns the crashes and recoveries up to the horizon as rows of table ``fault_event``.
 
     Args:
         crash: `Inputs.crash`.

@@ -52,12 +52,12 @@ class Replacements:
             self.links = materialiser.load("link_ever", self.rows, schema).frame
 
     def next_round(self, after: int) -> int | None:
-        """Gives the first round after the given one in which a link is replaced."""
+        """Returns the first round after the given one in which a link is replaced."""
         place = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[place]) if place < len(self._rounds) else None
 
     def due(self, round_: int) -> LinksDue:
-        """Gives the links of a round."""
+        """Returns the links of a round."""
         if self._time is None:
             return LinksDue(self._standing, None, None, may_change=False)
         place = int(np.searchsorted(self._rounds, round_, side="right"))
@@ -71,7 +71,7 @@ class Replacements:
 
 
 def link_times(replacement: pa.Table, link: pa.Table) -> pa.Table:
-    """Gives the times of all directed links, columns of `LINK_TIME`.
+    """Returns the times of all directed links, columns of `LINK_TIME`.
 
     Args:
         replacement: Columns of `faults.tables.REPLACEMENT`, with ``run_id``; those of a run in their order.

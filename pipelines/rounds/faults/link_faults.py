@@ -43,13 +43,13 @@ _DRAW = f"xxhash64(kind, src, dst, sent_round, coalesce(source, -1), coalesce(so
 
 
 def _struck(*keys: str) -> str:
-    """Gives SQL for whether fault ``f`` strikes what the keys name."""
+    """Returns SQL for whether fault ``f`` strikes what the keys name."""
     drawn = as_uniform(f"xxhash64(f.salt, {', '.join(keys)})")
     return f"(f.rate >= 1.0 or {drawn} < f.rate)"
 
 
 def _rounds(*keys: str) -> str:
-    """Gives SQL for the rounds that fault ``f`` draws for what the keys name, if it strikes that; else 0."""
+    """Returns SQL for the rounds that fault ``f`` draws for what the keys name, if it strikes that; else 0."""
     drawn = f"f.low + pmod(xxhash64(f.salt, {', '.join(keys)}, 1L), f.high - f.low + 1)"
     return f"case when {_struck(*keys)} then {drawn} else 0L end"
 
@@ -92,7 +92,7 @@ class LinkFaults:
         return "duplicate" in self._effects
 
     def strike(self, message: DataFrame, columns: Sequence[str], before: int) -> DataFrame:
-        """Gives messages with their fate, as far as links decide it: ``lost_link`` or null.
+        """Returns messages with their fate, as far as links decide it: ``lost_link`` or null.
 
         Args:
             message: Messages as in `network.in_flight_schema`, without the fate.

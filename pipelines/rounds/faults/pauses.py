@@ -39,13 +39,13 @@ class Pauses:
         return self._schedule is not None
 
     def paused(self, round_: int) -> DataFrame | None:
-        """Gives the nodes that pause in a round: ``run_id, node_id``; None: nobody."""
+        """Returns the nodes that pause in a round: ``run_id, node_id``; None: nobody."""
         if self._schedule is None or not ((self._start <= round_) & (round_ < self._end)).any():
             return None
         return self._schedule.where(f"round <= {round_} and until > {round_}").select("run_id", "node_id")
 
     def postpone(self, message: DataFrame, columns: Sequence[str]) -> DataFrame:
-        """Gives messages that are due when their receiver handles something.
+        """Returns messages that are due when their receiver handles something.
 
         Args:
             message: Messages, with ``due_round`` and ``wait``.

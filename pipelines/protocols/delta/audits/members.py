@@ -37,17 +37,17 @@ _CLOSEST = """case when distance = 0 then node_id when down is null then first_h
 
 
 def quiet(evidence: Evidence) -> DataFrame:
-    """Gives the runs that are judged: ``run_id``."""
+    """Returns the runs that are judged: ``run_id``."""
     return evidence.sql(QUIET_RUN)
 
 
 def members(evidence: Evidence) -> DataFrame:
-    """Gives the nodes that have joined, in all runs: ``run_id, node_id, delta``."""
+    """Returns the nodes that have joined, in all runs: ``run_id, node_id, delta``."""
     return evidence.sql(MEMBER).join(evidence.sql(_DELTA_OF_RUN), "run_id").select(*NODE, "delta")
 
 
 def judged(evidence: Evidence) -> DataFrame:
-    """Gives the members that are OPERATIONAL at the end of a quiet run: ``run_id, node_id, delta``."""
+    """Returns the members that are OPERATIONAL at the end of a quiet run: ``run_id, node_id, delta``."""
     return evidence.keep("judged", lambda: _find_judged(evidence))
 
 
@@ -71,7 +71,7 @@ def unreachable(evidence: Evidence) -> DataFrame:
 
 
 def paths(evidence: Evidence) -> DataFrame:
-    """Gives P(N, X) up to δ+1 hops between members, N itself included.
+    """Returns P(N, X) up to δ+1 hops between members, N itself included.
 
     Returns:
         ``run_id, node_id, target, distance, path, first_hop, via, delta``; ``via`` is the node of the path closest to N
@@ -100,12 +100,12 @@ def _find_paths(evidence: Evidence) -> DataFrame:
 
 
 def judged_paths(evidence: Evidence) -> DataFrame:
-    """Gives the rows of `paths` of the nodes that are judged."""
+    """Returns the rows of `paths` of the nodes that are judged."""
     return paths(evidence).join(judged(evidence).select(NODE), NODE, "left_semi")
 
 
 def violating(evidence: Evidence, rows: DataFrame, detail: str, *ids: str) -> DataFrame:
-    """Gives the rows of an audit; for each of the ids, columns of nodes, the detail may use the name, ``<id>_name``."""
+    """Returns the rows of an audit; for each of the ids, columns of nodes, the detail may use ``<id>_name``."""
     name = evidence.table("node").select("run_id", "node_id", "name")
     for column in ids:
         rows = rows.join(name.selectExpr("run_id", f"node_id as {column}", "name"), ["run_id", column], "left")
