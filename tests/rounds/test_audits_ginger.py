@@ -13,7 +13,19 @@ import pytest
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import Change, added, found, planted, removed, replaced, rows, run_all, run_configs, scenario
+from pipelines.testing import (
+    Change,
+    added,
+    audited,
+    found,
+    planted,
+    removed,
+    replaced,
+    rows,
+    run_all,
+    run_configs,
+    scenario,
+)
 
 CLIENTS = {"C1": "B3", "C2": "B2", "C3": "B0"}
 BANK = [
@@ -195,6 +207,15 @@ def test_a_subscription_that_is_confirmed_late(
     change = replaced(f"subscriber = {ids['C2']}", confirmed_round=confirmed)
     broken = found(planted(clean, root, subscription=change), "subscribed", "ginger")
     assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
+
+
+def test_whoever_says_that_links_lost_a_message_is_not_excused(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    """The scenario has no fault."""
+    lost = replaced(f"dst = {ids['B1']} and kind = 'Metadata'", fate="'lost_link'")
+    where = f"subscriber = {ids['C2']} and source = {ids['C3']} and source_seq = 2"
+    report = audited(planted(clean, root, message=lost, delivery=removed(where)), "ginger")
+    assert (report.verdict, report.beyond) == ("invalid", ())
+    report.release()
 
 
 def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, root: Path, ids: dict[str, int]) -> None:

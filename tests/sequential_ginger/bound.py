@@ -11,13 +11,12 @@ def is_beyond(setup: Setup, dead: AbstractSet[int]) -> bool:
     """All that fail are taken for down at once.
 
     Beyond the protocol's bound this program has one of its own: it joins no sub-trees, so somebody above an orphan has
-    to be in those that it is in.
+    to be in those that it is in, or to be elected.
     """
     return (
         any(not found for _, found in _orphans(setup, dead))
         or len(_ends(setup, dead)) > 1
-        or any(setup.members(topic) <= dead for topic in setup.subscribers)
-        or any(_lacks_topics(setup, node, found) for node, found in _orphans(setup, dead))
+        or any(_lacks_topics(setup, node, found, _elected(setup, dead)) for node, found in _orphans(setup, dead))
     )
 
 
@@ -58,9 +57,16 @@ def _ends(setup: Setup, dead: AbstractSet[int]) -> set[int | None]:
     return ends
 
 
-def _lacks_topics(setup: Setup, node: int, found: AbstractSet[int]) -> bool:
+def _elected(setup: Setup, dead: AbstractSet[int]) -> set[int]:
+    """The only child that the root has left; of several it is not known which one is elected."""
+    root = next(b for b, above in setup.parent.items() if above is None)
+    left = _children(setup, root) - dead
+    return left if root in dead and len(left) == 1 else set()
+
+
+def _lacks_topics(setup: Setup, node: int, found: AbstractSet[int], elected: AbstractSet[int]) -> bool:
     above = _above(setup, node)
-    if above is None or not (upper := found - _children(setup, above)):
+    if above is None or elected & found or not (upper := found - _children(setup, above)):
         return False
     members = {topic: setup.members(topic) for topic in setup.subscribers}
     used = {m.topic for m in setup.publications if m.client == node}

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from test_delta_work import due, work
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import failures
+from pipelines.protocols.delta import connections, failures, joining
 from pipelines.protocols.delta.tables import (
     INBOX,
     JOIN,
@@ -168,3 +168,53 @@ def test_nobody_is_told_by_a_node_that_is_detached(sail: Session) -> None:
     one.inbox = inbox
     failures._connect(one)
     assert found(one.now("peer"), "node_id peer status") == [(1, 4, "OPERATIONAL"), (6, 3, "OPERATIONAL")]
+
+
+def test_whoever_waits_for_its_join_point_is_connected_to_it(sail: Session) -> None:
+    """1 has its neighbour 2; 7 waits for 1, where nodes join at all."""
+    link = frame(
+        sail, "src dst latency_rounds", *({"src": a, "dst": b, "latency_rounds": 3} for a, b in ((1, 2), (7, 1)))
+    )
+    known = {"path": frame(sail, PATH.columns, way(1), way(1, 2)), "peer": frame(sail, PEER.columns)}
+    for detached, expected in ((0, [(1, 2, 0)]), (1, [(1, 2, 0), (7, 1, None)])):
+        of = due(detached=detached)
+        of.run.link = link
+        connected = connections.connections_of(work(of, join=joins(sail, n7="DETACHED"), **known))
+        assert found(connected, "node_id peer incarnation") == expected
+
+
+def test_who_comes_back_before_its_join_ended_joins_again_and_does_not_recover(sail: Session) -> None:
+    """7 had asked its join point, 8 had not asked yet; 4 had joined, and recovers."""
+    join = joins(sail, n7="ATTACHED", n8="DETACHED", n4="VALID_JOINED").selectExpr(
+        "run_id", "node_id", "join_point", "source_seq", "node_id <> 8 as is_asked", "status"
+    )
+    links = ({"node_id": n, "a": 1, "b": 7, "is_marked": True} for n in (4, 7))
+    one = work(
+        due("", {"down": None}, detached=1), join=join, topology=frame(sail, TOPOLOGY.columns, *links),
+        status=statuses(sail, n4="RECOVERING", n7="RECOVERING", n8="RECOVERING"),
+    )  # fmt: skip
+    back = frame(sail, "node_id round incarnation", *({"node_id": n, "round": 20, "incarnation": 1} for n in (4, 7, 8)))
+    assert found(failures._join_again(one, back), "node_id") == [(4,)]
+    assert found(one.now("join"), "node_id status") == [(4, "VALID_JOINED"), (7, "DETACHED"), (8, "DETACHED")]
+    assert found(one.now("topology"), "node_id") == [(4,)]
+    assert found(one.now("status"), "node_id status") == [(4, "RECOVERING"), (7, "OPERATIONAL"), (8, "OPERATIONAL")]
+    assert found(one.statuses[0], "node_id round status") == [(7, 20, "RECOVERING"), (8, 20, "DETACHED")]
+    assert [found(sent.row, "kind src dst incarnation") for sent in one.outbox] == [[("JOIN_REQUEST", 7, 1, 1)]]
+
+
+def test_an_entry_that_named_a_node_out_of_view_has_a_way_when_a_join_brings_it_into_view(sail: Session) -> None:
+    """J of 7, which joins at 2, comes to 1; PAR_SUB has told 1 before of a subscription of 7."""
+    told = {"dst": 1, "src": 2, "kind": "J", "source": 7, "join_point": 2, "message_id": 50, "due_round": 20}
+    one = work(
+        due("J", {"down": frame(sail, "node_id", {"node_id": 9})}),
+        topology=frame(sail, TOPOLOGY.columns, {"node_id": 1, "a": 1, "b": 2, "is_marked": False}),
+        path=frame(sail, PATH.columns, way(1), way(1, 2)), peer=frame(sail, PEER.columns, {"node_id": 3, "peer": 9}),
+        subscription=frame(
+            sail, SUBSCRIPTION.columns, {"node_id": 1, "subscription_id": 5, "origin": 7, "distance": 2}
+        ),
+    )  # fmt: skip
+    one.inbox = frame(sail, INBOX, told)
+    assert joining.handle_joins(one) is None
+    assert found(one.now("topology"), "a b is_marked") == [(1, 2, False), (2, 7, True)]
+    assert found(one.now("path"), "target path") == [(1, [1]), (2, [1, 2]), (7, [1, 2, 7])]
+    assert found(one.now("subscription"), "origin distance first_hop via") == [(7, 2, 2, 2)]

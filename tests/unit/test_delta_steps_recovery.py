@@ -299,6 +299,14 @@ def test_r_gets_the_links_within_delta_and_one_hops_of_itself(
     assert row == (2, 20, [(a, b, False) for a, b in expected])
 
 
+def test_r_gets_an_answer_also_where_s_knows_no_links_within_its_reach(sail: Session) -> None:
+    """R waits for it; 9 is not in the view of S."""
+    topology = frame(sail, TOPOLOGY.columns, {**HERE, "a": 1, "b": 2, "is_marked": False})
+    ready, setting = frame(sail, "node_id peer round", {**READY[0], "peer": 9}), frame(sail, "delta", {"delta": 1})
+    rows = handover.with_links(ready, topology, frame(sail, PATH.columns, *VIEW), setting)
+    assert found(rows, "peer links") == [(9, None)]
+
+
 def test_r_gets_the_entries_that_are_not_behind_it_or_name_a_subscriber_within_reach(sail: Session) -> None:
     """δ is 1, so R sees two hops. 0 and 4 are two hops from R, 6 three: entry 3 names 4 instead, which is on the way.
 

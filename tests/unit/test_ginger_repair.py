@@ -149,16 +149,21 @@ def test_a_second_pass_breaks_degrees_and_after_it_comes_a_pause() -> None:
     assert sent(play(1, ORPHAN, memory(**known), timer("again", 1, 4))) == []
 
 
-@pytest.mark.parametrize(("passes", "is_over"), [(3, False), (4, True)])
-def test_after_four_pauses_a_node_is_isolated(passes: int, is_over: bool) -> None:
+@pytest.mark.parametrize(("passes", "is_over"), [(19, False), (20, True)])
+def test_after_twenty_pauses_a_node_is_isolated(passes: int, is_over: bool) -> None:
     rows = answered("false", 5, asked=5, declined=[4], break_degree=True, passes=passes)
     assert kept(rows, "status", "kind") == (["ISOLATED"] if is_over else [])
     assert remembered(rows).get("is_isolated", False) == is_over
 
 
-def test_a_node_that_knows_of_nobody_alive_is_isolated() -> None:
+def test_a_broker_that_knows_of_nobody_alive_is_the_root_of_what_is_left() -> None:
+    """Rule G16: its child and its client go on with it, and hear that 4, which did not answer, has failed."""
     rows = play(1, ORPHAN, memory(**SEEKS | {"dead": [5]}), timer("parent", 4, 1))
-    assert (sent(rows), kept(rows, "status", "kind")) == ([], ["ISOLATED"])
+    assert sent(rows, "details") == [
+        ("TreeViewUpdate", 2, "[]"), ("TreeViewUpdate", 9, "[[2, 1, 0, 1]]"), ("Failed", 2, "[4, true]"),
+    ]  # fmt: skip
+    known = remembered(rows)
+    assert (kept(rows, "status"), known["is_root"], known["is_level"], known["dead"]) == ([], True, True, [4, 5])
 
 
 def test_whoever_joins_sub_trees_first_has_ten_times_as_long() -> None:
@@ -168,9 +173,12 @@ def test_whoever_joins_sub_trees_first_has_ten_times_as_long() -> None:
 
 
 def test_whoever_does_not_answer_in_time_has_failed() -> None:
-    """Alg. 8; the timer of an earlier question, or of a node that is level, says nothing."""
+    """Alg. 8; the timer of an earlier question, or of a node that is level, says nothing.
+
+    Only the sibling is left, so it elects with it (rule G17): three of five connections are free.
+    """
     rows = play(1, ORPHAN, memory(**SEEKS), timer("parent", 4, 1))
-    assert sent(rows)[0] == ("ParentRequest", 5)
+    assert sent(rows, "covered", "details")[0] == ("RootElection", 5, [4], "3")
     assert (remembered(rows)["dead"], remembered(rows)["declined"]) == ([4], [4])
     for known in (SEEKS | {"attempt": 2}, SEEKS | {"is_level": True}):
         assert sent(play(1, ORPHAN, memory(**known), timer("parent", 4, 1))) == []
@@ -289,24 +297,32 @@ VOTED: dict[str, Any] = {
     "vote": 3,
     "upward": ["t"],
     "dead": [0],
+    "lost_parent": 0,
+    "gone": [0],
 }
 VOTER = [mode(), *around(None, (2,), (9,)), *sub_tree((2,), (9,)), *view(n5=(1, 1), n6=(1, 1))]
 
 
 def voted(vote: str, sender: int = 6, **values: Any) -> list[Item]:
-    """5 has voted 2."""
-    known = {**VOTED, "votes": {"5": 2}, **values}
-    return play(1, VOTER, memory(**known), got(1, "RootElection", sender, details=vote))
+    """5 has voted 2; all know that 0 is gone."""
+    known = {**VOTED, "votes": {"5": [2, [0]]}, **values}
+    return play(1, VOTER, memory(**known), got(1, "RootElection", sender, covered=[0], details=vote))
 
 
 @pytest.mark.parametrize(("vote", "winner"), [("2", 1), ("3", 1), ("4", 6)])
 def test_the_highest_degree_wins_then_the_lowest_id(vote: str, winner: int) -> None:
-    """Alg. 7: the winner is the root and sees nobody above; the others ask it."""
+    """Alg. 7: the winner is the root and sees nobody above; the others ask it.
+
+    It shows those that elected it as its children at once (rule G20).
+    """
     rows = voted(vote)
     known = remembered(rows)
     assert (known["is_root"], known["is_electing"], known["votes"]) == (winner == 1, False, {})
     if winner == 1:
-        assert sent(rows, "details") == [("TreeViewUpdate", 2, "[]"), ("TreeViewUpdate", 9, "[[2, 1, 0, 1]]")]
+        coming = "[5, 1, 0, 4], [6, 1, 0, 4]]"
+        assert sent(rows, "details") == [
+            ("TreeViewUpdate", 2, f"[{coming}"), ("TreeViewUpdate", 9, f"[[2, 1, 0, 1], {coming}"),
+        ]  # fmt: skip
         assert (kept(rows, "tree_view"), known["is_level"], known["is_elected"]) == ([], True, True)
     else:
         assert sent(rows, "details")[0] == ("ParentRequest", 6, asks())
@@ -315,9 +331,26 @@ def test_the_highest_degree_wins_then_the_lowest_id(vote: str, winner: int) -> N
 
 def test_votes_count_once_all_siblings_have_voted_and_also_before_the_election() -> None:
     rows = voted("4", votes={})
-    assert (sent(rows), remembered(rows)["votes"]) == ([], {"6": 4})
-    early = play(1, ELECTING, memory(), got(1, "RootElection", 5, details="2"))
-    assert (sent(early), remembered(early)["votes"]) == ([], {"5": 2})
+    assert (sent(rows), remembered(rows)["votes"]) == ([], {"6": [4, [0]]})
+    early = play(1, ELECTING, memory(), got(1, "RootElection", 5, covered=[0], details="2"))
+    assert (sent(early), remembered(early)["votes"]) == ([], {"5": [2, [0]]})
+
+
+def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> None:
+    """Rule G18: 6 knows that 7 is gone, too, so 1 votes again with both gone."""
+    rows = play(
+        1, VOTER, memory(**VOTED, votes={"5": [2, [0]]}), got(1, "RootElection", 6, covered=[0, 7], details="2")
+    )
+    assert [row[:3] for row in sent(rows, "covered") if row[0] == "RootElection"] == [
+        ("RootElection", 5, [0, 7]), ("RootElection", 6, [0, 7]),
+    ]  # fmt: skip
+    assert (remembered(rows)["election"], remembered(rows)["is_electing"]) == (2, True)
+
+
+def test_whoever_has_another_parent_answers_a_vote_with_those_above_it() -> None:
+    """Rule G19: 1 is below 0, which nobody has lost."""
+    rows = play(1, ELECTING, memory(), got(1, "RootElection", 5, covered=[8], details="2"))
+    assert sent(rows, "covered", "details") == [("RootElection", 5, [0], "null")]
 
 
 def test_a_root_tells_so_and_ends_the_election_of_who_hears_it() -> None:
@@ -331,12 +364,17 @@ def test_a_root_tells_so_and_ends_the_election_of_who_hears_it() -> None:
 
 
 def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
-    rows = play(1, VOTER, memory(**VOTED, votes={"5": 2}), timer("vote", 6, 1))
-    assert (remembered(rows)["is_root"], remembered(rows)["dead"]) == (True, [0, 6])
+    """It is one of those that are gone, so the others vote again (rule G18)."""
+    rows = play(1, VOTER, memory(**VOTED, votes={"5": [2, [0]]}), timer("vote", 6, 1))
+    assert sent(rows, "covered", "details")[0] == ("RootElection", 5, [0, 6], "3")
+    assert (remembered(rows)["election"], remembered(rows)["dead"]) == (2, [0, 6])
+    known = {**VOTED, **{name: remembered(rows)[name] for name in ("election", "gone", "dead")}}
+    rows = play(1, VOTER, memory(**known), got(1, "RootElection", 5, covered=[0, 6], details="2"))
+    assert remembered(rows)["is_root"]
     for known, late in (
         (VOTED, ("vote", 6, 2)),
         (VOTED | {"is_electing": False}, ("vote", 6, 1)),
-        (VOTED | {"votes": {"6": 1}}, ("vote", 6, 1)),
+        (VOTED | {"votes": {"6": [1, [0]]}}, ("vote", 6, 1)),
     ):
         rows = play(1, VOTER, memory(**known), timer(*late))
         assert remembered(rows)["dead"] == [0]
