@@ -134,8 +134,8 @@ class _Chosen:
         self.has_engine = suite.has_engine
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keeps the others; of the files that have both, an engine's suite takes those with it."""
-        mixed = {item.path for item in items if "sail" in self._fixtures(item)}
+        """Keeps the others; of runs of whole networks an engine's suite takes those with it only."""
+        mixed = {item.path for item in items if "sail" in self._fixtures(item) and item.path.parent.name != "unit"}
         items[:] = [
             item for item in items
             if self._fixtures(item).isdisjoint(self.other)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from delta_rounds import due, work
 from frames import found, frame, way
 from pyspark.sql import DataFrame
-from test_delta_work import due, work
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import connections, failures, joining
