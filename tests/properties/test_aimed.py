@@ -6,14 +6,19 @@ struck anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aimed import DETECTORS, KINDS, Plan, as_runs, bases, struck_again, wrong
+from pyspark.sql import DataFrame
 
 from pipelines.engines.session import Session
+from pipelines.protocols.delta import protocol
+from pipelines.protocols.delta.work import Phase, Work
 from pipelines.testing import audited, broken, run_all, scenario
 
 N_PLANS = 12
@@ -51,7 +56,38 @@ def test_connections_to_incarnations_that_are_over_are_reported(sail: Session, t
 
 
 @pytest.fixture(scope="module")
-def struck(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Plan], Any]:
+def touched() -> Iterator[dict[str, tuple[set[str], set[str]]]]:
+    """What the phases of `delta` read and write in the jobs of this module, by name."""
+    found: dict[str, tuple[set[str], set[str]]] = {phase.name: (set(), set()) for phase in protocol.PHASES}
+    now, change, running = Work.now, Work.change, list[str]()
+
+    def read(work: Work, name: str) -> DataFrame:
+        found[running[-1]][0].add(name)
+        return now(work, name)
+
+    def written(work: Work, name: str, frame: DataFrame) -> None:
+        found[running[-1]][1].add(name)
+        change(work, name, frame)
+
+    def noted(phase: Phase) -> Phase:
+        def run(work: Work) -> None:
+            running.append(phase.name)
+            phase.run(work)
+            running.pop()
+
+        return replace(phase, run=run)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Work, "now", read)
+        patch.setattr(Work, "change", written)
+        patch.setattr(protocol, "PHASES", tuple(map(noted, protocol.PHASES)))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def struck(
+    sail: Session, tmp_path_factory: pytest.TempPathFactory, touched: dict[str, tuple[set[str], set[str]]]
+) -> tuple[list[Plan], Any]:
     """Plans that have been played and struck, and the audits' report on them."""
     root = tmp_path_factory.mktemp("aimed")
     plans = list(bases(1, N_PLANS, is_short=True))
@@ -73,3 +109,13 @@ def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan],
     kinds = {kind for plan in plans for kind, _ in plan.aims}
     assert len(kinds) >= 4
     assert kinds <= {*KINDS}
+
+
+def test_phases_read_and_write_what_they_declare(
+    struck: tuple[list[Plan], Any], touched: dict[str, tuple[set[str], set[str]]]
+) -> None:
+    for phase in protocol.PHASES:
+        reads, writes = touched[phase.name]
+        assert reads
+        assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())
+    assert touched["finish"][1], "something was confirmed"

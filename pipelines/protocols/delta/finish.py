@@ -7,7 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from pipelines.contract.entries import EntryChanges, remaining_entries
-from pipelines.contract.round import OUTBOX, RoundResult
+from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta import address, confirm, peers, routing
 from pipelines.protocols.delta.forward import SENT_FIELDS
@@ -90,7 +90,7 @@ def _store_own(work: Work, finished: DataFrame) -> None:
 def deliver(work: Work, delivery: DataFrame) -> None:
     """Returns deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
     if work.round.faults.may_crash:
-        before = work.round.state["delivered"].withColumnRenamed("node_id", "subscriber")
+        before = work.now("delivered").withColumnRenamed("node_id", "subscriber")
         known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
             "run_id", "subscriber", "source", "last_seq"
         )  # fmt: skip
@@ -127,7 +127,7 @@ def _finish(work: Work, finished: DataFrame) -> None:
         work.change("topology", routing.merge_links(work.now("topology"), unmarked))
 
 
-def close(work: Work) -> RoundResult:
+def close(work: Work) -> None:
     """Phase 5: CONF, confirmed calls, marks; puts the outbox together."""
     if work.finished:
         if not work.copies and work.may_change_entries:
@@ -146,7 +146,6 @@ def close(work: Work) -> RoundResult:
     work.result.call_event = union(*work.events) if work.events else None
     work.result.node_status = union(*work.statuses) if work.statuses else None
     work.result.fate = union(*work.fates) if work.fates else None
-    return work.result
 
 
 def _addressed(work: Work) -> DataFrame:

@@ -35,7 +35,7 @@ from pipelines.protocols.delta import (
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.tables import BODY, KINDS, MULTICAST, PATH, PAYLOAD, STATES
-from pipelines.protocols.delta.work import SENT, Work, union
+from pipelines.protocols.delta.work import SENT, Phase, Work, names, union
 
 
 class DeltaProtocol(Protocol):
@@ -56,19 +56,10 @@ class DeltaProtocol(Protocol):
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: the phases of the module's summary."""
         work = Work(round_, round_.due.inbox, _radius(round_.settings))
-        if work.is_disturbed:
-            failures.handle_faults(work)
-        if work.has("CONF"):
-            _confirm(work)
-        calls = joining.handle_joins(work)
-        if calls is not None:
-            work.copies.append(forward.issued_copies(calls))
-            work.events.append(issued(calls))
-        if work.has(*MULTICAST):
-            work.copies.append(forward.received_copies(work.inbox))
-        if work.copies:
-            _forward(work)
-        return finish.close(work)
+        for phase in PHASES:
+            if phase.when(work):
+                phase.run(work)
+        return work.result
 
 
 def _radius(settings: Sequence[DeltaSettings]) -> int:
@@ -84,6 +75,16 @@ def _confirm(work: Work) -> None:
     if not work.is_empty(moved):
         work.finished.append(moved.where("is_finished").select(confirm.FINISHED))
         work.change("processing", confirm.after_confirmations(processing, moved))
+
+
+def _join(work: Work) -> None:
+    """Phase 3: the copies to forward are those that come, and the calls that may be issued."""
+    calls = joining.handle_joins(work)
+    if calls is not None:
+        work.copies.append(forward.issued_copies(calls))
+        work.events.append(issued(calls))
+    if work.has(*MULTICAST):
+        work.copies.append(forward.received_copies(work.inbox))
 
 
 def _forward(work: Work) -> None:
@@ -153,7 +154,7 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
 def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
     """Lines 1 to 12, with MsgId_N where the visited lists need it."""
     if work.round.faults.may_duplicate:
-        detector = work.round.state["detector"]
+        detector = work.now("detector")
         judge = {
             "identifier": lambda part: duplicates.first_copies(part, detector),
             "visited": lambda part: duplicates.first_visits(work.keep("visiting", part), detector, work.keep),
@@ -269,4 +270,29 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     }
 
 
+_ROUTING = "path subscription topology"
+PHASES = (
+    Phase(
+        "faults", lambda work: work.is_disturbed, failures.handle_faults,
+        reads=names(_ROUTING, "join own_subscription peer processing status syn_request synch tombstone"),
+        writes=names(_ROUTING, "join peer processing status syn_request synch tombstone"),
+    ),
+    Phase("confirm", lambda work: work.has("CONF"), _confirm, reads=names("processing"), writes=names("processing")),
+    Phase(
+        "join", lambda work: True, _join,
+        reads=names(_ROUTING, "call join join_request peer processing status synch tombstone"),
+        writes=names(_ROUTING, "call join join_request peer processing status"),
+    ),
+    Phase(
+        "forward", lambda work: bool(work.copies), _forward,
+        reads=names("delivered detector join own_subscription path peer processing status subscription", "tombstone waiting"),
+        writes=names("delivered detector own_subscription processing subscription tombstone waiting"),
+    ),
+    Phase(
+        "finish", lambda work: True, finish.close,
+        reads=names(_ROUTING, "own_subscription peer processing status tombstone waiting"),
+        writes=names("own_subscription subscription tombstone topology waiting"),
+    ),
+)  # fmt: skip
+"""A round, in this order."""
 PROTOCOL = DeltaProtocol()

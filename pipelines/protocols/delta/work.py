@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -37,6 +37,30 @@ class Sent:
         return self.row.selectExpr(
             *(f"cast({name if name in given else 'null'} as {SENT_AS[name]}) as {name}" for name in names)
         )
+
+
+def names(*texts: str) -> frozenset[str]:
+    """Returns the words of some texts."""
+    return frozenset(word for text in texts for word in text.split())
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a round; a test holds it to what it declares.
+
+    Attributes:
+        name: What it is called.
+        when: Whether it has anything to do; otherwise it is left out of the plan.
+        run: Does it.
+        reads: The relations that it reads.
+        writes: The relations that it changes.
+    """
+
+    name: str
+    when: Callable[[Work], bool]
+    run: Callable[[Work], None]
+    reads: frozenset[str]
+    writes: frozenset[str]
 
 
 @dataclass
