@@ -55,7 +55,11 @@ class Measured:
                 self.counts["violated"][row] += run.verdict == "invalid" or not run.within_bound
                 self.counts["undecided"][row] += run.verdict == "unknown"
                 if run.verdict != "valid" or not run.within_bound:
-                    print(f"run {run.run_id}, {run.verdict}: {strike}")
+                    case = strike.case
+                    blows = f"crashes {case.crashes}, back {case.until}, joins {case.joins}"
+                    print(
+                        f"run {run.run_id}, {run.verdict}, {run.within_bound=}: {strike.kind}, {strike.whom}: {blows}"
+                    )
 
     def total(self, column: str) -> int:
         """Returns the sum of a column."""
@@ -73,7 +77,7 @@ class Measured:
 
 def drawn(first: int, each: int, blows: int, measured: Measured) -> Iterator[Strike]:
     """Draws schedules within the bound from a seed on, tree by tree."""
-    for seed, tree in itertools.product(itertools.count(first), TREES):
+    for seed, tree in ((seed, tree) for seed in itertools.count(first) for tree in TREES):
         case = base(tree, seed)
         struck = chosen(case, seed, 50) if blows > 2 and (seed + len(tree)) % 2 else []
         if struck:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from ginger_adversary import TREES, base, chosen
 from ginger_nodes import plain, played
-from ginger_support import Crashing, Timed
+from ginger_support import FIRST_ROUND, Crashing, Timed
 from sequential_ginger.messages import Publication
 from sequential_ginger.network import Setup
 
@@ -44,7 +44,7 @@ def survivors(at: int) -> Crashing:
 @pytest.fixture(scope="module")
 def cases() -> list[Crashing]:
     drawn = (strike for seed, tree in enumerate(TREES) for strike in chosen(base(tree, seed), seed, N_STRIKES))
-    return [*map(survivors, ROUNDS), *(strike.case for strike in drawn)]
+    return [*map(survivors, ROUNDS), early(), *(strike.case for strike in drawn)]
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,13 @@ def test_all_guarantees_hold_and_the_bound_follows_from_the_schedule(store: Stor
     assert beyond == {run for run, case in enumerate(cases) if played(case).beyond}
     assert beyond.isdisjoint(range(len(ROUNDS)))
     assert len(beyond) < len(TREES) * N_STRIKES // 4
+
+
+def early() -> Crashing:
+    """B3 is back while B2 has no parent, and asks B4, too, which joins only later."""
+    late = replace(base("two children", 3), crashes={0: 208, 3: 241}, until={3: 243}, joins={4: 268})
+    assert late.timed.setup.parent[4] == 3
+    return late
 
 
 def wrong(cases: Iterable[Crashing]) -> list[object]:
@@ -124,6 +131,15 @@ def test_a_client_finds_whom_it_saw_before_its_edge_broker_failed() -> None:
 )
 def test_nobody_asks_who_has_no_place_to_give(seed: int, crashes: dict[int, int], until: dict[int, int]) -> None:
     assert wrong([replace(base("Figure 5.2", seed), crashes=crashes, until=until)]) == []
+
+
+def test_who_was_told_to_wait_notices_a_failure_soon() -> None:
+    """B0 joins a sub-tree in order to take B3 in, and fails; B4 joins at B3 meanwhile."""
+    case = replace(base("two children", 9), crashes={2: 208, 0: 226})
+    network = played(case)
+    assert (network.beyond, network.violations(), network.status) == ([], [], {4: "OPERATIONAL"})
+    assert any(src == 0 and item.details == "null" for _, src, item in network.sent)
+    assert network.last_round < FIRST_ROUND + 400
 
 
 def test_a_parent_that_is_back_is_gone_all_the_same() -> None:

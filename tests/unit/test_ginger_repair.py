@@ -166,10 +166,15 @@ def test_a_broker_that_knows_of_nobody_alive_is_the_root_of_what_is_left() -> No
     assert (kept(rows, "status"), known["is_root"], known["is_level"], known["dead"]) == ([], True, True, [4, 5])
 
 
-def test_whoever_joins_sub_trees_first_has_ten_times_as_long() -> None:
+def test_whoever_joins_sub_trees_first_is_asked_again_meanwhile() -> None:
+    """Rule G25: after the time in which any other answer comes."""
     rows = answered("null")
-    assert sent(rows, "wait", "details") == [("Timer", 1, 10 * PATIENCE, '["parent", 4, 2]')]
-    assert remembered(rows)["asked"] == 4
+    assert sent(rows, "wait", "details") == [("Timer", 1, PATIENCE, '["parent", 4, 2]')]
+    known = remembered(rows)
+    assert (known["asked"], known["is_promised"]) == (4, True)
+    again = play(1, ORPHAN, memory(**known), timer("parent", 4, 2))
+    assert sent(again, "details") == [("ParentRequest", 4, asks()), ("Timer", 1, '["parent", 4, 3]')]
+    assert (remembered(again)["is_promised"], remembered(again).get("dead", [])) == (False, [])
 
 
 def test_whoever_does_not_answer_in_time_has_failed() -> None:

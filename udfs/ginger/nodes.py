@@ -38,6 +38,8 @@ def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
     state = [item for item in items if item.relation != "inbox"]
     is_client = any((item.relation, item.kind) in _CLIENT for item in state)
     may_crash = any(item.relation == "mode" for item in state)
+    if not is_client and not has_joined(items):
+        return []
     kind = Client if is_client else RepairingBroker if may_crash else Broker
     here: Client | Broker = kind(node, round_, state)
     for item in items:
@@ -45,3 +47,8 @@ def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
             here.handle(item)
     here.leave()
     return here.rows
+
+
+def has_joined(items: list[Item]) -> bool:
+    """Returns whether a broker is in the tree, or joins now: else it has no state, and answers nobody."""
+    return any(item.relation not in ("inbox", "mode") or item.kind == "Join" for item in items)

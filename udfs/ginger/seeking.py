@@ -8,8 +8,6 @@ from typing import Any
 from udfs.ginger.items import Item
 from udfs.ginger.node import Node
 
-LONG = 10
-"""How much longer a broker takes to answer that joins the sub-trees of topics first."""
 MAX_PASSES = 20
 """Times that a node asks all brokers of its view before it gives up."""
 BACK = "back"
@@ -19,7 +17,8 @@ BACK = "back"
 class Seeker(Node):
     """A node whose parent may fail.
 
-    Its ``memory`` holds ``asked`` and ``attempt`` (the broker that was asked, and how often any was), ``declined``,
+    Its ``memory`` holds ``asked`` and ``attempt`` (the broker that was asked, and how often any was), ``is_promised``
+    (that one joins sub-trees, in order to take the node in), ``declined``,
     ``break_degree``, ``passes``, ``is_seeking``, ``is_level`` (false from the failure of the parent until the missing
     messages are there), ``dead`` (brokers that it knows to have failed), ``since`` (when it connected to neighbours),
     ``is_joining`` (it has no place in the tree yet), and ``lost_parent`` (the last parent that failed).
@@ -80,7 +79,7 @@ class Seeker(Node):
     def ask(self, broker: int) -> None:
         """Sends a ParentRequest; a broker that does not answer in time has failed."""
         attempt = self.recall("attempt", 0) + 1
-        self.remember(asked=broker, attempt=attempt)
+        self.remember(asked=broker, attempt=attempt, is_promised=False)
         self.send(broker, "ParentRequest", details=json.dumps(self.request()))
         self.timer("parent", broker, attempt, self.patience(broker))
 
@@ -93,14 +92,14 @@ class Seeker(Node):
         raise NotImplementedError
 
     def on_parent_response(self, item: Item) -> None:
-        """A broker accepts, or the next one is asked; null: it joins sub-trees first, and that takes a while."""
+        """A broker accepts, or the next one is asked; null: it joins sub-trees first, and is asked again meanwhile."""
         if item.other != self.recall("asked", None):
             return
         answer = json.loads(item.details or "false")
         if answer is None:
             attempt = self.recall("attempt", 0) + 1
-            self.remember(attempt=attempt)
-            self.timer("parent", item.other or 0, attempt, LONG * self.patience(item.other or 0))
+            self.remember(attempt=attempt, is_promised=True)
+            self.timer("parent", item.other or 0, attempt, self.patience(item.other or 0))
             return
         self.remember(asked=None)
         if answer == BACK:
@@ -144,6 +143,8 @@ class Seeker(Node):
             self.seek()
         elif what == "parent" and partner == self.parent:
             self.on_neighbor_down(partner)
+        elif what == "parent" and partner == self.recall("asked", None) and self.recall("is_promised", False):
+            self.ask(partner)
         elif what == "parent" and partner == self.recall("asked", None):
             self.remember(asked=None, declined=[*self.recall("declined", []), partner])
             self.lost(partner)

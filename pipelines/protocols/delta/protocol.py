@@ -285,7 +285,9 @@ PHASES = (
     ),
     Phase(
         "forward", lambda work: bool(work.copies), _forward,
-        reads=names("delivered detector join own_subscription path peer processing status subscription", "tombstone waiting"),
+        reads=names(
+            "delivered detector join own_subscription path peer processing status subscription tombstone waiting"
+        ),
         writes=names("delivered detector own_subscription processing subscription tombstone waiting"),
     ),
     Phase(
