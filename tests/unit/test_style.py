@@ -22,3 +22,8 @@ def test_docstrings_say_what_is_returned(word: str) -> None:
     files = [file for folder in ("pipelines", "udfs", "tests") for file in (ROOT / folder).rglob("*.py")]
     start = f'"""{word} '
     assert [str(file.relative_to(ROOT)) for file in files if start in file.read_text("utf-8")] == []
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    files = [file for folder in ("pipelines", "udfs") for file in (ROOT / folder).rglob("*.py")]
+    assert {str(f.relative_to(ROOT)): n for f in files if (n := len(f.read_text("utf-8").splitlines())) > 400} == {}

@@ -70,9 +70,8 @@ def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
 
     Args:
         connection: Rows of `connected`.
-        crashed: Incarnations that are over: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``:
-            whether no later one has come back. A connection without an incarnation, still to be answered, leads to
-            the newest one.
+        crashed: Incarnations that are over: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``: it
+            is the newest. A connection that is still to be answered, without an incarnation, leads to the newest.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -125,8 +124,8 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
     """Algorithm 3, lines 2 to 4: N holds M for failed.
 
-    Where M lies behind a node that is up, e.g. one that N had bypassed and that has come back, N forgets the connection
-    only: the node in between hears of M's return, N does not, and would go past M when that node fails again.
+    Where M lies behind a node that is up, N forgets the connection only: the node in between hears of M's return, N
+    does not, and would go past M when that node fails again.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -271,10 +270,8 @@ def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
 def resent_copies(*row: DataFrame) -> DataFrame:
     """Returns messages of ProcessingList as rows of the outbox, in their order (rule R22), once per receiver.
 
-    Several steps of a round may send some: a newer one must not leave before an older one of another step.
-
     Args:
-        row: Processing rows with ``now_round``: when they are sent; one frame a step.
+        row: Processing rows with ``now_round``: when they are sent; a frame a step, as several may send some.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     again = [one.where("via is not null").select(*KEY, "via", *BODY, "now_round") for one in row]
@@ -304,8 +301,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
 
     Returns:
-        ``run_id, node_id, peer, status, incarnation, latency_rounds, kind, trigger, round, is_new``, once per node and
-        peer; ``is_new``: N has sent nothing to this incarnation yet.
+        `PEER`'s columns, ``kind, trigger, round, is_new`` (N has sent nothing to this incarnation yet), a row a peer.
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
@@ -356,8 +352,7 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 def asking_peers(inbox: DataFrame) -> DataFrame:
     """Returns who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
 
-    A peer is answered once a round, whatever it asked. The answer is for the incarnation that asked, and takes as long
-    as the question did: a DETACHED node has no connection that would tell.
+    A peer is answered once a round. The answer is for the incarnation that asked, and takes as long as the question.
     """
     asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
         "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
