@@ -194,7 +194,7 @@ def test_json_is_one_object_a_line_and_the_last_is_the_verdict(tmp_path: Path) -
 
 
 def test_an_audit_that_cannot_run_decides_nothing(small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.contract.audit.REPEATED", "select no_such_column from delivery")
+    monkeypatch.setattr("pipelines.audits.general.REPEATED", "select no_such_column from delivery")
     result = cli("audit", small[0] / "runs/small/latest")
     monkeypatch.undo()
     assert result.exit_code == 2
