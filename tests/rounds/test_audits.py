@@ -82,6 +82,7 @@ def test_clean_runs_break_nothing(clean: Store) -> None:
         for name in (
             "exactly_once", "source_order", "conf_implies_delivered", "no_operational_skipped",
             "join_consistency", "level_1", "level_2", "recovered_state", "nothing_pending",
+            "ends_in_time",
         )
     ]  # fmt: skip
     # The last publication is issued in round 80; its Conf is back 2 * 3 rounds later.
