@@ -22,6 +22,20 @@ FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 IN_FLIGHT_RUN = "select distinct run_id from sent_message where fate = 'in_flight'"
 """SQL for the runs that ended, or were interrupted, before they were quiet: ``run_id``."""
 
+_SLOW = "kind in ('delay', 'reorder', 'pause')"
+SLOW_RUN = f"select distinct run_id from fault_event where {_SLOW}"  # noqa: S608 - built of constants
+"""SQL for the runs in which messages may take longer than their links do: ``run_id``."""
+
+SLOW_CRASHING_RUN = f"""
+select c.run_id, greatest(min(c.round), min(l.round)) as round,
+  'nodes crash, and messages take longer than links do or wait for nodes that pause' as reason
+from fault_event c
+join fault_event l on l.run_id = c.run_id and l.{_SLOW}
+where c.kind = 'crash'
+group by c.run_id
+"""  # noqa: S608 - built of constants
+"""SQL for the bound of protocols whose timers go by the latencies of links: ``run_id, round, reason``."""
+
 
 class Reader(Structural):
     """A store that is read by table name and by SQL."""

@@ -10,6 +10,8 @@ from then on; one that says so later, or never, counts as up after the grace all
 
 from __future__ import annotations
 
+from pipelines.contract.audit import SLOW_CRASHING_RUN
+
 SETTLED = """
 scale as (
   select l.run_id, max(l.latency_rounds) as most, div(sum(l.latency_rounds), 2) as whole, div(count(1), 2) as n_links
@@ -91,13 +93,7 @@ select a.run_id, a.round, concat(
 from absent a
 join run r on r.run_id = a.run_id
 union all
-select c.run_id, greatest(min(c.round), min(l.round)) as round,
-  'nodes crash, and messages take longer than links do or wait for nodes that pause' as reason
-from fault_event c
-join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pause')
-where c.kind = 'crash'
-group by c.run_id
-"""  # noqa: S608 - built of constants
+{SLOW_CRASHING_RUN}"""  # noqa: S608 - built of constants
 """Runs in which more than δ nodes were not OPERATIONAL at once, with the first round of it.
 
 Without crashes it does not matter how long messages take. With them it does: a failure detector reports a crash after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import Reader
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader
 from udfs.ginger.bound import BEYOND, beyond_runs
 
 GIVEN = """
@@ -42,19 +42,12 @@ left join subscriptions s on s.run_id = r.run_id
 left join joined j on j.run_id = r.run_id
 """
 """The runs in which a broker crashes, as their scenarios have them; a join has a round as long as it is not over."""
-SLOW = """
-select c.run_id, greatest(min(c.round), min(l.round)) as round,
-  'nodes crash, and messages take longer than links do or wait for nodes that pause' as reason
-from fault_event c
-join fault_event l on l.run_id = c.run_id and l.kind in ('delay', 'reorder', 'pause')
-where c.kind = 'crash'
-group by c.run_id
-"""
-"""Timers and the failure detector go by the latencies of links (rules G8 and G14)."""
 
 
 def beyond(reader: Reader) -> DataFrame:
     """Returns the runs whose faults are too much for the protocol.
+
+    Crashes beside slow messages are: timers and the failure detector go by the latencies of links (rules G8 and G14).
 
     Args:
         reader: The store.
@@ -63,4 +56,4 @@ def beyond(reader: Reader) -> DataFrame:
         ``run_id, round, reason``; a run may have several rows.
     """
     columns = ", ".join(f"{name} {kind}" for name, kind in BEYOND)
-    return reader.sql(GIVEN).mapInArrow(beyond_runs, columns).unionByName(reader.sql(SLOW))
+    return reader.sql(GIVEN).mapInArrow(beyond_runs, columns).unionByName(reader.sql(SLOW_CRASHING_RUN))

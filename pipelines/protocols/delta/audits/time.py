@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import FOUND, Evidence
+from pipelines.contract.audit import FOUND, SLOW_RUN, Evidence
 from pipelines.protocols.delta.audits.members import NODE, unreachable
 from pipelines.protocols.delta.bound import SETTLED
 
@@ -12,7 +12,7 @@ LIMITS = f"""
 with {SETTLED}, over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), late as (
-  select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')
+  {SLOW_RUN}
 ), begun as (
   select run_id, node_id, cast(null as bigint) as source_seq, recovery_round as begin_round, until_round as end_round,
     'recovery' as what

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, SLOW_RUN, Evidence
 from udfs.ginger.tree import BROKEN, broken_trees
 
 _QUIET = f"""
@@ -70,7 +70,7 @@ where status = 'MESSAGE_LOST'
 """
 UNCONFIRMED = f"""
 with slow as (
-  select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')
+  {SLOW_RUN}
 ), asked as (
   select s.run_id, s.subscriber, p.text as topic, s.confirmed_round
   from subscription s
