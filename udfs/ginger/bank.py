@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from udfs.ginger.batches import as_batch, schema_of
+
 BALANCES = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("topic", "string"), ("source", "bigint"), ("source_seq", "bigint"),
     ("account", "string"), ("balance", "bigint"), ("is_refused", "boolean"),
 )  # fmt: skip
 """Columns of what `replay` gives, with their SQL types."""
-_ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
-_OUT = pa.schema([(name, _ARROW[kind]) for name, kind in BALANCES])
+_OUT = schema_of(BALANCES)
 
 
 class Accounts:
@@ -72,10 +73,7 @@ def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for replica in batch.to_pylist():
             head = replica["run_id"], replica["node_id"], replica["topic"]
             rows += [(*head, *row) for row in _replica(replica["start_balance"], replica["operations"])]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_OUT)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(list(column), field.type) for column, field in zip(columns, _OUT, strict=True)], schema=_OUT
-        )
+        yield as_batch(rows, _OUT)
 
 
 def _replica(start: int, operations: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:

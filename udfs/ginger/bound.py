@@ -16,9 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from udfs.ginger.batches import as_batch, schema_of
+
 BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
 """Columns of what `beyond` gives, with their SQL types."""
-_OUT = pa.schema([("run_id", pa.int64()), ("round", pa.int64()), ("reason", pa.string())])
+_OUT = schema_of(BEYOND)
 _KINDS = ("crash", "recovery")
 _TRIES = 4
 """Partners that a node may ask in vain, one after the other, until the tree is mended."""
@@ -245,10 +247,7 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """
     for batch in batches:
         rows = [(run["run_id"], at, reason) for run in batch.to_pylist() for at, reason in reasons(_given(run))]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_OUT)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(list(column), field.type) for column, field in zip(columns, _OUT, strict=True)], schema=_OUT
-        )
+        yield as_batch(rows, _OUT)
 
 
 def _given(run: Mapping[str, Any]) -> Given:

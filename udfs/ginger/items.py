@@ -80,11 +80,3 @@ def node_rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, list[Item]
     heads = zip(*(batch.column(name).to_pylist() for name in ("run_id", "node_id", "round")), strict=True)
     for place, (run, node, round_) in enumerate(heads):
         yield run, node, round_, rows[offsets[place] : offsets[place + 1]]
-
-
-def out_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Returns rows of `OUT` as one batch."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(OUT)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(list(column), field.type) for column, field in zip(columns, OUT, strict=True)], schema=OUT
-    )

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from udfs.ginger.batches import as_batch
 from udfs.ginger.broker import Broker
 from udfs.ginger.client import Client
-from udfs.ginger.items import Item, node_rows, out_batch
+from udfs.ginger.items import OUT, Item, node_rows
 from udfs.ginger.repair import RepairingBroker
 
 _CLIENT = {("neighbour", "edge"), ("repair", "client")}
@@ -30,7 +31,7 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = []
         for run, node, round_, items in node_rows(batch):
             rows += [(run, node, round_, *item) for item in handled(node, round_, items)]
-        yield out_batch(rows)
+        yield as_batch(rows, OUT)
 
 
 def handled(node: int, round_: int, items: list[Item]) -> list[Item]:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from udfs.ginger.batches import as_batch, schema_of
+
 NEIGHBOURS = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("other", "bigint"), ("relationship", "string"), ("up", "bigint"),
     ("down", "bigint"), ("latency_rounds", "bigint"),
 )  # fmt: skip
 """Columns of what `rooted` gives, with their SQL types."""
-_OUT = pa.schema([(name, pa.string() if kind == "string" else pa.int64()) for name, kind in NEIGHBOURS])
+_OUT = schema_of(NEIGHBOURS)
 
 
 def rooted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -32,10 +34,7 @@ def rooted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for run in batch.to_pylist():
             tree = _Tree(run["root"], run["links"])
             rows += [(run["run_id"], *row) for row in (*tree.neighbours(), *tree.views(run["max_hops"]))]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_OUT)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(list(column), field.type) for column, field in zip(columns, _OUT, strict=True)], schema=_OUT
-        )
+        yield as_batch(rows, _OUT)
 
 
 class _Tree:
@@ -92,7 +91,8 @@ class _Tree:
 
 
 BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))
-"""Columns of what `broken_trees` gives, with their SQL types."""
+"""Columns of what `broken_trees` returns, with their SQL types."""
+_BROKEN = schema_of(BROKEN)
 
 
 def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,16 +104,12 @@ def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     Yields:
         One row a broker that is wrong, columns `BROKEN`.
     """
-    schema = pa.schema([(name, pa.string() if kind == "string" else pa.int64()) for name, kind in BROKEN])
     for batch in batches:
         rows: list[tuple[int, int, str]] = []
         for run in batch.to_pylist():
             parent = {node["node_id"]: node["parent"] for node in run["nodes"]}
             rows += [(run["run_id"], *found) for found in _wrong_nodes(parent)]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(schema)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-        )
+        yield as_batch(rows, _BROKEN)
 
 
 def _wrong_nodes(parent: dict[int, int | None]) -> Iterator[tuple[int, str]]:
