@@ -1,0 +1,188 @@
+"""What a node does in a round: the one way in which handlers act on the world."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from udfs.nodes.records import kind_of
+
+_TWO_53 = float(1 << 53)
+
+
+class Sent(NamedTuple):
+    """A message that a node sends.
+
+    Attributes:
+        dst: The receiver.
+        message: The message.
+        latency_rounds: Rounds until it is due; None: the link's.
+    """
+
+    dst: int
+    message: Any
+    latency_rounds: int | None
+
+
+class Delivered(NamedTuple):
+    """A delivery at a node."""
+
+    source: int
+    source_seq: int
+    latency_rounds: int
+    hops: int
+
+
+class Watch(NamedTuple):
+    """How a node watches another one.
+
+    Attributes:
+        latency_rounds: The latency of the connection.
+        round: The round since which it does.
+    """
+
+    latency_rounds: int
+    round: int
+
+
+@dataclass
+class Internal:
+    """What the harness keeps of a node beside the program's own state.
+
+    Attributes:
+        started_round: The round in which this incarnation started; -1: before the first round.
+        timers: The round in which each timer runs out, by name and key.
+        watched: The nodes that it watches.
+    """
+
+    started_round: int = -1
+    timers: dict[tuple[str, int], int] = field(default_factory=dict)
+    watched: dict[int, Watch] = field(default_factory=dict)
+
+    @property
+    def wake_round(self) -> int | None:
+        """The round in which the next timer runs out."""
+        return min(self.timers.values(), default=None)
+
+
+class Context:
+    """A node in a round, as its handlers see it.
+
+    Attributes:
+        node: The id of the node.
+        round: The number of the round.
+        settings: The protocol's settings.
+        message_id: The message that is handled; None: no message.
+        sent_round: The round in which it was sent.
+    """
+
+    __slots__ = (
+        "_internal", "_seed", "confirmed", "connected", "deliveries", "fates", "message_id", "node", "round", "sent",
+        "sent_round", "settings", "statuses",
+    )  # fmt: skip
+
+    def __init__(self, node: int, round_: int, settings: Mapping[str, Any], internal: Internal) -> None:
+        """Starts a round of a node with nothing done."""
+        self.node = node
+        self.round = round_
+        self.settings = settings
+        self._internal = internal
+        self._seed = settings.get("seed", 0)
+        self.message_id: int | None = None
+        self.sent_round: int | None = None
+        self.sent: list[Sent] = []
+        self.deliveries: list[Delivered] = []
+        self.statuses: list[str] = []
+        self.confirmed: list[int] = []
+        self.fates: list[tuple[int, str]] = []
+        self.connected: list[int] = []
+
+    def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
+        """Sends a message; a node's messages of a round leave in the order in which it sends them.
+
+        Args:
+            dst: The receiver; no link to it is needed if ``after`` is given.
+            message: An instance of one of the program's message classes.
+            after: Rounds until it is due, at least 1; None: the latency of the link.
+
+        Raises:
+            ValueError: ``after`` is less than 1.
+        """
+        if after is not None and after < 1:
+            raise ValueError(f"{kind_of(type(message))} to node {dst} is sent with after={after}; allowed: 1 or more")
+        self.sent.append(Sent(dst, message, after))
+
+    def set_timer(self, name: str, key: int = 0, rounds: int = 1) -> None:
+        """Sets a timer, or sets it anew; it is gone when it has run out, or when the node crashes.
+
+        Args:
+            name: What it is for.
+            key: Tells timers of one name apart.
+            rounds: Rounds until it runs out, at least 1.
+
+        Raises:
+            ValueError: ``rounds`` is less than 1.
+        """
+        if rounds < 1:
+            raise ValueError(f"timer {name!r} is set to {rounds} rounds; allowed: 1 or more")
+        self._internal.timers[name, key] = self.round + rounds
+
+    def cancel_timer(self, name: str, key: int = 0) -> None:
+        """Cancels a timer, if it is set."""
+        self._internal.timers.pop((name, key), None)
+
+    def watch(self, peer: int, latency_rounds: int = 0) -> None:
+        """Has the failure detector report a node's crash; at once, if it is down already. A report ends the watch.
+
+        Args:
+            peer: The node.
+            latency_rounds: Latency of the connection to it: the report comes so much later than the detection takes.
+        """
+        self._internal.watched[peer] = Watch(latency_rounds, self.round)
+        self.connected.append(peer)
+
+    def unwatch(self, peer: int) -> None:
+        """Has the failure detector report a node no more, if it did."""
+        self._internal.watched.pop(peer, None)
+
+    @property
+    def watched(self) -> Mapping[int, Watch]:
+        """The nodes that this one watches."""
+        return self._internal.watched
+
+    def deliver(self, source: int, source_seq: int, issued_round: int, hops: int) -> None:
+        """Delivers a publication to the application of this node.
+
+        Args:
+            source: The node that published it.
+            source_seq: Its number among the calls there.
+            issued_round: The round in which it was issued.
+            hops: Links that it travelled over.
+        """
+        self.deliveries.append(Delivered(source, source_seq, self.round - issued_round, hops))
+
+    def confirm(self, source_seq: int) -> None:
+        """Confirms a call that the application of this node has made."""
+        self.confirmed.append(source_seq)
+
+    def status(self, status: str) -> None:
+        """Notes what state the node is in from this round on, for table ``node_status``."""
+        self.statuses.append(status)
+
+    def drop(self, fate: str = "duplicate") -> None:
+        """Notes that the message which is handled has been dropped: ``duplicate``, ``lost_crash`` or ``lost_link``.
+
+        Raises:
+            ValueError: No message is handled.
+        """
+        if self.message_id is None:
+            raise ValueError("drop was called where no message is handled")
+        self.fates.append((self.message_id, fate))
+
+    def draw(self, purpose: str, *keys: int) -> float:
+        """Returns a number in [0, 1) that depends on the run's seed, the node, the round, the purpose and the keys."""
+        what = repr((self._seed, self.node, self.round, purpose, keys)).encode()
+        bits = int.from_bytes(hashlib.blake2b(what, digest_size=8).digest(), "big")
+        return (bits >> 11) / _TWO_53

@@ -1,0 +1,157 @@
+"""Types of fields: how a Python annotation is kept in a column.
+
+=====================================  =====================================
+annotation                             column
+=====================================  =====================================
+``int``, ``float``, ``str``, ``bool``  BIGINT, DOUBLE, STRING, BOOLEAN
+``X | None``                           as ``X``
+``list[X]``, ``tuple[X, ...]``         ARRAY of X
+``set[X]``, ``frozenset[X]``           ARRAY of X, ascending
+``dict[K, V]``                         ARRAY of STRUCT(key, value), ascending
+a dataclass                            STRUCT of its fields
+=====================================  =====================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+_PLAIN: dict[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+_SQL = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class FieldType:
+    """How values of a field are kept.
+
+    Attributes:
+        arrow: The type of the column.
+        encode: Turns a value into what Arrow takes; None where it already is.
+        decode: Turns it back; None where nothing is to do.
+    """
+
+    arrow: pa.DataType
+    encode: Convert | None = None
+    decode: Convert | None = None
+
+    @property
+    def sql(self) -> str:
+        """The type in SQL."""
+        return sql_of(self.arrow)
+
+
+def sql_of(kind: pa.DataType) -> str:
+    """Returns the SQL name of an Arrow type."""
+    if pa.types.is_list(kind):
+        return f"array<{sql_of(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{sql_of(field.type)}' for field in kind)}>"
+    return _SQL[kind]
+
+
+def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - annotations are of any type
+    """Returns how a field with an annotation is kept.
+
+    Args:
+        annotation: The annotation, resolved.
+        where: The field, for the error.
+
+    Raises:
+        TypeError: The annotation is none of those that the module names.
+    """
+    if annotation in _PLAIN:
+        return FieldType(_PLAIN[annotation])
+    origin, given = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
+        inner = field_type(next(one for one in given if one is not type(None)), where)
+        return FieldType(inner.arrow, _unless_none(inner.encode), _unless_none(inner.decode))
+    if origin in (list, tuple) and (origin is list or given[1:] == (Ellipsis,)):
+        return _sequence(origin, field_type(given[0], where))
+    if origin in (set, frozenset):
+        return _set(origin, field_type(given[0], where))
+    if origin is dict:
+        return _mapping(field_type(given[0], where), field_type(given[1], where))
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return _struct(annotation)
+    raise TypeError(
+        f"{where} is annotated with {annotation!r}; allowed: int, float, str, bool, a dataclass of such fields, and"
+        " lists, tuples, sets and dicts of these, each with `| None` or without"
+    )
+
+
+def types_of(record: type) -> dict[str, FieldType]:
+    """Returns the type of each field of a dataclass.
+
+    Raises:
+        TypeError: A field has an annotation that cannot be kept.
+    """
+    hints = typing.get_type_hints(record)
+    return {
+        field.name: field_type(hints[field.name], f"{record.__name__}.{field.name}")
+        for field in dataclasses.fields(record)
+    }
+
+
+def _unless_none(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def _sequence(origin: type, item: FieldType) -> FieldType:
+    def encode(value: Any) -> list[Any]:  # noqa: ANN401
+        return list(value) if item.encode is None else [item.encode(one) for one in value]
+
+    def decode(value: Any) -> Any:  # noqa: ANN401
+        return origin(value if item.decode is None else (item.decode(one) for one in value))
+
+    is_same = origin is list and item.encode is None
+    return FieldType(pa.list_(item.arrow), None if is_same else encode, None if is_same else decode)
+
+
+def _set(origin: type, item: FieldType) -> FieldType:
+    def encode(value: Any) -> list[Any]:  # noqa: ANN401
+        ordered = sorted(value)
+        return ordered if item.encode is None else [item.encode(one) for one in ordered]
+
+    def decode(value: Any) -> Any:  # noqa: ANN401
+        return origin(value if item.decode is None else (item.decode(one) for one in value))
+
+    return FieldType(pa.list_(item.arrow), encode, decode)
+
+
+def _mapping(key: FieldType, value: FieldType) -> FieldType:
+    as_key, as_value = key.encode or _same, value.encode or _same
+    of_key, of_value = key.decode or _same, value.decode or _same
+
+    def encode(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+        return [{"key": as_key(one), "value": as_value(given[one])} for one in sorted(given)]
+
+    def decode(given: Any) -> dict[Any, Any]:  # noqa: ANN401
+        return {of_key(one["key"]): of_value(one["value"]) for one in given}
+
+    kind = pa.struct([pa.field("key", key.arrow), pa.field("value", value.arrow)])
+    return FieldType(pa.list_(kind), encode, decode)
+
+
+def _struct(record: type) -> FieldType:
+    kinds = types_of(record)
+    fields = [(name, kind.encode or _same, kind.decode or _same) for name, kind in kinds.items()]
+
+    def encode(value: Any) -> dict[str, Any]:  # noqa: ANN401
+        return {name: convert(getattr(value, name)) for name, convert, _ in fields}
+
+    def decode(value: Any) -> Any:  # noqa: ANN401
+        return record(**{name: convert(value[name]) for name, _, convert in fields})
+
+    return FieldType(pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()]), encode, decode)
+
+
+def _same(value: Any) -> Any:  # noqa: ANN401
+    return value

@@ -1,0 +1,116 @@
+"""A network of node programs without an engine: for tests, and for thousands of schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from udfs.nodes.network import Flight, Given, Network, Rows, Span, Spans, Strike
+from udfs.nodes.program import Call, NodeProgram, Plan
+from udfs.nodes.world import NodeInfo, World
+
+
+class LocalNetwork:
+    """One run of a program, played round by round.
+
+    Say what happens (`call`, `crash`, `pause`), then `play`; after that the run is under way, and nothing can be added
+    to what lies behind.
+
+    Example:
+        >>> network = LocalNetwork(Flooding, links={(0, 1): 1, (1, 2): 3}, settings={"seed": 7})
+        >>> network.call(0, "publish", round_=2, topic="news")
+        >>> network.crash(1, round_=3, end_round=9)
+        >>> rows = network.play(50)
+    """
+
+    def __init__(
+        self, program: type[NodeProgram], *, nodes: Sequence[NodeInfo] = (),
+        links: Mapping[tuple[int, int], int] | None = None, settings: Mapping[str, Any] | None = None,
+        strike: Strike | None = None,
+    ) -> None:  # fmt: skip
+        """Sets what the run is given.
+
+        Args:
+            program: The class of the nodes.
+            nodes: The nodes; by default those that links name, with their ids as names, as brokers.
+            links: The latency of each link by its ends; both directions.
+            settings: The protocol's settings, and ``seed``.
+            strike: What faults of links make of the messages that are put on links in a round.
+        """
+        both = {**{(b, a): latency for (a, b), latency in (links or {}).items()}, **(links or {})}
+        known = nodes or [NodeInfo(one, str(one), "broker") for one in sorted({end for ends in both for end in ends})]
+        self._plan = Plan.of(program)
+        self._links = both
+        self._nodes = {one.node: one for one in known}
+        self._settings = {"seed": 0, **(settings or {})}
+        self._strike = strike
+        self._calls: dict[int, list[Call]] = {}
+        self._down: list[Span] = []
+        self._paused: list[Span] = []
+        self._network: Network | None = None
+        self.rows = Rows()
+
+    def call(self, node: int, kind: str, round_: int, **of_call: Any) -> Call:  # noqa: ANN401 - fields of `Call`
+        """Has the application of a node issue a call; returns it with its number."""
+        call = Call(kind, len(self._calls.get(node, ())) + 1, round_, **of_call)
+        self._calls.setdefault(node, []).append(call)
+        return call
+
+    def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
+        """Has a node crash in a round, and be up again in another one, if it is."""
+        self._down.append(Span(node, round_, end_round))
+
+    def pause(self, node: int, round_: int, end_round: int) -> None:
+        """Has a node handle nothing from a round on, before another one."""
+        self._paused.append(Span(node, round_, end_round))
+
+    def play(self, last: int) -> Rows:
+        """Plays up to a round, that included, and returns what these rounds leave behind; `rows` has all."""
+        if self._network is None:
+            self._network, self.rows = self._begun()
+        rows = self._network.play(last)
+        for name in ("handled", "delivered", "statuses", "calls"):
+            getattr(self.rows, name).extend(getattr(rows, name))
+        for name, added in rows.appended.items():
+            self.rows.appended[name].extend(added)
+        return rows
+
+    def node(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
+        """Returns the program of a node as it is now.
+
+        Raises:
+            KeyError: The node is down, or the run has not begun.
+        """
+        return self._running().nodes[node].program
+
+    @property
+    def round(self) -> int:
+        """The round that is over."""
+        return self._running().round
+
+    @property
+    def in_flight(self) -> list[Flight]:
+        """The messages in flight."""
+        return self._running().flights
+
+    @property
+    def next_round(self) -> int | None:
+        """The next round in which anything happens; None: nothing happens any more."""
+        return self._running().next_round()
+
+    def _running(self) -> Network:
+        if self._network is None:
+            self._network, self.rows = self._begun()
+        return self._network
+
+    def _begun(self) -> tuple[Network, Rows]:
+        by_round: dict[int, dict[int, list[Call]]] = {}
+        pauses = Spans(self._paused)
+        for node, calls in self._calls.items():
+            for call in calls:
+                pause = pauses.at(node, call.round)
+                due = call.round if pause is None or pause.end_round is None else pause.end_round
+                by_round.setdefault(due, {}).setdefault(node, []).append(replace(call, round=due))
+        given = Given(0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike)
+        return Network.begun(self._plan, given, World(self._nodes, self._links, self._calls, self._settings))

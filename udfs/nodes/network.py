@@ -1,0 +1,309 @@
+"""The rounds of one run in plain Python: the same rows as the engine makes of it.
+
+A round:
+
+1. nodes that crash lose what is not durable, and those that watch them get a report; others are up again;
+2. every node at which something is due handles it (`step`), nodes in the order of their ids;
+3. what they send is numbered, and put on links: latency, then faults of links, pauses and crashes, all known ahead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from udfs.nodes.context import Context, Delivered, Internal
+from udfs.nodes.program import Call, Plan
+from udfs.nodes.records import kind_of
+from udfs.nodes.step import NodeDown, Received, step
+from udfs.nodes.world import BEFORE, Node, World, begin
+
+_GROUP = 1024
+"""Senders whose messages of a round are numbered together."""
+
+
+class Flight(NamedTuple):
+    """A message on a link; columns as in table ``message``."""
+
+    message_id: int
+    kind: str
+    src: int
+    dst: int
+    sent_round: int
+    due_round: int
+    fate: str | None
+    message: Any
+
+
+Strike = Callable[[list[Flight]], list[Flight]]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time in which a node is down or pauses: from ``round`` on, before ``end_round``; None: to the end."""
+
+    node: int
+    round: int
+    end_round: int | None
+
+    def covers(self, round_: int) -> bool:
+        """Returns whether a round lies in it."""
+        return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
+
+
+class Spans:
+    """The times of one kind of all nodes, those of a node apart."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        """Sorts them."""
+        self._of: dict[int, list[Span]] = defaultdict(list)
+        self.starting: dict[int, list[int]] = defaultdict(list)
+        self.ending: dict[int, list[int]] = defaultdict(list)
+        for span in sorted(spans, key=lambda one: (one.node, one.round)):
+            self._of[span.node].append(span)
+            self.starting[span.round].append(span.node)
+            if span.end_round is not None:
+                self.ending[span.end_round].append(span.node)
+        self._rounds = sorted({*self.starting, *self.ending})
+
+    def next_round(self, after: int) -> int | None:
+        """Returns the first round after the given one in which one starts or ends."""
+        place = bisect_right(self._rounds, after)
+        return self._rounds[place] if place < len(self._rounds) else None
+
+    def at(self, node: int, round_: int) -> Span | None:
+        """Returns the time of a node that covers a round."""
+        spans = self._of.get(node)
+        if not spans:
+            return None
+        place = bisect_right(spans, round_, key=lambda one: one.round) - 1
+        return spans[place] if place >= 0 and spans[place].covers(round_) else None
+
+
+@dataclass
+class Rows:
+    """What some rounds leave behind.
+
+    Attributes:
+        handled: The messages that were due, with their fate.
+        delivered: The deliveries: node, round, and the delivery.
+        statuses: Changes of nodes' states: node, round, status.
+        calls: Steps in the life of calls: node, number, round, ``issued`` or ``confirmed``.
+        appended: Rows that nodes added, by declaration: node, and the row.
+    """
+
+    handled: list[Flight] = field(default_factory=list)
+    delivered: list[tuple[int, int, Delivered]] = field(default_factory=list)
+    statuses: list[tuple[int, int, str]] = field(default_factory=list)
+    calls: list[tuple[int, int, int, str]] = field(default_factory=list)
+    appended: dict[str, list[tuple[int, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a run is given.
+
+    Attributes:
+        run: Its id.
+        settings: The protocol's settings, and ``seed``.
+        links: The latency of each directed link.
+        calls: The application calls by round and node.
+        crashes: The times in which nodes are down.
+        pauses: Those in which nodes pause.
+        strike: What faults of links make of messages; None: there are none.
+        may_duplicate: Whether copies of messages need ids: every other one is free for them.
+    """
+
+    run: int
+    settings: Mapping[str, Any]
+    links: Mapping[tuple[int, int], int]
+    calls: Mapping[int, Mapping[int, Sequence[Call]]]
+    crashes: Spans
+    pauses: Spans
+    strike: Strike | None = None
+    may_duplicate: bool = False
+
+
+class Network:
+    """The nodes of one run, what is in flight, and the round that is over."""
+
+    def __init__(
+        self, plan: Plan, given: Given, nodes: dict[int, Node], flights: Iterable[Flight], round_: int
+    ) -> None:
+        """Starts after a round.
+
+        Args:
+            plan: The program.
+            given: What the run is given.
+            nodes: The nodes that are up.
+            flights: The messages that are in flight.
+            round_: The round that is over.
+        """
+        self._plan = plan
+        self._given = given
+        self.nodes = nodes
+        self.down: dict[int, dict[str, Any]] = {}
+        self.round = round_
+        self._due: dict[int, list[Flight]] = defaultdict(list)
+        self._call_rounds = sorted(given.calls)
+        for flight in flights:
+            self._due[flight.due_round].append(flight)
+
+    @classmethod
+    def begun(cls, plan: Plan, given: Given, world: World) -> tuple[Network, Rows]:
+        """Starts a run before its first round."""
+        begin(plan.program, world)
+        network, rows = cls(plan, given, world.at, (), BEFORE), Rows()
+        network.put(network.numbered(world.contexts))
+        for ctx in world.contexts:
+            rows.statuses += [(ctx.node, 0, status) for status in ctx.statuses]
+        return network, rows
+
+    @property
+    def flights(self) -> list[Flight]:
+        """The messages in flight, in the order of their ids."""
+        return sorted(flight for of_round in self._due.values() for flight in of_round)
+
+    def next_round(self) -> int | None:
+        """Returns the next round in which anything happens; None: nothing happens any more."""
+        place = bisect_right(self._call_rounds, self.round)
+        wakes = (self._wake_round(at, node) for at, node in self.nodes.items())
+        found = [
+            *(round_ for round_ in self._due if round_ > self.round), *self._call_rounds[place : place + 1],
+            self._given.crashes.next_round(self.round), *wakes,
+        ]  # fmt: skip
+        return min((round_ for round_ in found if round_ is not None), default=None)
+
+    def play(self, last: int) -> Rows:
+        """Plays all rounds up to one, that included, and returns what they leave behind."""
+        rows = Rows()
+        while (upcoming := self.next_round()) is not None and upcoming <= last:
+            self.play_round(upcoming, rows)
+        self.round = max(self.round, last)
+        return rows
+
+    def play_round(self, round_: int, rows: Rows) -> None:
+        """Plays one round, by the numbers of the module's summary."""
+        self.round = round_
+        # 1. faults
+        out = self._crash(round_)
+        recovered = self._recover(round_)
+        # 2. nodes
+        inbox: dict[int, list[Received]] = defaultdict(list)
+        due = self._due.pop(round_, [])
+        for one in due:
+            if one.fate is None:
+                inbox[one.dst].append(Received(one.message_id, one.kind, one.src, one.sent_round, one.message))
+        calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
+        awake = (at for at, node in self.nodes.items() if self._wake_round(at, node) == round_)
+        fates: dict[int, str] = {}
+        for at in sorted({*inbox, *calls, *recovered, *awake}):
+            node = self.nodes[at]
+            ctx = Context(at, round_, self._given.settings, node.internal)
+            of_node = calls.get(at, ())
+            step(self._plan, self._given.run, node, ctx, inbox.get(at, ()), of_node, is_recovered=at in recovered)
+            self._take(ctx, node, of_node, rows)
+            fates.update(ctx.fates)
+            out.append(ctx)
+        rows.handled += [one if one.fate else one._replace(fate=fates.get(one.message_id, "delivered")) for one in due]
+        # 3. network
+        self.put(self.numbered(out))
+
+    def _crash(self, round_: int) -> list[Context]:
+        """Takes the nodes down that crash, and returns the reports of the others' failure detectors."""
+        crashed = self._given.crashes.starting.get(round_, ())
+        for at in crashed:
+            if at in self.nodes:
+                program = self.nodes.pop(at).program
+                self.down[at] = {
+                    name: getattr(program, name) for name, one in program.declared.items() if one.is_durable
+                }
+        reports: list[Context] = []
+        for at, node in sorted(self.nodes.items()) if crashed else ():
+            seen = [peer for peer in crashed if peer in node.internal.watched]
+            if seen:
+                ctx = Context(at, round_, self._given.settings, node.internal)
+                for peer in sorted(seen):
+                    self._report(ctx, peer)
+                reports.append(ctx)
+        return reports
+
+    def _report(self, ctx: Context, peer: int) -> None:
+        delay = int(self._given.settings[self._plan.program.detection])
+        ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
+
+    def _recover(self, round_: int) -> set[int]:
+        """Brings the nodes up whose down time is over."""
+        recovered = {at for at in self._given.crashes.ending.get(round_, ()) if at in self.down}
+        for at in recovered:
+            program = self._plan.program()
+            for name, value in self.down.pop(at).items():
+                setattr(program, name, value)
+            self.nodes[at] = Node(program, Internal(started_round=round_))
+        return recovered
+
+    def _wake_round(self, at: int, node: Node) -> int | None:
+        """Returns the round in which the node's next timer is handled: when its pause is over, if it pauses."""
+        wake = node.internal.wake_round
+        if wake is None:
+            return None
+        wake = max(wake, self.round)
+        pause = self._given.pauses.at(at, wake)
+        return wake if pause is None else pause.end_round
+
+    def _take(self, ctx: Context, node: Node, calls: Sequence[Call], rows: Rows) -> None:
+        """Takes what a node has left behind in a round, but for its messages."""
+        at, round_ = ctx.node, ctx.round
+        rows.delivered += [(at, round_, one) for one in ctx.deliveries]
+        rows.statuses += [(at, round_, status) for status in ctx.statuses]
+        rows.calls += [(at, call.source_seq, round_, "issued") for call in calls]
+        rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
+        for name, one in node.program.declared.items():
+            if one.form == "appended" and (added := getattr(node.program, name)):
+                rows.appended[name] += [(at, row) for row in added]
+                setattr(node.program, name, [])
+        for peer in ctx.connected:
+            if peer not in self.nodes and peer in ctx.watched:
+                self._report(ctx, peer)
+
+    def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
+        """Returns what nodes send as messages with ids, in the order of senders and of sending."""
+        sent = sorted(contexts, key=lambda ctx: ctx.node)
+        factor = 2 if self._given.may_duplicate else 1
+        counts: dict[int, int] = defaultdict(int)
+        flights = []
+        for ctx in sent:
+            group = ctx.node // _GROUP
+            base = ctx.round * (1 << 40) + group * (1 << 30)
+            for dst, message, latency in ctx.sent:
+                counts[group] += 1
+                kind = self._plan.program.down_kind if type(message) is NodeDown else kind_of(type(message))
+                due = ctx.round + (self._latency(ctx.node, dst, kind) if latency is None else latency)
+                number = base + factor * counts[group]
+                flights.append(Flight(number, kind, ctx.node, dst, ctx.round, due, None, message))
+        return flights
+
+    def _latency(self, src: int, dst: int, kind: str) -> int:
+        try:
+            return self._given.links[src, dst]
+        except KeyError:
+            raise ValueError(
+                f"run {self._given.run}, round {self.round}: node {src} sends {kind} to node {dst}, and there is no"
+                " link; send it with after=ROUNDS, or over a link"
+            ) from None
+
+    def put(self, flights: list[Flight]) -> None:
+        """Puts messages on their way, with what faults make of them."""
+        given = self._given
+        if given.strike is not None:
+            flights = given.strike(flights)
+        for one in flights:
+            pause = given.pauses.at(one.dst, one.due_round)
+            if pause is not None and pause.end_round is not None:
+                one = one._replace(due_round=pause.end_round)
+            if one.fate is None and given.crashes.at(one.dst, one.due_round) is not None:
+                one = one._replace(fate="lost_crash")
+            self._due[one.due_round].append(one)

@@ -1,0 +1,233 @@
+"""What an author of a node program writes: the state of a node, and a handler for each kind of event.
+
+A program is a class. Its attributes declare what a node keeps (`keyed`, `ordered`, `one`, `appended`), each a table of
+the store. Handlers are methods:
+
+=================================  ====================================================================
+``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``ParentTop``: ``par_top``)
+``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
+``on_timer(self, name, key, ctx)`` a timer that `Context.set_timer` set has run out
+``on_recover(self, ctx)``          the node is up again after a crash; only durable state is there
+``on_down(self, peer, ctx)``       the failure detector reports a node that this one watches
+``on_round_end(self, ctx)``        the node has handled something in this round
+=================================  ====================================================================
+
+A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
+clock, and no draws but `Context.draw`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from udfs.nodes.records import key_of, kind_of, spec_of
+
+if TYPE_CHECKING:
+    from udfs.nodes.context import Context
+    from udfs.nodes.world import World
+
+R = TypeVar("R")
+TIMERS = "timers"
+CALLS = ("join", "subscribe", "unsubscribe", "publish")
+ANY = "*"
+"""In `NodeProgram.order`: every kind of message that stands in no other phase."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An application call at a node.
+
+    Attributes:
+        kind: ``join``, ``subscribe``, ``unsubscribe`` or ``publish``.
+        source_seq: Its number among the calls of its node, from 1.
+        round: The round in which it is due.
+        subscription_id: Subscribe, unsubscribe: the subscription.
+        join_point: Join: the node to join at.
+        topic: Publish: the topic; subscribe: the topic, if it is about one only.
+        guarantee: Publish: the order of delivery that is asked for.
+        keys: Publish: the key items that the order is about.
+        matches: Publish: ids of the subscriptions that it satisfies.
+    """
+
+    kind: str
+    source_seq: int
+    round: int = 0
+    subscription_id: int | None = None
+    join_point: int | None = None
+    topic: str | None = None
+    guarantee: str | None = None
+    keys: tuple[str, ...] = ()
+    matches: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An attribute of a program that nodes keep between rounds.
+
+    Attributes:
+        form: ``keyed``, ``ordered``, ``one`` or ``appended``.
+        record: The class of its rows.
+        is_durable: Whether it survives a crash of its node.
+    """
+
+    form: str
+    record: type
+    is_durable: bool
+
+    def empty(self) -> Any:  # noqa: ANN401 - a dict, a list or a record
+        """Returns its value at a node that has just started."""
+        return {"keyed": dict, "ordered": list, "appended": list}.get(self.form, self.record)()
+
+    def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
+        """Returns a value as rows, in the order in which they are kept."""
+        if self.form == "keyed":
+            return [value[key] for key in sorted(value)]
+        return [value] if self.form == "one" else value
+
+    def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
+        """Returns the value that rows stand for."""
+        if self.form == "keyed":
+            key = key_of(self.record)
+            return {key(row): row for row in rows}
+        if self.form == "one":
+            return rows[0] if rows else self.record()
+        return list(rows)
+
+
+def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
+    """Declares rows by their key: a dict from the key (a tuple, if it has several fields) to the record."""
+    return Declared("keyed", record, is_durable)  # type: ignore[return-value]
+
+
+def ordered(record: type[R], *, is_durable: bool = False) -> list[R]:
+    """Declares rows in an order: a list. The table has them with their ``position``, from 0."""
+    return Declared("ordered", record, is_durable)  # type: ignore[return-value]
+
+
+def one(record: type[R], *, is_durable: bool = False) -> R:
+    """Declares one row a node; all fields of the record have defaults."""
+    return Declared("one", record, is_durable)  # type: ignore[return-value]
+
+
+def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
+    """Declares rows that a node only adds and never reads: a list that is empty again in the next round."""
+    return Declared("appended", record, is_durable)  # type: ignore[return-value]
+
+
+class NodeProgram:
+    """A node of a protocol, in one incarnation.
+
+    Attributes:
+        name: The protocol, for errors.
+        messages: The classes of all messages that nodes send.
+        order: The phases of a round: kinds of messages, kinds of calls, `TIMERS`, `ANY`. A node handles what is due in
+            the order of phases, messages of a phase in the order of their ids, calls in the order in which they are
+            issued. What no phase names comes in the order: messages, timers, calls.
+        down_kind: The kind that reports of the failure detector have in the history.
+        detection: The setting that says after how many rounds a crash is reported, beside the latency of the
+            connection.
+    """
+
+    name: ClassVar[str] = ""
+    messages: ClassVar[Sequence[type]] = ()
+    order: ClassVar[Sequence[str | tuple[str, ...]]] = (ANY,)
+    down_kind: ClassVar[str] = "NODE_DOWN"
+    detection: ClassVar[str] = "detection_rounds"
+    declared: ClassVar[Mapping[str, Declared]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401
+        """Collects the declarations."""
+        super().__init_subclass__(**kwargs)
+        own = {name: given for name, given in vars(cls).items() if isinstance(given, Declared)}
+        cls.declared = {**cls.declared, **own}
+        for name, given in own.items():
+            spec_of(given.record)
+            delattr(cls, name)
+
+    def __init__(self) -> None:
+        """Starts with nothing."""
+        for name, given in self.declared.items():
+            setattr(self, name, given.empty())
+
+    @classmethod
+    def start(cls, world: World) -> None:
+        """Sets what nodes know before the first round; by default nothing.
+
+        Args:
+            world: The run's nodes, links and calls, and the program of each node.
+        """
+
+    def on_timer(self, name: str, key: int, ctx: Context) -> None:
+        """Handles a timer that has run out; a program that sets timers has this handler."""
+        raise NotImplementedError(f"{type(self).__name__} sets timer {name!r} and has no handler on_timer")
+
+    def on_down(self, peer: int, ctx: Context) -> None:
+        """Handles a report of the failure detector; a program that watches nodes has this handler."""
+        raise NotImplementedError(f"{type(self).__name__} watches nodes and has no handler on_down")
+
+    def on_recover(self, ctx: Context) -> None:
+        """Handles that the node is up again; by default it does nothing."""
+
+    def on_round_end(self, ctx: Context) -> None:
+        """Ends a round in which the node has handled something; by default it does nothing."""
+
+
+def snake(kind: str) -> str:
+    """Returns a kind of message as it stands in the name of its handler."""
+    if kind.upper() == kind:
+        return kind.lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a program is played.
+
+    Attributes:
+        program: The class.
+        kinds: The class of each kind of message.
+        handlers: The handler of each kind of message, a function of the program.
+        phase: The place in a round of each kind of message and call, and of `TIMERS`.
+    """
+
+    program: type[NodeProgram]
+    kinds: Mapping[str, type]
+    handlers: Mapping[str, Callable[..., None]]
+    phase: Mapping[str, int]
+
+    @classmethod
+    def of(cls, program: type[NodeProgram]) -> Plan:
+        """Reads a program.
+
+        Raises:
+            TypeError: A kind of message has no handler, or stands in two phases.
+        """
+        kinds = {kind_of(one): one for one in program.messages}
+        handlers = {}
+        for kind, message in kinds.items():
+            spec_of(message)
+            name = f"on_{snake(kind)}"
+            if not hasattr(program, name):
+                raise TypeError(f"{program.__name__} has no handler {name} for its message {kind}")
+            handlers[kind] = getattr(program, name)
+        return cls(program, kinds, handlers, _phases(program, list(kinds)))
+
+
+def _phases(program: type[NodeProgram], kinds: Sequence[str]) -> dict[str, int]:
+    named: dict[str, int] = {}
+    rest = len(program.order)
+    for place, phase in enumerate(program.order):
+        for kind in (phase,) if isinstance(phase, str) else phase:
+            if kind == ANY:
+                rest = place
+            elif kind in named or kind not in {*kinds, *CALLS, TIMERS, program.down_kind}:
+                allowed = ", ".join([*kinds, *CALLS, TIMERS, ANY])
+                raise TypeError(f"{program.__name__}.order names {kind!r} twice or wrongly; allowed, once: {allowed}")
+            else:
+                named[kind] = place
+    last = len(program.order)
+    others = {**dict.fromkeys([*kinds, program.down_kind], rest), TIMERS: last + 1, **dict.fromkeys(CALLS, last + 2)}
+    return {**others, **named}

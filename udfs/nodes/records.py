@@ -1,0 +1,128 @@
+"""Declarations of what nodes keep and what they send: dataclasses whose fields become columns.
+
+The docstring of a record or message is in Google style; its first line says what a row is, ``Attributes`` what each
+column means.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeVar, dataclass_transform
+
+from udfs.nodes.fields import FieldType, types_of
+
+T = TypeVar("T")
+_ATTRIBUTE = re.compile(r"^    (\w+): (.*)$")
+HEAD = ("source", "source_seq")
+"""Fields of a message that name the call which it serves; they are columns of every message."""
+
+
+@dataclass(frozen=True)
+class RecordSpec:
+    """What a record or message has.
+
+    Attributes:
+        cls: Its class.
+        key: The fields that tell rows of a node apart; of a message: none.
+        grain: What a row is.
+        types: The type of each field.
+        comments: What each field means.
+    """
+
+    cls: type
+    key: tuple[str, ...]
+    grain: str
+    types: dict[str, FieldType]
+    comments: dict[str, str]
+
+
+@dataclass_transform(field_specifiers=(field,))
+def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
+    """Declares rows that a node keeps.
+
+    Args:
+        key: The fields that identify a row of one node, separated by commas; none: the node has one row, or the rows
+            are in an order of their own.
+    """
+
+    def declare(cls: type[T]) -> type[T]:
+        made = dataclass(slots=True)(cls)
+        made.__key__ = tuple(part.strip() for part in key.split(",") if part.strip())  # type: ignore[attr-defined]
+        return made
+
+    return declare
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def message(kind: str = "") -> Callable[[type[T]], type[T]]:
+    """Declares a message.
+
+    Args:
+        kind: Its kind in the history; the name of the class if it is not given.
+    """
+
+    def declare(cls: type[T]) -> type[T]:
+        made = dataclass(frozen=True, slots=True)(cls)
+        made.__kind__ = kind or cls.__name__  # type: ignore[attr-defined]
+        return made
+
+    return declare
+
+
+def kind_of(cls: type) -> str:
+    """Returns the kind of a message's class."""
+    return str(cls.__kind__)  # type: ignore[attr-defined]
+
+
+@cache
+def spec_of(cls: type) -> RecordSpec:
+    """Returns what a record or message has.
+
+    Raises:
+        TypeError: A field has an annotation that cannot be kept, no comment, or the key names no field.
+    """
+    types, doc = types_of(cls), inspect.getdoc(cls) or ""
+    comments = _comments(doc.splitlines())
+    key: tuple[str, ...] = getattr(cls, "__key__", ())
+    for name in types:
+        if name not in comments:
+            raise TypeError(
+                f"{cls.__name__}.{name} has no comment; say in the docstring under Attributes what it means"
+            )
+    for name in key:
+        if name not in types:
+            raise TypeError(f"{cls.__name__} has key {name!r}; allowed: {', '.join(types)}")
+    return RecordSpec(cls, key, _grain(doc), types, comments)
+
+
+def key_of(cls: type) -> Callable[[Any], Any]:
+    """Returns what reads the key of a record: the value of its field, or a tuple of several."""
+    names = spec_of(cls).key
+    if len(names) == 1:
+        only = names[0]
+        return lambda row: getattr(row, only)
+    return lambda row: tuple(getattr(row, name) for name in names)
+
+
+def _grain(doc: str) -> str:
+    first = doc.split("\n", 1)[0].rstrip(".")
+    return first[:1].lower() + first[1:]
+
+
+def _comments(lines: Sequence[str]) -> dict[str, str]:
+    """Reads the section Attributes of a docstring."""
+    comments: dict[str, str] = {}
+    name, is_inside = "", False
+    for line in lines:
+        if line.strip() == "Attributes:":
+            is_inside = True
+        elif is_inside and (found := _ATTRIBUTE.match(line)):
+            name = found[1]
+            comments[name] = found[2]
+        elif is_inside and name and line.startswith("     "):
+            comments[name] += f" {line.strip()}"
+    return {name: text.rstrip(".") for name, text in comments.items()}

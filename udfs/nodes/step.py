@@ -1,0 +1,151 @@
+"""One node in one round: what is due at it, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from udfs.nodes.context import Context
+from udfs.nodes.program import TIMERS, Call, NodeProgram, Plan
+from udfs.nodes.records import message
+from udfs.nodes.world import Node
+
+
+@message("NODE_DOWN")
+class NodeDown:
+    """A report of a node's own failure detector.
+
+    Attributes:
+        peer: The node that is down.
+    """
+
+    peer: int
+
+
+class ProgramError(Exception):
+    """A handler of a node program has failed."""
+
+    def __init__(self, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> None:
+        """Names the place.
+
+        Args:
+            plan: The program.
+            run: The run.
+            ctx: The node and the round.
+            what: What the node handled.
+            error: What its handler raised.
+        """
+        super().__init__(
+            f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
+            f" {what}: {type(error).__name__}: {error}"
+        )
+
+
+class Received(NamedTuple):
+    """A message that is due.
+
+    Attributes:
+        message_id: Its id.
+        kind: Its kind.
+        src: Who sent it.
+        sent_round: When.
+        message: What it carries.
+    """
+
+    message_id: int
+    kind: str
+    src: int
+    sent_round: int
+    message: Any
+
+
+Timer = tuple[str, int]
+Due = Received | Call | Timer
+
+
+def step(
+    plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call],
+    *, is_recovered: bool = False,
+) -> None:  # fmt: skip
+    """Has a node handle what is due at it.
+
+    Args:
+        plan: The program.
+        run: The run, for errors.
+        node: The node; its state changes.
+        ctx: Takes what it does.
+        received: The due messages, in any order.
+        calls: The due calls, in any order.
+        is_recovered: Whether the node is up again in this round.
+
+    Raises:
+        ProgramError: A handler has failed.
+    """
+    program: NodeProgram = node.program
+    what: Due | str = "recovery"
+    try:
+        if is_recovered:
+            program.on_recover(ctx)
+        for _, _, what in _agenda(plan, node, ctx, received, calls):
+            if isinstance(what, Received):
+                _receive(plan, node, ctx, what)
+            elif isinstance(what, Call):
+                getattr(program, f"call_{what.kind}")(what, ctx)
+            else:
+                _wake(node, ctx, what)
+        what = "end of the round"
+        program.on_round_end(ctx)
+    except Exception as error:
+        raise ProgramError(plan, run, ctx, _described(what), error) from error
+
+
+def _agenda(
+    plan: Plan, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call]
+) -> list[tuple[int, Any, Due]]:
+    """Returns what is due in its order: phase, order within the phase, and what it is."""
+    phase, timers = plan.phase, node.internal.timers
+    due: list[tuple[int, Any, Due]] = [(phase[one.kind], one.message_id, one) for one in received]
+    if calls:
+        due += [(phase[call.kind], call.source_seq, call) for call in calls]
+    if timers:
+        over = [(phase[TIMERS], (at, *timer), timer) for timer, at in timers.items() if at <= ctx.round]
+        due += over
+    if len(due) > 1:
+        due.sort(key=itemgetter(0, 1))
+    return due
+
+
+def _receive(plan: Plan, node: Node, ctx: Context, one: Received) -> None:
+    ctx.message_id, ctx.sent_round = one.message_id, one.sent_round
+    if one.kind == plan.program.down_kind:
+        _report(node, ctx, one)
+    else:
+        plan.handlers[one.kind](node.program, one.message, one.src, ctx)
+    ctx.message_id = ctx.sent_round = None
+
+
+def _report(node: Node, ctx: Context, one: Received) -> None:
+    """Reports a crash, unless the node has crashed itself since, or the connection is another one by now."""
+    peer = one.message.peer
+    watch = node.internal.watched.get(peer)
+    if watch is None or one.sent_round < max(watch.round, node.internal.started_round):
+        ctx.drop("lost_crash")
+        return
+    del node.internal.watched[peer]
+    node.program.on_down(peer, ctx)
+
+
+def _wake(node: Node, ctx: Context, timer: Timer) -> None:
+    timers = node.internal.timers
+    if timers.get(timer, ctx.round + 1) <= ctx.round:
+        del timers[timer]
+        node.program.on_timer(*timer, ctx)
+
+
+def _described(what: Due | str) -> str:
+    if isinstance(what, Received):
+        return f"message {what.kind} {what.message_id} from node {what.src}"
+    if isinstance(what, Call):
+        return f"call {what.kind} {what.source_seq}"
+    return what if isinstance(what, str) else f"timer {what[0]!r} {what[1]}"
