@@ -207,9 +207,10 @@ class Protocol(ABC):
     assumes: frozenset[Assumption] = frozenset()
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations that have rows before the first round, and ``node_status`` rows if nodes have a state.
+        """Returns the relations that have rows before the first round; by default there are none.
 
-        By default there are none.
+        With them, by these names: ``node_status`` rows if nodes have a state, and an ``outbox`` of the messages that
+        are on links at the start, sent in round -1.
         """
         return {}
 

@@ -105,8 +105,16 @@ class RoundEngine:
         self.round = -1
 
     def start(self, state: Mapping[str, DataFrame]) -> None:
-        """Sets the relations before the first round; the others start without rows."""
-        settled = self._settle(self._relations.starting(state))
+        """Sets the relations before the first round; the others start without rows, and nothing is in flight.
+
+        Args:
+            state: Relations by name; ``node_status`` rows, and an ``outbox`` of what is on links at the start.
+        """
+        frames = self._relations.starting(state)
+        if "outbox" in state:
+            frames[_IN_FLIGHT] = self._sent([], RoundResult(outbox=state["outbox"]))
+        settled = self._settle(frames)
+        self._in_flight = settled.pop(_IN_FLIGHT, self._in_flight)
         self._relations.place(settled, state.keys() & settled.keys())
         self._job.history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
 

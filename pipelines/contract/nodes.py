@@ -1,0 +1,311 @@
+"""Protocols that are node programs (`udfs.nodes`): what the engine needs of them follows from the declarations.
+
+A round of all runs is one Arrow function: every node at which something is due is a row with its state, and what comes
+back are relations again. A program adds what SQL says better: audits, a bound, why publications wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+
+from pipelines.contract.assumptions import Assumption
+from pipelines.contract.audit import Audit
+from pipelines.contract.round import BEARS_EVERYTHING, Bound, Derived, Protocol, Round, RoundResult, Start, State
+from pipelines.contract.rows import NODE, issued, outbox
+from pipelines.tables import Table
+from udfs.nodes.arrow import CALL, INTERNAL, Rows, rows_of
+from udfs.nodes.play import HEAD, round_of, round_schema, start_of
+from udfs.nodes.program import Declared, NodeProgram
+from udfs.nodes.records import spec_of
+
+NODE_STATE = "node"
+NODE_DURABLE = "node_durable"
+_COMMENTS = {
+    "run_id": "the run, see table run",
+    "node_id": "the node",
+    "position": "place among the rows of the node, from 0",
+    "started_round": "round in which this incarnation started; -1: before the first round",
+    "wake_round": "round in which its next timer runs out; null: no timer is set",
+    "timers": "its timers, see table state_timer",
+    "watched": "the nodes that its failure detector watches, see table state_watch",
+}
+_LATE = str(1 << 40)
+"""Reports of failure detectors are numbered apart from what nodes send: before it those of crashes, after it those of
+connections to nodes that are down."""
+_NEVER = str((1 << 63) - 1)
+
+
+class NodeProtocol(Protocol):
+    """A node program as the engine sees it."""
+
+    def __init__(
+        self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = BEARS_EVERYTHING,
+        assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """Makes the relations of a program's declarations.
+
+        Args:
+            program: The class of the nodes.
+            audits: As in `Protocol`.
+            bound: As in `Protocol`.
+            assumes: As in `Protocol`.
+            waits: By declaration: SQL for the publications that wait in it, as in `State.waits`.
+        """
+        self.program = program
+        self._rows = rows_of(program)
+        self.kinds = (*self._rows.plan.kinds, program.down_kind)
+        self.payload = _payload(self._rows)
+        self.body = _body(self._rows)
+        self.states = _states(self._rows, waits or {})
+        self.audits = audits
+        self.bound = bound
+        self.assumes = assumes
+
+    def start(self, start: Start) -> dict[str, DataFrame]:
+        """Returns the nodes, and what is in flight before the first round."""
+        run = _settings(start.run.setting)
+        for name, rows, columns in (
+            ("nodes", start.run.node, "node_id, name, role"),
+            ("links", start.run.link, "src, dst, latency_rounds"),
+            ("calls", start.calls.selectExpr("*", "cast(null as array<bigint>) as matches"),
+             f"node_id, {', '.join(CALL)}"),
+        ):  # fmt: skip
+            of_run = rows.groupBy("run_id").agg(F.expr(f"array_sort(collect_list(struct({columns}))) as {name}"))
+            run = run.join(of_run, "run_id", "left")
+        begun = run.selectExpr("run_id", "settings", "nodes", "links", "calls").mapInArrow(
+            start_of(self.program), _sql_schema(round_schema(self._rows))
+        )
+        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": _statuses(begun)}
+
+    def round(self, round_: Round) -> RoundResult:
+        """Makes one round: what is due at nodes, handled by them, and what the failure detectors report."""
+        result, out = RoundResult(), list[DataFrame]()
+        if round_.faults.crashed is not None:
+            out.append(self._crash_reports(round_, round_.faults.crashed))
+        if round_.due.calls is not None:
+            result.call_event = issued(round_.due.calls)
+        due = self._due(round_)
+        if due is not None:
+            played = round_.keep("played", self._played(round_, due))
+            out.append(self._sent(played))
+            if round_.faults.down is not None:
+                out.append(self._connection_reports(played, round_, round_.faults.down))
+            self._take(round_, played, result)
+        if out:
+            result.outbox = reduce(DataFrame.unionByName, out)
+        return result
+
+    def _due(self, round_: Round) -> DataFrame | None:
+        """Returns what is due: a row for each message, call, timer or recovery; None: nothing."""
+        received = from_arrow_type(self._rows.messages.received_type().value_type).simpleString()
+        call = from_arrow_type(pa.struct(list(CALL.items()))).simpleString()
+
+        def item(rows: DataFrame, node: str, **given: str) -> DataFrame:
+            columns = {"received": f"cast(null as {received})", "call": f"cast(null as {call})", **given}
+            shown = [f"{sql} as {name}" for name, sql in {"is_recovered": "false", **columns}.items()]
+            return rows.selectExpr("run_id", f"{node} as node_id", *shown)
+
+        names = [field.name for field in self._rows.messages.received_type().value_type]
+        items = []
+        if not round_.due.kinds.isdisjoint(self.kinds):
+            items.append(item(round_.due.inbox, "dst", received=_struct(names, received)))
+        if round_.due.calls is not None:
+            items.append(item(round_.due.calls, "node_id", call=_struct(list(CALL), call)))
+        if round_.faults.recovered is not None:
+            items.append(item(round_.faults.recovered, "node_id", is_recovered="true"))
+        if round_.facts[NODE_STATE]["next_wake"] <= round_.number:
+            awake = round_.state[NODE_STATE].where(f"wake_round <= {round_.number}")
+            if round_.faults.paused is not None:
+                awake = awake.join(round_.faults.paused.hint("shuffle_hash"), NODE, "left_anti")
+            items.append(item(awake, "node_id"))
+        if not items:
+            return None
+        lists = "collect_list(received) as received", "collect_list(call) as calls"
+        whole = reduce(DataFrame.unionByName, items).groupBy(NODE)
+        return whole.agg(F.expr("max(is_recovered) as is_recovered"), *map(F.expr, lists))
+
+    def _played(self, round_: Round, due: DataFrame) -> DataFrame:
+        """Has nodes handle what is due: columns of `udfs.nodes.play.round_schema`."""
+        node = round_.state[NODE_STATE]
+        if round_.faults.recovered is None:
+            found = node.join(due.hint("shuffle_hash"), NODE)
+        else:
+            found = due.join(node.hint("shuffle_hash"), NODE, "left")
+        if self._rows.durable:
+            found = found.join(round_.state[NODE_DURABLE], NODE, "left")
+        given = found.join(_settings(round_.run.setting), "run_id").selectExpr(
+            *NODE, f"cast({round_.number} as bigint) as round", "settings", "is_recovered", *self._rows.state,
+            *self._rows.kept, "received", "calls",
+        )  # fmt: skip
+        return given.mapInArrow(round_of(self.program), _sql_schema(round_schema(self._rows)))
+
+    def _take(self, round_: Round, played: DataFrame, result: RoundResult) -> None:
+        """Takes what nodes leave behind, but for their messages."""
+        touched = played.select(NODE).hint("shuffle_hash")
+        for name, changed in self._kept(played).items():
+            state = round_.state[name]
+            is_grown = name in self._rows.appended
+            result.state[name] = changed if is_grown else state.join(touched, NODE, "left_anti").unionByName(changed)
+        result.delivery = _exploded(played, "delivered", "node_id as subscriber", "round").select(
+            "run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops"
+        )
+        result.node_status = _statuses(played)
+        confirmed = played.selectExpr("run_id", "node_id as source", "explode(confirmed) as source_seq", "round")
+        events = confirmed.selectExpr("*", "'confirmed' as event")
+        result.call_event = events if result.call_event is None else result.call_event.unionByName(events)
+        result.fate = _exploded(played, "fates").select("run_id", "message_id", "fate")
+
+    def _kept(self, played: DataFrame) -> dict[str, DataFrame]:
+        """Returns the relations of nodes that were played."""
+        found = {NODE_STATE: played.select(*NODE, *self._rows.state)}
+        if self._rows.durable:
+            found[NODE_DURABLE] = played.select(*NODE, *self._rows.kept)
+        return found | {name: _exploded(played, name, "node_id") for name in self._rows.appended}
+
+    def _sent(self, played: DataFrame) -> DataFrame:
+        """Returns what nodes send: the outbox."""
+        sent = _exploded(played, "sent", "node_id", "round as sent_round")
+        names = ("kind", "dst", "source", "source_seq", "latency_rounds", "sent_round", *self.payload.names)
+        given = {name: name for name in names}
+        return outbox(sent, self.payload, src="node_id", trigger="position", **given)
+
+    def _crash_reports(self, round_: Round, crashed: DataFrame) -> DataFrame:
+        """Returns the reports of the nodes that watch a node which crashes: the outbox."""
+        watched = _exploded(round_.state[NODE_STATE], "watched", "node_id").drop("round")
+        down = crashed.selectExpr("run_id", "node_id as peer", "round").hint("shuffle_hash")
+        return self._reports(watched.join(down, ["run_id", "peer"]), round_.run.setting, f"peer - {_LATE}")
+
+    def _connection_reports(self, played: DataFrame, round_: Round, down: DataFrame) -> DataFrame:
+        """Returns the reports of the nodes that begin to watch a node which is down: the outbox."""
+        connected = _exploded(played, "connected", "node_id")
+        gone = down.selectExpr("run_id", "node_id as peer").hint("shuffle_hash")
+        return self._reports(connected.join(gone, ["run_id", "peer"]), round_.run.setting, f"peer + {_LATE}")
+
+    def _reports(self, noticed: DataFrame, setting: DataFrame, trigger: str) -> DataFrame:
+        delay = setting.select("run_id", self.program.detection)
+        return outbox(
+            noticed.join(delay, "run_id"), self.payload, kind=f"'{self.program.down_kind}'", src="node_id",
+            dst="node_id", trigger=trigger, sent_round="round", peer="peer",
+            latency_rounds=f"latency_rounds + {self.program.detection}",
+        )  # fmt: skip
+
+
+def _struct(names: Sequence[str], kind: str) -> str:
+    return f"cast(struct({', '.join(names)}) as {kind})"
+
+
+def _settings(setting: DataFrame) -> DataFrame:
+    """Returns the settings of runs as JSON: ``run_id, settings``."""
+    return setting.selectExpr("run_id", f"to_json(struct({', '.join(setting.columns)})) as settings")
+
+
+def _exploded(rows: DataFrame, name: str, *others: str) -> DataFrame:
+    """Returns the rows of a column of lists of structs, with ``run_id`` and other columns (SQL)."""
+    one = rows.selectExpr("run_id", *others, f"explode({name}) as one")
+    return one.select(*(column for column in one.columns if column != "one"), "one.*")
+
+
+def _statuses(played: DataFrame) -> DataFrame:
+    return played.selectExpr(*NODE, "round", "explode(statuses) as status")
+
+
+def _sql_schema(schema: pa.Schema) -> T.StructType:
+    return from_arrow_schema(schema)
+
+
+def _payload(rows: Rows) -> T.StructType:
+    return from_arrow_schema(pa.schema([(name, kind.arrow) for name, kind in rows.messages.payload.items()]))
+
+
+def _body(rows: Rows) -> str:
+    """Returns SQL for the body of messages: the fields of their kind."""
+    cases = []
+    for kind in (*rows.plan.kinds, rows.plan.program.down_kind):
+        shown = ", ".join(f"'{name}', {name}" for name in rows.messages.shown(kind))
+        if shown:
+            cases.append(f"when '{kind}' then to_json(named_struct({shown}))")
+    return f"case kind {' '.join(cases)} end"
+
+
+def _states(rows: Rows, waits: Mapping[str, str]) -> list[State]:
+    """Returns all relations: nodes, what of them survives crashes, what grows, and the tables that these stand for."""
+    fact = {"next_wake": f"coalesce(min(wake_round), {_NEVER})"}
+    node = _table(NODE_STATE, "a node that is up, with what it keeps between rounds", rows.state, rows.volatile)
+    found = [State(node, facts=fact, wake="min(wake_round)")]
+    if rows.durable:
+        durable = _table(NODE_DURABLE, "a node, with what it keeps over crashes", rows.kept, rows.durable)
+        found.append(State(durable, is_durable=True))
+    for name, one in rows.appended.items():
+        found.append(State(_shown(name, one), compact=_grown, is_durable=one.is_durable))
+    for of, declared in ((NODE_STATE, rows.volatile), (NODE_DURABLE, rows.durable)):
+        found += [
+            State(_shown(name, one), derived=Derived(of, _maker(name, one)), waits=waits.get(name))
+            for name, one in declared.items()
+        ]
+    return [*found, *_internal()]
+
+
+def _grown(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: Mapping[str, Declared]) -> Table:
+    comments = {**_COMMENTS, **{of: f"see table state_{of}" for of in declared}}
+    kinds = {"run_id": pa.int64(), "node_id": pa.int64(), **columns}
+    schema = from_arrow_schema(pa.schema(list(kinds.items())))
+    return Table(name, grain, tuple(NODE), _commented(schema, comments))
+
+
+def _shown(name: str, one: Declared) -> Table:
+    """Returns the table that shows a declaration."""
+    spec, own = spec_of(one.record), dict[str, pa.DataType]()
+    if one.form == "ordered":
+        own["position"] = pa.int64()
+    kinds = {**{key: HEAD[key] for key in NODE}, **own, **{key: kind.arrow for key, kind in spec.types.items()}}
+    schema = from_arrow_schema(pa.schema(list(kinds.items())))
+    return Table(name, spec.grain, (*NODE, *own, *spec.key), _commented(schema, {**_COMMENTS, **spec.comments}))
+
+
+def _maker(name: str, one: Declared) -> Callable[[DataFrame], DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        if one.form != "ordered":
+            return _exploded(rows, name, "node_id")
+        placed = rows.selectExpr(*NODE, f"posexplode({name}) as (position, one)")
+        return placed.selectExpr(*NODE, "cast(position as bigint) as position", "one.*")
+
+    return make
+
+
+def _internal() -> list[State]:
+    """Returns the tables of what the harness keeps of nodes."""
+    kinds = {
+        "timer": ("timers", "a timer that a node has set", ("name", "key"), {
+            "name": "what it is for", "key": "tells timers of one name apart", "round": "round in which it runs out",
+        }),
+        "watch": ("watched", "a node that another one watches for crashes", ("peer",), {
+            "peer": "the node that is watched", "latency_rounds": "latency of the connection to it",
+            "round": "round since which it is watched",
+        }),
+    }  # fmt: skip
+    found = []
+    for name, (column, grain, key, comments) in kinds.items():
+        item = INTERNAL[column].value_type
+        schema = from_arrow_schema(pa.schema([(part, HEAD[part]) for part in NODE] + [(f.name, f.type) for f in item]))
+        table = Table(name, grain, (*NODE, *key), _commented(schema, {**_COMMENTS, **comments}))
+        found.append(State(table, derived=Derived(NODE_STATE, _plain(column))))
+    return found
+
+
+def _plain(column: str) -> Callable[[DataFrame], DataFrame]:
+    return lambda rows: _exploded(rows, column, "node_id")
+
+
+def _commented(schema: T.StructType, comments: Mapping[str, str]) -> T.StructType:
+    return T.StructType([
+        T.StructField(field.name, field.dataType, True, {"comment": comments[field.name]}) for field in schema
+    ])  # fmt: skip
