@@ -41,13 +41,16 @@ def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | N
     ]
 
 
-def run_all(runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50) -> Store:
-    """Runs all of them as one job; gives the store."""
+def run_all(
+    runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50, rounds_per_job: int | None = None
+) -> Store:
+    """Runs all of them as one job; returns the store."""
     session.activate()
     folder = root / f"store{next(_NUMBER)}"
     folder.mkdir(parents=True)
     store = Store(folder, session)
-    execute(Experiment(runs, build_inputs(runs, None), commit_every), session, store, lambda progress: None)
+    experiment = Experiment(runs, build_inputs(runs, None), commit_every, rounds_per_job=rounds_per_job)
+    execute(experiment, session, store, lambda progress: None)
     return store
 
 

@@ -68,7 +68,7 @@ class NodeProtocol(Protocol):
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the nodes, and what is in flight before the first round."""
-        run = _settings(start.run.setting)
+        run = run_settings(start.run.setting)
         for name, rows, columns in (
             ("nodes", start.run.node, "node_id, name, role"),
             ("links", start.run.link, "src, dst, latency_rounds"),
@@ -138,7 +138,7 @@ class NodeProtocol(Protocol):
             found = due.join(node.hint("shuffle_hash"), NODE, "left")
         if self._rows.durable:
             found = found.join(round_.state[NODE_DURABLE], NODE, "left")
-        given = found.join(_settings(round_.run.setting), "run_id").selectExpr(
+        given = found.join(run_settings(round_.run.setting), "run_id").selectExpr(
             *NODE, f"cast({round_.number} as bigint) as round", "settings", "is_recovered", *self._rows.state,
             *self._rows.kept, "received", "calls",
         )  # fmt: skip
@@ -199,7 +199,7 @@ def _struct(names: Sequence[str], kind: str) -> str:
     return f"cast(struct({', '.join(names)}) as {kind})"
 
 
-def _settings(setting: DataFrame) -> DataFrame:
+def run_settings(setting: DataFrame) -> DataFrame:
     """Returns the settings of runs as JSON: ``run_id, settings``."""
     return setting.selectExpr("run_id", f"to_json(struct({', '.join(setting.columns)})) as settings")
 

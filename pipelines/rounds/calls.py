@@ -76,6 +76,23 @@ class Calls:
             return None
         return self._relation.frame.where(f"round = {round_}")
 
+    def between(self, after: int, last: int) -> tuple[DataFrame | None, int]:
+        """Returns the calls after a round up to another one, and how far these reach: a window may end before.
+
+        Args:
+            after: The round after which calls are meant.
+            last: The last round that is meant.
+        """
+        first = self.next_round(after)
+        if first is None or first > last:
+            return None, last
+        calls = self.due(first)
+        beyond = self.next_round(self._window[1] - 1)
+        reach = last if beyond is None or beyond > last else beyond - 1
+        if calls is None or self._relation is None:
+            return None, reach
+        return self._relation.frame.where(f"round > {after} and round <= {reach}"), reach
+
     def all(self) -> DataFrame:
         """Returns all calls of all rounds, without ``matches``."""
         return self._materialiser.load("calls", self._call.select(CALL.names), CALL).frame

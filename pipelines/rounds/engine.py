@@ -11,6 +11,8 @@ A round:
 5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
    (deliveries, events, increments) stays a plan over the round's relations until then.
 
+Of a node program the rounds up to the next commit may be one job (`blocks`), with the same rows.
+
 The counts tell which kinds are due when: rounds in which nothing is due are skipped, and steps for absent kinds are
 left out of the plan.
 """
@@ -30,6 +32,7 @@ from pipelines.contract.round import Protocol, Round, RoundResult, RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.errors import InternalError
 from pipelines.rounds import network
+from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History, RoundRows
 from pipelines.rounds.faults.run_faults import RunFaults
@@ -56,6 +59,7 @@ class Job:
         run: What the runs are given.
         latency: The latency of all links, where it is one.
         settings: The distinct settings objects of the runs.
+        blocks: Plays several rounds in one job; None: rounds are played one by one.
     """
 
     protocol: Protocol
@@ -66,6 +70,7 @@ class Job:
     run: RunTables
     latency: int | None
     settings: Sequence[Any]
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,9 @@ class RoundEngine:
             commit_every: Rounds between commits.
             observe: Is told of each round.
         """
+        if self._job.blocks is not None:
+            self._run_blocks(self._job.blocks, horizon, commit_every, observe)
+            return
         n_buffered, history = 0, self._job.history
         while (upcoming := self._next_round()) is not None and upcoming <= horizon:
             if self._job.faults.crashes.has_crash(upcoming):
@@ -153,6 +161,34 @@ class RoundEngine:
                 self.commit(is_final=False)
                 n_buffered = 0
         self.commit(is_final=True)
+
+    def _run_blocks(self, blocks: Blocks, horizon: int, rounds: int, observe: Callable[[Progress], None]) -> None:
+        """Runs as `run` does, the rounds up to a commit in one job; fewer of them where many messages are due."""
+        most = rounds
+        while (upcoming := self._next_round()) is not None and upcoming <= horizon:
+            n_handled = self._play_block(blocks, min(horizon, upcoming + most - 1))
+            most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(rounds, 2 * most)
+            observe(Progress(self.round, self._traffic.n_messages, n_handled))
+            if self._next_round() is not None:
+                self.commit(is_final=False)
+        self.commit(is_final=True)
+
+    def _play_block(self, blocks: Blocks, last: int) -> int:
+        """Plays the rounds up to one in one job; returns how many messages were due."""
+        before, job = self._in_flight, self._job
+        played, last = blocks.play(self.round, last, self._relations.frames(), before.frame)
+        over = last if played.last_round is None else played.last_round
+        state = played.state()
+        crashed = job.faults.crashes.crashed_between(self.round, last)
+        if crashed is not None:
+            self._relations.forget(crashed)
+        settled = self._settle({**self._relations.whole_frames(state), _IN_FLIGHT: played.in_flight(over)})
+        self._in_flight = settled.pop(_IN_FLIGHT)
+        self._relations.take(state, settled)
+        held = [before, played.relation, *job.calls.retired()]
+        job.history.add(over, RoundRows(played.handled(), None, played.events(), held))
+        self.round = over
+        return played.n_handled
 
     @property
     def n_in_flight(self) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.contract.nodes import NodeProtocol
 from pipelines.contract.ordering import ties_named
 from pipelines.contract.round import Protocol, RunTables, Start
 from pipelines.contract.state_tables import state_tables
@@ -23,6 +24,7 @@ from pipelines.experiment.build import parameters_json
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.rounds.blocks import Blocks, why_not
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.engine import Job, RoundEngine
@@ -47,12 +49,15 @@ class Experiment:
         inputs: Their overlays and workloads.
         commit_every: Rounds between commits.
         batch_runs: How many runs go through the rounds together; None for all that have the same horizon.
+        rounds_per_job: Rounds of a job, where the protocol is a node program; None: those up to a commit where runs fit
+            into one partition each, else 1.
     """
 
     runs: Sequence[RunConfig]
     inputs: Inputs
     commit_every: int
     batch_runs: int | None = None
+    rounds_per_job: int | None = None
 
     @property
     def protocol_name(self) -> str:
@@ -127,8 +132,11 @@ def _run(
     start = _start(experiment, store.session, run, all_calls)
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
+    blocks = None
+    if experiment.rounds_per_job != 1 and isinstance(protocol, NodeProtocol) and why_not(protocol, faults) is None:
+        blocks = Blocks(protocol, materialiser, calls, faults, run)
     engine = RoundEngine(
-        Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
+        Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings, blocks)
     )  # fmt: skip
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)

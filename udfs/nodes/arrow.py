@@ -219,6 +219,10 @@ class Rows:
             name: _column(one, [getattr(program, name) for program in programs]) for name, one in self.appended.items()
         }
 
+    def record_column(self, one: Declared, records: Sequence[Any]) -> pa.StructArray:
+        """Returns records of a declaration as structs."""
+        return _column(one, [records]).flatten()
+
     def received(self, column: pa.Array) -> list[list[Received]]:
         """Returns what is due at nodes."""
         values = column.flatten()
@@ -230,7 +234,7 @@ class Rows:
                 heads["message_id"], heads["kind"], heads["src"], heads["sent_round"], messages, strict=True
             )
         ]  # fmt: skip
-        return _cut(column, rows)
+        return cut_lists(column, rows)
 
 
 _ROWS: dict[type[NodeProgram], Rows] = {}
@@ -255,17 +259,17 @@ def calls(column: pa.Array) -> list[list[Call]]:
     columns = {name: column.flatten().field(name).to_pylist() for name in CALL}
     for name in ("keys", "matches"):
         columns[name] = [tuple(value or ()) for value in columns[name]]
-    return _cut(column, [Call(*row) for row in zip(*columns.values(), strict=True)])
+    return cut_lists(column, [Call(*row) for row in zip(*columns.values(), strict=True)])
 
 
 def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
     """Returns the rows of a column of lists of structs as tuples; nothing where the list is null."""
     values = column.flatten()
     rows = list(zip(*(values.field(place).to_pylist() for place in range(values.type.num_fields)), strict=True))
-    return _cut(column, rows)
+    return cut_lists(column, rows)
 
 
-def _cut(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
+def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
     """Cuts rows into those of each list of a column."""
     found, start = [], 0
     for n_rows in column.value_lengths().to_pylist():
@@ -312,4 +316,4 @@ def _records(one: Declared, column: pa.Array) -> list[list[Any]]:
     for name, kind in types.items():
         read = values.field(name).to_pylist()
         columns.append(read if kind.decode is None else [kind.decode(value) for value in read])
-    return _cut(column, [one.record(*row) for row in zip(*columns, strict=True)])
+    return cut_lists(column, [one.record(*row) for row in zip(*columns, strict=True)])

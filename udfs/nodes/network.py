@@ -13,10 +13,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.context import Context, Delivered, Internal
-from udfs.nodes.program import Call, Plan
+from udfs.nodes.program import Call, NodeProgram, Plan
 from udfs.nodes.records import kind_of
 from udfs.nodes.step import NodeDown, Received, step
 from udfs.nodes.world import BEFORE, Node, World, begin
@@ -74,6 +75,10 @@ class Spans:
         place = bisect_right(self._rounds, after)
         return self._rounds[place] if place < len(self._rounds) else None
 
+    def down_at(self, round_: int) -> list[int]:
+        """Returns the nodes of which a time covers a round."""
+        return [node for node in self._of if self.at(node, round_) is not None]
+
     def at(self, node: int, round_: int) -> Span | None:
         """Returns the time of a node that covers a round."""
         spans = self._of.get(node)
@@ -127,12 +132,18 @@ class Given:
     may_duplicate: bool = False
 
 
+def durable(program: type[NodeProgram]) -> list[str]:
+    """Returns the declarations whose rows survive a crash and are read again."""
+    return [name for name, one in program.declared.items() if one.is_durable and one.form != "appended"]
+
+
 class Network:
     """The nodes of one run, what is in flight, and the round that is over."""
 
     def __init__(
-        self, plan: Plan, given: Given, nodes: dict[int, Node], flights: Iterable[Flight], round_: int
-    ) -> None:
+        self, plan: Plan, given: Given, nodes: dict[int, Node], flights: Iterable[Flight], round_: int,
+        down: dict[int, dict[str, Any]] | None = None,
+    ) -> None:  # fmt: skip
         """Starts after a round.
 
         Args:
@@ -141,16 +152,19 @@ class Network:
             nodes: The nodes that are up.
             flights: The messages that are in flight.
             round_: The round that is over.
+            down: What survives at the nodes that are down, by declaration.
         """
         self._plan = plan
         self._given = given
         self.nodes = nodes
-        self.down: dict[int, dict[str, Any]] = {}
+        self.down = down or {}
         self.round = round_
+        self.last_played: int | None = None
         self._due: dict[int, list[Flight]] = defaultdict(list)
+        self._lost: list[Flight] = []
         self._call_rounds = sorted(given.calls)
         for flight in flights:
-            self._due[flight.due_round].append(flight)
+            self._fly(flight)
 
     @classmethod
     def begun(cls, plan: Plan, given: Given, world: World) -> tuple[Network, Rows]:
@@ -164,8 +178,8 @@ class Network:
 
     @property
     def flights(self) -> list[Flight]:
-        """The messages in flight, in the order of their ids."""
-        return sorted(flight for of_round in self._due.values() for flight in of_round)
+        """The messages in flight, lost ones too, in the order of their ids."""
+        return sorted([*self._lost, *(one for of_round in self._due.values() for one in of_round)], key=itemgetter(0))
 
     def next_round(self) -> int | None:
         """Returns the next round in which anything happens; None: nothing happens any more."""
@@ -187,16 +201,15 @@ class Network:
 
     def play_round(self, round_: int, rows: Rows) -> None:
         """Plays one round, by the numbers of the module's summary."""
-        self.round = round_
+        self.round = self.last_played = round_
         # 1. faults
-        out = self._crash(round_)
+        out = self._crash(round_, rows)
         recovered = self._recover(round_)
         # 2. nodes
         inbox: dict[int, list[Received]] = defaultdict(list)
         due = self._due.pop(round_, [])
         for one in due:
-            if one.fate is None:
-                inbox[one.dst].append(Received(one.message_id, one.kind, one.src, one.sent_round, one.message))
+            inbox[one.dst].append(Received(one.message_id, one.kind, one.src, one.sent_round, one.message))
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
         awake = (at for at, node in self.nodes.items() if self._wake_round(at, node) == round_)
         fates: dict[int, str] = {}
@@ -208,19 +221,22 @@ class Network:
             self._take(ctx, node, of_node, rows)
             fates.update(ctx.fates)
             out.append(ctx)
-        rows.handled += [one if one.fate else one._replace(fate=fates.get(one.message_id, "delivered")) for one in due]
+        rows.handled += [one._replace(fate=fates.get(one.message_id, "delivered")) for one in due]
+        rows.handled += [one for one in self._lost if one.due_round <= round_]
+        self._lost = [one for one in self._lost if one.due_round > round_]
         # 3. network
         self.put(self.numbered(out))
 
-    def _crash(self, round_: int) -> list[Context]:
+    def _crash(self, round_: int, rows: Rows) -> list[Context]:
         """Takes the nodes down that crash, and returns the reports of the others' failure detectors."""
         crashed = self._given.crashes.starting.get(round_, ())
+        for name, one in self._plan.program.declared.items() if crashed else ():
+            if one.form == "appended" and not one.is_durable:
+                rows.appended[name] = [row for row in rows.appended[name] if row[0] not in crashed]
         for at in crashed:
             if at in self.nodes:
                 program = self.nodes.pop(at).program
-                self.down[at] = {
-                    name: getattr(program, name) for name, one in program.declared.items() if one.is_durable
-                }
+                self.down[at] = {name: getattr(program, name) for name in durable(self._plan.program)}
         reports: list[Context] = []
         for at, node in sorted(self.nodes.items()) if crashed else ():
             seen = [peer for peer in crashed if peer in node.internal.watched]
@@ -306,4 +322,10 @@ class Network:
                 one = one._replace(due_round=pause.end_round)
             if one.fate is None and given.crashes.at(one.dst, one.due_round) is not None:
                 one = one._replace(fate="lost_crash")
+            self._fly(one)
+
+    def _fly(self, one: Flight) -> None:
+        if one.fate is None:
             self._due[one.due_round].append(one)
+        else:
+            self._lost.append(one)

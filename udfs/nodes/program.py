@@ -13,7 +13,8 @@ the store. Handlers are methods:
 =================================  ====================================================================
 
 A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
-clock, and no draws but `Context.draw`.
+clock, and no draws but `Context.draw`. It goes through a set, or a dict within a record, in sorted order only: these
+lose the order in which they were filled when a node is stored.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from udfs.nodes.keyed import Keyed
 from udfs.nodes.records import key_of, kind_of, spec_of
 
 if TYPE_CHECKING:
@@ -79,26 +81,29 @@ class Declared:
 
     def empty(self) -> Any:  # noqa: ANN401 - a dict, a list or a record
         """Returns its value at a node that has just started."""
-        return {"keyed": dict, "ordered": list, "appended": list}.get(self.form, self.record)()
+        return {"keyed": Keyed, "ordered": list, "appended": list}.get(self.form, self.record)()
 
     def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
         """Returns a value as rows, in the order in which they are kept."""
         if self.form == "keyed":
-            return [value[key] for key in sorted(value)]
+            return list(value.values())
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
         """Returns the value that rows stand for."""
         if self.form == "keyed":
             key = key_of(self.record)
-            return {key(row): row for row in rows}
+            return Keyed({key(row): row for row in rows})
         if self.form == "one":
             return rows[0] if rows else self.record()
         return list(rows)
 
 
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
-    """Declares rows by their key: a dict from the key (a tuple, if it has several fields) to the record."""
+    """Declares rows by their key: a dict from the key (a tuple, if it has several fields) to the record.
+
+    It is gone through in the order of keys. An attribute is changed, never set: ``self.rows.clear()``.
+    """
     return Declared("keyed", record, is_durable)  # type: ignore[return-value]
 
 

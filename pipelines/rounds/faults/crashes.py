@@ -64,6 +64,12 @@ class Crashes:
         """Returns whether a node crashes in a round."""
         return bool((self._start == round_).any())
 
+    def crashed_between(self, after: int, last: int) -> DataFrame | None:
+        """Returns the nodes that crash after a round up to another one: ``run_id, node_id``; None: nobody."""
+        if self.schedule is None or not ((self._start > after) & (self._start <= last)).any():
+            return None
+        return self.schedule.where(f"round > {after} and round <= {last}").select("run_id", "node_id").distinct()
+
     def due(self, round_: int) -> CrashesDue:
         """Returns what happens in a round."""
         if self.schedule is None:

@@ -38,6 +38,11 @@ class Pauses:
         """Whether a node of any run ever pauses."""
         return self._schedule is not None
 
+    @property
+    def schedule(self) -> DataFrame | None:
+        """All pauses, see `PAUSE`; None: there are none."""
+        return self._schedule
+
     def paused(self, round_: int) -> DataFrame | None:
         """Returns the nodes that pause in a round: ``run_id, node_id``; None: nobody."""
         if self._schedule is None or not ((self._start <= round_) & (round_ < self._end)).any():

@@ -1,0 +1,149 @@
+"""Several rounds in one job: a node program's runs are played whole, each by one call of an Arrow function.
+
+What the rounds of a block leave behind is what the engine would make of them one by one: the same rows. A round costs
+what plain Python costs, where a job of the engine takes tens of milliseconds; so runs of up to a few thousand nodes are
+played so. A run is played by one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol, run_settings
+from pipelines.contract.round import Protocol, RunTables
+from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.rounds.calls import Calls
+from pipelines.rounds.faults.run_faults import RunFaults
+from udfs.nodes.arrow import CALL, rows_of
+from udfs.nodes.block import GIVEN, block_of, block_schema, flight_type, node_type
+
+_BLOCK = "block"
+_SPAN = "node_id, round, until as end_round"
+
+
+@dataclass
+class Played:
+    """What the rounds of a block leave behind.
+
+    Attributes:
+        relation: A row a run, columns of `udfs.nodes.block.block_schema`.
+        last_round: The last round in which anything happened; None: in none.
+        n_handled: How many messages were due.
+        protocol: The protocol.
+    """
+
+    relation: Relation
+    last_round: int | None
+    n_handled: int
+    protocol: NodeProtocol = field(repr=False)
+
+    def state(self) -> dict[str, DataFrame]:
+        """Returns the relations of the protocol; of those that grow the increments."""
+        rows = rows_of(self.protocol.program)
+        node = self._exploded("nodes")
+        found = {NODE_STATE: node.where("started_round is not null").select("run_id", "node_id", *rows.state)}
+        if rows.durable:
+            found[NODE_DURABLE] = node.select("run_id", "node_id", *rows.kept)
+        return found | {name: self._exploded(name) for name in rows.appended}
+
+    def in_flight(self, after: int) -> DataFrame:
+        """Returns the messages that are in flight after a round."""
+        return self._messages("in_flight", f"due_round - {after}")
+
+    def handled(self) -> DataFrame:
+        """Returns the messages that were due, with their fate, in the form of messages in flight."""
+        return self._messages("handled", "cast(0 as bigint)")
+
+    def events(self) -> dict[str, DataFrame]:
+        """Returns the deliveries, changes of nodes' states and steps in the life of calls."""
+        return {
+            "delivery": self._exploded("delivered").withColumnRenamed("node_id", "subscriber"),
+            "node_status": self._exploded("statuses"),
+            "call_event": self._exploded("events"),
+        }
+
+    def _exploded(self, name: str) -> DataFrame:
+        return self.relation.frame.selectExpr("run_id", f"explode({name}) as one").select("run_id", "one.*")
+
+    def _messages(self, name: str, wait: str) -> DataFrame:
+        columns = in_flight_schema(self.protocol.payload).names
+        own = {"wait": f"{wait} as wait"}
+        return self._exploded(name).selectExpr(*(own.get(column, column) for column in columns))
+
+
+class Blocks:
+    """Plays the runs of a node program, several rounds a job."""
+
+    def __init__(
+        self, protocol: NodeProtocol, materialiser: Materialiser, calls: Calls, faults: RunFaults, run: RunTables
+    ) -> None:
+        """Collects what each run is given.
+
+        Args:
+            protocol: The protocol.
+            materialiser: Keeps relations.
+            calls: The application calls.
+            faults: The faults; `why_not` tells whether blocks can play them.
+            run: What the runs are given.
+        """
+        self._protocol = protocol
+        self._materialiser = materialiser
+        self._calls = calls
+        given = run_settings(run.setting).selectExpr("*", f"{str(faults.links.may_duplicate).lower()} as may_duplicate")
+        lists = {
+            "links": (run.link, "src, dst, latency_rounds"),
+            "crashes": (faults.crashes.schedule, _SPAN),
+            "pauses": (faults.pauses.schedule, _SPAN),
+        }
+        for name, (rows, columns) in lists.items():
+            given = _with_list(given, name, rows, columns)
+        self._given = materialiser.settle({"given": given}, {})[0]["given"]
+
+    def play(self, after: int, last: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> tuple[Played, int]:
+        """Plays rounds, and returns what they leave behind and the last of them.
+
+        Args:
+            after: The round that is over.
+            last: The last round to be played; fewer are played where there are very many calls.
+            state: The relations of the protocol.
+            in_flight: The messages in flight.
+        """
+        rows = rows_of(self._protocol.program)
+        calls, last = self._calls.between(after, last)
+        node = state[NODE_STATE]
+        if rows.durable:
+            node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), ["run_id", "node_id"], "left")
+        run = _with_list(self._given.frame, "nodes", node, ", ".join(node_type(rows)))
+        run = _with_list(run, "flights", in_flight, ", ".join(flight_type(rows)))
+        run = _with_list(run, "calls", calls, f"node_id, {', '.join(CALL)}")
+        frame = run.selectExpr(
+            "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
+            "may_duplicate", *GIVEN, "nodes", "flights", "calls",
+        ).mapInArrow(block_of(self._protocol.program), from_arrow_schema(block_schema(rows)))  # fmt: skip
+        facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
+        settled, told = self._materialiser.settle({_BLOCK: frame}, {_BLOCK: facts})
+        return Played(settled[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last
+
+
+def why_not(protocol: Protocol, faults: RunFaults) -> str | None:
+    """Returns why rounds have to be played one by one, in words; None: blocks can play them."""
+    if not isinstance(protocol, NodeProtocol):
+        return "the protocol is no node program"
+    if faults.links.is_any:
+        return "links have faults"
+    return None
+
+
+def _with_list(run: DataFrame, name: str, rows: DataFrame | None, columns: str) -> DataFrame:
+    """Adds the rows of each run as a list of structs; null where it has none."""
+    if rows is None:
+        return run.selectExpr("*", f"cast(null as array<bigint>) as {name}")
+    named = rows.selectExpr("run_id", *(column.strip() for column in columns.split(",")))
+    names = ", ".join(column for column in named.columns if column != "run_id")
+    of_run = named.groupBy("run_id").agg(F.expr(f"collect_list(struct({names})) as {name}"))
+    return run.join(of_run.hint("shuffle_hash"), "run_id", "left")
