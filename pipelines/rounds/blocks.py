@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol, run_settings
-from pipelines.contract.round import Protocol, RunTables
+from pipelines.contract.round import RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.faults.run_faults import RunFaults
@@ -53,11 +53,15 @@ class Played:
 
     def in_flight(self, after: int) -> DataFrame:
         """Returns the messages that are in flight after a round."""
-        return self._messages("in_flight", f"due_round - {after}")
+        return self._messages("in_flight", f"due_round - {after}").where(f"due_round > {after}")
 
-    def handled(self) -> DataFrame:
-        """Returns the messages that were due, with their fate, in the form of messages in flight."""
-        return self._messages("handled", "cast(0 as bigint)")
+    def handled(self, after: int) -> DataFrame:
+        """Returns the messages that were due by then, with their fate, in the form of messages in flight.
+
+        Lost ones that were due when nothing else happened in their run are among those in flight.
+        """
+        lost = self._messages("in_flight", "cast(0 as bigint)").where(f"due_round <= {after}")
+        return self._messages("handled", "cast(0 as bigint)").unionByName(lost)
 
     def events(self) -> dict[str, DataFrame]:
         """Returns the deliveries, changes of nodes' states and steps in the life of calls."""
@@ -88,7 +92,7 @@ class Blocks:
             protocol: The protocol.
             materialiser: Keeps relations.
             calls: The application calls.
-            faults: The faults; `why_not` tells whether blocks can play them.
+            faults: The faults.
             run: What the runs are given.
         """
         self._protocol = protocol
@@ -99,6 +103,9 @@ class Blocks:
             "links": (run.link, "src, dst, latency_rounds"),
             "crashes": (faults.crashes.schedule, _SPAN),
             "pauses": (faults.pauses.schedule, _SPAN),
+            "on_link": (faults.links.on_link, "src, dst, round, until as end_round, faults"),
+            "anywhere": (faults.links.anywhere, "round, until as end_round, faults"),
+            "sides": (faults.links.side, f"{_SPAN}, side"),
         }
         for name, (rows, columns) in lists.items():
             given = _with_list(given, name, rows, columns)
@@ -128,15 +135,6 @@ class Blocks:
         facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
         settled, told = self._materialiser.settle({_BLOCK: frame}, {_BLOCK: facts})
         return Played(settled[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last
-
-
-def why_not(protocol: Protocol, faults: RunFaults) -> str | None:
-    """Returns why rounds have to be played one by one, in words; None: blocks can play them."""
-    if not isinstance(protocol, NodeProtocol):
-        return "the protocol is no node program"
-    if faults.links.is_any:
-        return "links have faults"
-    return None
 
 
 def _with_list(run: DataFrame, name: str, rows: DataFrame | None, columns: str) -> DataFrame:

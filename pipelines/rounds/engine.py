@@ -186,7 +186,7 @@ class RoundEngine:
         self._in_flight = settled.pop(_IN_FLIGHT)
         self._relations.take(state, settled)
         held = [before, played.relation, *job.calls.retired()]
-        job.history.add(over, RoundRows(played.handled(), None, played.events(), held))
+        job.history.add(over, RoundRows(played.handled(over), None, played.events(), held))
         self.round = over
         return played.n_handled
 

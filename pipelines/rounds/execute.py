@@ -24,7 +24,7 @@ from pipelines.experiment.build import parameters_json
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_module
-from pipelines.rounds.blocks import Blocks, why_not
+from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.engine import Job, RoundEngine
@@ -133,7 +133,7 @@ def _run(
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
     blocks = None
-    if experiment.rounds_per_job != 1 and isinstance(protocol, NodeProtocol) and why_not(protocol, faults) is None:
+    if experiment.rounds_per_job != 1 and isinstance(protocol, NodeProtocol):
         blocks = Blocks(protocol, materialiser, calls, faults, run)
     engine = RoundEngine(
         Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings, blocks)

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from udfs.nodes.arrow import DONE, Rows, cut_lists, list_rows, lists_of, rows_of, settings_of
-from udfs.nodes.network import Flight, Given, Network, Rows as Played, Span, Spans, durable
+from udfs.nodes.link_faults import LinkFaults
+from udfs.nodes.network import Flight, Given, Network, Rows as Played, Span, Spans, Strike, durable
 from udfs.nodes.play import Play, as_call
 from udfs.nodes.program import Call, NodeProgram
 from udfs.nodes.world import Node
@@ -24,12 +25,15 @@ _HEAD = {
 }  # fmt: skip
 _AT = {"node_id": _LONG, "round": _LONG}
 _BATCH_ROWS = 200_000
-GIVEN: Mapping[str, pa.DataType] = {
-    "links": pa.list_(pa.struct([("src", _LONG), ("dst", _LONG), ("latency_rounds", _LONG)])),
-    "crashes": pa.list_(pa.struct([("node_id", _LONG), ("round", _LONG), ("end_round", _LONG)])),
-    "pauses": pa.list_(pa.struct([("node_id", _LONG), ("round", _LONG), ("end_round", _LONG)])),
+GIVEN: Mapping[str, tuple[str, ...]] = {
+    "links": ("src", "dst", "latency_rounds"),
+    "crashes": ("node_id", "round", "end_round"),
+    "pauses": ("node_id", "round", "end_round"),
+    "on_link": ("src", "dst", "round", "end_round", "faults"),
+    "anywhere": ("round", "end_round", "faults"),
+    "sides": ("node_id", "round", "end_round", "side"),
 }
-"""What a run is given, beside its calls; lists may be null."""
+"""What a run is given, beside its calls: lists of structs, which may be null; for the last three see `link_faults`."""
 
 
 def _structs(fields: Mapping[str, pa.DataType]) -> pa.DataType:
@@ -104,7 +108,8 @@ def _networks(rows: Rows, batch: pa.RecordBatch) -> Iterator[tuple[int, Network,
         given = Given(
             run, settings_of(heads["settings"][place]),
             {(src, dst): latency for src, dst, latency in lists["links"][place]}, _by_round(lists["calls"][place]),
-            crashes, Spans(Span(*row) for row in lists["pauses"][place]), None, heads["may_duplicate"][place],
+            crashes, Spans(Span(*row) for row in lists["pauses"][place]),
+            _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), heads["may_duplicate"][place],
         )  # fmt: skip
         after = heads["after"][place]
         up = {at: node for at, node in nodes[place] if crashes.at(at, after) is None}
@@ -113,6 +118,10 @@ def _networks(rows: Rows, batch: pa.RecordBatch) -> Iterator[tuple[int, Network,
             if at in kept:
                 kept[at] = {name: getattr(node.program, name) for name in durable(rows.plan.program)}
         yield run, Network(rows.plan, given, up, flights[place], after, kept), heads["last"][place]
+
+
+def _strike(*faults: Sequence[Any]) -> Strike | None:
+    return LinkFaults(*faults).strike if any(faults) else None
 
 
 def _by_round(called: Sequence[Sequence[Any]]) -> dict[int, dict[int, list[Call]]]:

@@ -65,7 +65,13 @@ _IS_LOST = f"coalesce(exists(faults, f -> f.effect = 'lose' and {_struck('draw')
 
 
 class LinkFaults:
-    """The link faults of all runs."""
+    """The link faults of all runs.
+
+    Attributes:
+        on_link: ``run_id, src, dst, round, until, faults``: those of a link, cut into times; None: there are none.
+        anywhere: ``run_id, round, until, faults``: those of all links; None: there are none.
+        side: ``run_id, node_id, round, until, side``: the sides of partitions; None: there are none.
+    """
 
     def __init__(self, fault: pa.Table, side: pa.Table, materialiser: Materialiser) -> None:
         """Cuts the times of the faults.
@@ -76,15 +82,15 @@ class LinkFaults:
             materialiser: Keeps the faults.
         """
         is_on_link = pc.is_valid(fault["src"])
-        self._on_link = _kept("link_fault", fault.filter(is_on_link), ("run_id", "src", "dst"), materialiser)
-        self._anywhere = _kept("fault_anywhere", fault.filter(pc.invert(is_on_link)), ("run_id",), materialiser)
-        self._side = materialiser.load("side", side.select(_SIDE.names), _SIDE).frame if len(side) else None
+        self.on_link = _kept("link_fault", fault.filter(is_on_link), ("run_id", "src", "dst"), materialiser)
+        self.anywhere = _kept("fault_anywhere", fault.filter(pc.invert(is_on_link)), ("run_id",), materialiser)
+        self.side = materialiser.load("side", side.select(_SIDE.names), _SIDE).frame if len(side) else None
         self._effects = set(pc.unique(fault["effect"]).to_pylist())
 
     @property
     def is_any(self) -> bool:
         """Whether any run has any."""
-        return bool(self._effects) or self._side is not None
+        return bool(self._effects) or self.side is not None
 
     @property
     def may_duplicate(self) -> bool:
@@ -108,9 +114,9 @@ class LinkFaults:
         if not self._effects.isdisjoint(("delay", "reorder")):
             later = message.selectExpr(*columns, "faults", "draw", f"{_LATER} as later")
             message = later.selectExpr(*_postponed(columns, "later"), "faults", "draw")
-        if self._side is not None:
+        if self.side is not None:
             kept = [*columns, "faults", "draw"] if self._effects else list(columns)
-            message = _with_sides(message, self._side, kept)
+            message = _with_sides(message, self.side, kept)
             is_lost.append("coalesce(src_side <> dst_side, false)")
         fate = f"case when src <> dst and ({' or '.join(is_lost)}) then 'lost_link' end as fate"
         return message.selectExpr(*columns[:before], fate, *columns[before:])
@@ -119,7 +125,7 @@ class LinkFaults:
         """Adds the faults that each message meets, and what its draws are for; null where it meets none."""
         message, met = message.selectExpr(*columns, _DRAW), list[str]()
         for name, frame, keys in (
-            ("on_link", self._on_link, ["run_id", "src", "dst"]), ("anywhere", self._anywhere, ["run_id"]),
+            ("on_link", self.on_link, ["run_id", "src", "dst"]), ("anywhere", self.anywhere, ["run_id"]),
         ):  # fmt: skip
             if frame is not None:
                 message = _at_its_time(message, frame, [*columns, "draw", *met], keys, name)

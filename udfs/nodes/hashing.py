@@ -1,0 +1,85 @@
+"""Hash ``xxhash64`` of SQL in plain Python, so that link faults strike the same messages whoever plays the rounds."""
+
+from __future__ import annotations
+
+_ALL = (1 << 64) - 1
+_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+_SEED = 42
+_TWO_53 = float(1 << 53)
+
+
+def xxhash64(*values: int | str) -> int:
+    """Returns the hash of values, BIGINT or STRING, as SQL has it: a BIGINT."""
+    found = _SEED
+    for value in values:
+        found = _of_bytes(value.encode(), found) if isinstance(value, str) else of_long(value, found)
+    return signed(found)
+
+
+def signed(bits: int) -> int:
+    """Returns 64 bits as a BIGINT."""
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+def uniform(bits: int) -> float:
+    """Returns the number in [0, 1) that hashed bits (a BIGINT) stand for."""
+    return ((bits & _ALL) >> 11) / _TWO_53
+
+
+def of_long(value: int, seed: int) -> int:
+    """Returns the hash of a BIGINT as bits; ``seed`` is that of the values before it."""
+    return _mixed(_long(value & _ALL, (seed + _P5 + 8) & _ALL))
+
+
+def of_int(value: int, seed: int) -> int:
+    """Returns the hash of an INT as bits."""
+    return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
+
+
+def _rotated(value: int, by: int) -> int:
+    return ((value << by) | (value >> (64 - by))) & _ALL
+
+
+def _long(value: int, found: int) -> int:
+    found ^= _rotated(value * _P2 & _ALL, 31) * _P1 & _ALL
+    return (_rotated(found, 27) * _P1 + _P4) & _ALL
+
+
+def _int(value: int, found: int) -> int:
+    found ^= value * _P1 & _ALL
+    return (_rotated(found, 23) * _P2 + _P3) & _ALL
+
+
+def _mixed(found: int) -> int:
+    found = (found ^ found >> 33) * _P2 & _ALL
+    found = (found ^ found >> 29) * _P3 & _ALL
+    return found ^ found >> 32
+
+
+def _of_bytes(value: bytes, seed: int) -> int:
+    end = len(value) - len(value) % 32
+    found = _of_stripes(value[:end], seed) if end else (seed + _P5) & _ALL
+    found, place = (found + len(value)) & _ALL, end
+    while place + 8 <= len(value):
+        found = _long(int.from_bytes(value[place : place + 8], "little"), found)
+        place += 8
+    if place + 4 <= len(value):
+        found = _int(int.from_bytes(value[place : place + 4], "little"), found)
+        place += 4
+    for byte in value[place:]:
+        found = _rotated(found ^ byte * _P5 & _ALL, 11) * _P1 & _ALL
+    return _mixed(found)
+
+
+def _of_stripes(value: bytes, seed: int) -> int:
+    """Returns the hash of whole stripes of 32 bytes."""
+    lanes = [(seed + start) & _ALL for start in (_P1 + _P2, _P2, 0, -_P1)]
+    for place in range(0, len(value), 8):
+        lane = place // 8 % 4
+        word = int.from_bytes(value[place : place + 8], "little")
+        lanes[lane] = _rotated((lanes[lane] + word * _P2) & _ALL, 31) * _P1 & _ALL
+    found = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _ALL
+    for lane in lanes:
+        found = ((found ^ _rotated(lane * _P2 & _ALL, 31) * _P1 & _ALL) * _P1 + _P4) & _ALL
+    return found

@@ -1,0 +1,162 @@
+"""What faults of links make of messages: the same draws as the engine's, for runs that are played in one job.
+
+The faults of its round of sending decide about a message: it is duplicated, its copies are delayed, and lost, in this
+order. A draw is a hash of the fault's salt and of the message, so it depends on nothing else that happens.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from udfs.nodes.hashing import of_int, signed, uniform, xxhash64
+from udfs.nodes.network import Flight
+
+_ALL = (1 << 64) - 1
+
+
+class Fault(NamedTuple):
+    """A fault that may strike messages.
+
+    Attributes:
+        effect: ``lose``, ``reorder``, ``delay`` or ``duplicate``.
+        kinds: The kinds of messages; None: all.
+        rate: The probability.
+        salt: What its draws are hashed with.
+        low: The fewest rounds that it takes.
+        high: The most.
+        first_round: Delay: the first round of sending that it draws for.
+        last_round: Delay: the last one.
+    """
+
+    effect: str
+    kinds: Sequence[str] | None
+    rate: float
+    salt: int
+    low: int
+    high: int
+    first_round: int
+    last_round: int
+
+    def strikes(self, *keys: int) -> bool:
+        """Returns whether it strikes what the keys name."""
+        return self.rate >= 1.0 or uniform(xxhash64(self.salt, *keys)) < self.rate
+
+    def rounds(self, *keys: int) -> int:
+        """Returns the rounds that it draws for what the keys name, if it strikes that; else 0."""
+        if not self.strikes(*keys):
+            return 0
+        return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
+
+    def rounds_in_order(self, flight: Flight) -> int:
+        """Returns the rounds that a message is delayed, so that it does not pass what was sent before it."""
+        found = [
+            self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
+            for ago in range(self.high + 1)
+            if self.first_round <= flight.sent_round - ago <= self.last_round
+        ]
+        return max([0, *found])
+
+
+class Timed(NamedTuple):
+    """What holds for sent messages from ``round`` on, before ``end_round``."""
+
+    round: int
+    end_round: int
+    value: Any
+
+
+class LinkFaults:
+    """The faults of the links of one run."""
+
+    def __init__(
+        self, on_link: Iterable[Sequence[Any]], anywhere: Iterable[Sequence[Any]], sides: Iterable[Sequence[Any]]
+    ) -> None:
+        """Sorts them.
+
+        Args:
+            on_link: src, dst, round, end_round, and the faults of a link in that time.
+            anywhere: round, end_round, and the faults of all links in that time.
+            sides: node, round, end_round, and the side of partitions on which the node is.
+        """
+        self._on_link: dict[tuple[int, int], list[Timed]] = defaultdict(list)
+        self._sides: dict[int, list[Timed]] = defaultdict(list)
+        for src, dst, begin, end, faults in on_link:
+            self._on_link[src, dst].append(Timed(begin, end, _faults(faults)))
+        self._anywhere = [Timed(begin, end, _faults(faults)) for begin, end, faults in anywhere]
+        for node, begin, end, side in sides:
+            self._sides[node].append(Timed(begin, end, side))
+
+    def strike(self, sent: list[Flight]) -> list[Flight]:
+        """Returns the messages of a round with what faults make of them."""
+        counts: dict[Any, int] = defaultdict(int)
+        found = []
+        for flight in sent:
+            source, seq = (getattr(flight.message, name, None) for name in ("source", "source_seq"))
+            alike = (flight.src, flight.dst, flight.kind, source, seq)
+            counts[alike] += 1
+            if flight.src == flight.dst:
+                found.append(flight)
+                continue
+            faults = self._met(flight)
+            if faults:
+                found += self._struck(flight, faults, _draw(flight, source, seq, counts[alike]))
+            else:
+                found.append(self._parted(flight))
+        return found
+
+    def _met(self, flight: Flight) -> list[Fault]:
+        times = [*self._on_link.get((flight.src, flight.dst), ()), *self._anywhere]
+        return [
+            fault for time in times if time.round <= flight.sent_round < time.end_round for fault in time.value
+            if fault.kinds is None or flight.kind in fault.kinds
+        ]  # fmt: skip
+
+    def _struck(self, flight: Flight, faults: Sequence[Fault], draw: int) -> list[Flight]:
+        """Returns a message and its copy, if it has one, each delayed and lost by itself."""
+        copies = [(flight, draw)]
+        twice = [fault for fault in faults if fault.effect == "duplicate"]
+        if any(fault.strikes(draw) for fault in twice):
+            after = max(fault.rounds(draw) for fault in twice)
+            copy = flight._replace(message_id=flight.message_id + 1, due_round=flight.due_round + after)
+            copies.append((copy, xxhash64(draw, 1)))
+        return [self._parted(_delayed(one, faults, drawn)) for one, drawn in copies]
+
+    def _parted(self, flight: Flight) -> Flight:
+        """Returns a message, lost where a partition has its ends on different sides."""
+        if not self._sides:
+            return flight
+        sides = [self._side(end, flight.sent_round) for end in (flight.src, flight.dst)]
+        is_cut = None not in sides and sides[0] != sides[1]
+        return flight._replace(fate="lost_link") if is_cut else flight
+
+    def _side(self, node: int, round_: int) -> int | None:
+        times = (time.value for time in self._sides.get(node, ()) if time.round <= round_ < time.end_round)
+        return next(times, None)
+
+
+def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
+    """Returns a message that is due later, and lost, as faults have it."""
+    later = 0
+    for fault in faults:
+        if fault.effect == "reorder":
+            later = max(later, fault.rounds(draw))
+        elif fault.effect == "delay":
+            later = max(later, fault.rounds_in_order(flight))
+    is_lost = any(fault.effect == "lose" and fault.strikes(draw) for fault in faults)
+    return flight._replace(due_round=flight.due_round + later, fate="lost_link" if is_lost else flight.fate)
+
+
+def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
+    """Returns what the draws for a message are hashed from; ``place`` is its place among messages alike."""
+    found = xxhash64(
+        flight.kind, flight.src, flight.dst, flight.sent_round, -1 if source is None else source,
+        -1 if seq is None else seq,
+    )  # fmt: skip
+    return signed(of_int(place, found & _ALL))
+
+
+def _faults(given: Iterable[Any]) -> list[Fault]:
+    names = Fault._fields
+    return [Fault(*(one[name] for name in names)) for one in given]
