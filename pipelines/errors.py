@@ -85,7 +85,7 @@ class EngineError(RoundtableError, RuntimeError):
 
 
 class StoreError(RoundtableError, OSError):
-    """A store is not there, not empty, or not one of this program."""
+    """A store is not there, not empty, or not one of this program and its format."""
 
 
 class QueryError(RoundtableError, ValueError):

@@ -36,7 +36,7 @@ class RunRow:
         seed: What its random draws started from.
         parameters: Settings of the protocol and values of the grid, path to value.
         verdict: ``valid``, ``invalid`` or ``unknown``.
-        within_bound: Whether the faults stayed within what the protocol promises to bear; None: not audited.
+        within_bound: Whether the faults stayed within the protocol's fault model; None: not audited.
         rounds: The last round in which anything happened; None: not audited.
     """
 

@@ -35,7 +35,7 @@ select run_id, cast(max(last_round) as bigint) as rounds from (
   union all
   select run_id, max(round) as last_round from delivery group by run_id
   union all
-  select run_id, max(greatest(round, confirmed_round)) as last_round from publication group by run_id
+  select run_id, max(greatest(issued_round, confirmed_round)) as last_round from publication group by run_id
   union all
   select run_id, max(greatest(issued_round, confirmed_round, unsubscribed_round, ended_round)) as last_round
   from subscription group by run_id

@@ -20,7 +20,8 @@ from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.prepared import Prepared, expanded
 from pipelines.protocols import OWN_PACKAGE, PACKAGES
 from pipelines.scenario.load import read_scenario, scenario_text
-from pipelines.store.folder import RECORD, check_store
+from pipelines.store.folder import RECORD, check_format, check_store
+from pipelines.tables import STORE_FORMAT
 
 _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
@@ -49,6 +50,7 @@ class Record:
         latest: The link that is to point to the store when it is finished; None where its folder was named.
         versions: As `versions` gives them.
         files: The input files that the scenario names: the path it gives, then the file and its hash.
+        store_format: See `tables.STORE_FORMAT`.
     """
 
     scenario: str
@@ -61,6 +63,7 @@ class Record:
     latest: str | None
     versions: Mapping[str, str]
     files: Mapping[str, tuple[str, str]]
+    store_format: int = STORE_FORMAT
 
     def write(self, root: Path) -> None:
         """Writes it into the folder of a store."""
@@ -76,8 +79,9 @@ class Record:
         """Reads it.
 
         Raises:
-            StoreError: There is no store, or no record in it that can be read.
+            StoreError: There is no store, or no record in it that can be read, or one of another format.
         """
+        check_format(root)
         if not (root / RECORD).is_file():
             check_store(root)
         try:

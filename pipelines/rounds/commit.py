@@ -167,9 +167,8 @@ class History:
         )
         subscribed = log.where("kind = 'subscribe'").join(ended, _SUBSCRIPTION, "left" if is_final else "inner")
         self._keep_open(log, published, over)
-        issued = published.withColumnRenamed("issued_round", "round")
         return {
-            "publication": issued.join(self._publication, _CALL).select(PUBLICATION.columns),
+            "publication": published.join(self._publication, _CALL).select(PUBLICATION.columns),
             "subscription": subscribed.join(self._subscription, _SUBSCRIPTION).select(SUBSCRIPTION.columns),
         }
 

@@ -151,7 +151,12 @@ def _start(experiment: Experiment, session: Session, run: RunTables, calls: Data
         node = run.node.join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
         found = delta_paths(session, link, max_hops).where("distance > 0")
         own = node.selectExpr(
-            "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+            "run_id",
+            "node_id",
+            "node_id as target",
+            "0 as distance",
+            "array(node_id) as path",
+            "node_id as responsible",
         )
         return own.unionByName(found)
 

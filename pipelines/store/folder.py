@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, nearest
-from pipelines.tables import ROUND_COMMIT, RUN
+from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LATEST = "latest"
 LOCK = ".lock"
@@ -24,11 +25,12 @@ _WRITTEN = "name the folder that `roundtable run` wrote"
 
 
 def check_store(root: Path) -> None:
-    """Checks that a folder is a store.
+    """Checks that a folder is a store of this program.
 
     Raises:
-        StoreError: It is not there, or it is none.
+        StoreError: It is not there, or it is none, or one of another format.
     """
+    check_format(root)
     if _is_store(root):
         return
     if not root.exists():
@@ -44,6 +46,23 @@ def check_store(root: Path) -> None:
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
     holds = f"its stores are {_some(stores)}" if stores else f"it holds {_some(_inside(root)) or 'nothing'}"
     raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
+
+
+def check_format(root: Path) -> None:
+    """Checks that a store has the tables and columns that this program reads; one without a record is not judged.
+
+    Raises:
+        StoreError: It is of another format.
+    """
+    try:
+        written = json.loads((root / RECORD).read_text("utf-8")).get("store_format", 1)
+    except (OSError, ValueError, AttributeError):
+        return  # Nothing is there, or it is damaged: whoever needs the record says so.
+    if written != STORE_FORMAT:
+        raise StoreError(
+            f"the store {str(root)!r} is of format {written}, this program reads format {STORE_FORMAT}; "
+            "run the scenario again, or read it with the version that wrote it"
+        )
 
 
 def check_empty(root: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_new_root_tells_a_sibling_that_it_did_not_know() -> None:
     """B2 comes back to the root, which fails before B1 hears of it; B1 is the new root when B2's vote comes."""
     network = played(coming_back(864, 3))
     assert network.violations() == []
-    assert [(src, item.other) for _, src, item in network.sent if item.details == "null"].count((1, 2)) == 1
+    assert [(src, item.peer) for _, src, item in network.sent if item.details == "null"].count((1, 2)) == 1
 
 
 @pytest.mark.parametrize("seed", [466, 511, 1056])

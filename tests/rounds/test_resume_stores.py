@@ -20,6 +20,7 @@ from pipelines.errors import StoreError
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds.progress import Progress
 from pipelines.store.folder import LOCK, RECORD, locked
+from pipelines.tables import STORE_FORMAT
 
 SCENARIO = """name: small
 protocol: {name: forwarding}
@@ -141,7 +142,7 @@ def other_engine(folder: Path) -> None:
 
 
 def damaged_record(folder: Path) -> None:
-    (folder / "interrupted" / RECORD).write_text("{}")
+    (folder / "interrupted" / RECORD).write_text(json.dumps({"store_format": STORE_FORMAT}))
 
 
 def no_record(folder: Path) -> None:
@@ -177,6 +178,34 @@ def test_all_that_changed_is_told_at_once(folder: Path) -> None:
     assert result.exit_code == 64
     assert result.stderr.count("\n") == 1
     assert all(words in result.stderr for words in ("0.0.9", "s.yaml has changed", "links.csv has changed"))
+
+
+COMMANDS = {
+    "resume": (), "audit": (), "why": ("--run", "0", "--subscriber", "C", "--source", "A", "--seq", "1"),
+    "sql": ("select 1",), "compare-node": ("--run", "0", "--node", "B"), "export": ("--run", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", [None, STORE_FORMAT + 1], ids=["the first format", "a later format"])
+def test_a_store_of_another_format_is_refused_by_every_command(
+    folder: Path, sail: Session, written: int | None
+) -> None:
+    """The first format had no number."""
+    store = folder / "finished"
+    record = json.loads((store / RECORD).read_text())
+    assert record.pop("store_format") == STORE_FORMAT
+    (store / RECORD).write_text(json.dumps(record if written is None else record | {"store_format": written}))
+    message = (
+        f"the store {str(store)!r} is of format {written or 1}, this program reads format {STORE_FORMAT}; "
+        "run the scenario again, or read it with the version that wrote it"
+    )
+    for command, arguments in COMMANDS.items():
+        result = cli(command, store, *arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (64, "", f"error: {message}\n"), command
+    for opened in (rt.open_store, rt.resume):
+        with pytest.raises(StoreError) as caught:
+            opened(store, sail.spark)
+        assert str(caught.value) == message
 
 
 def test_a_kill_before_the_record_leaves_a_folder_for_a_new_run(folder: Path) -> None:

@@ -24,10 +24,10 @@ def processed(seq: int) -> Event:
 
 
 def filled(*events: Event) -> Buffer:
-    """A buffer with these events at places from 10 on."""
+    """A buffer with these events at positions from 10 on."""
     buffer = Buffer("t")
-    for place, event in enumerate(events, 10):
-        buffer.add(place, event)
+    for position, event in enumerate(events, 10):
+        buffer.add(position, event)
     return buffer
 
 

@@ -36,8 +36,8 @@ def message(seq: int, guarantee: str, *keys: str) -> Message:
 def test_the_first_message_that_may_enter(queue: list[str], locked: str, admitted: int | None) -> None:
     """E waits for a locked key, and everything for a key of an earlier message that waits."""
     messages = [
-        message(place, "total" if text[0] == "T" else "causal", *text[2:].replace("-", "").split(","))
-        for place, text in enumerate(queue)
+        message(position, "total" if text[0] == "T" else "causal", *text[2:].replace("-", "").split(","))
+        for position, text in enumerate(queue)
     ]
     assert next_admitted(messages, set(filter(None, locked.split(",")))) == admitted
 
@@ -47,23 +47,23 @@ def tree(parent: int | None = None, children: Iterable[int] = (), clients: Itera
     relationship = {**dict.fromkeys(children, "child"), **dict.fromkeys(clients, "client")}
     if parent is not None:
         relationship[parent] = "parent"
-    neighbours = [Item("neighbour", node, kind=kind, other=node) for node, kind in sorted(relationship.items())]
+    neighbours = [Item("neighbour", node, kind=kind, peer=node) for node, kind in sorted(relationship.items())]
     subscribers = [
-        Item("subscriber", node, kind="client" if kind == "client" else "broker", other=node, topic="t")
+        Item("subscriber", node, kind="client" if kind == "client" else "broker", peer=node, topic="t")
         for node, kind in sorted(relationship.items())
     ]
     return neighbours + subscribers
 
 
-def due(place: int, kind: str, sender: int, about: Message, covered: list[int] | None = None) -> Item:
+def due(position: int, kind: str, sender: int, about: Message, covered: list[int] | None = None) -> Item:
     return Item(
-        "inbox", place, kind, sender, about.topic, about.source, about.source_seq, about.guarantee, list(about.keys),
+        "inbox", position, kind, sender, about.topic, about.source, about.source_seq, about.guarantee, list(about.keys),
         about.issued_round, 1, covered,
     )  # fmt: skip
 
 
 def sent(rows: Iterable[Item]) -> list[tuple[str | None, int | None, int | None]]:
-    return [(row.kind, row.other, row.source_seq) for row in rows if row.relation == "out"]
+    return [(row.kind, row.peer, row.source_seq) for row in rows if row.relation == "out"]
 
 
 def state(rows: Iterable[Item]) -> list[Item]:
@@ -126,7 +126,7 @@ def test_the_topics_root_processes_in_the_order_of_arrival() -> None:
 
 def test_rows_of_many_nodes_go_through_in_one_batch() -> None:
     about = message(1, "eventual", "k")
-    nodes = [(1, [*tree(0, (2,)), due(1, "Metadata", 0, about)]), (9, [Item("neighbour", 1, kind="edge", other=1)])]
+    nodes = [(1, [*tree(0, (2,)), due(1, "Metadata", 0, about)]), (9, [Item("neighbour", 1, kind="edge", peer=1)])]
     nodes[1][1].append(due(1, "Metadata", 1, about))
     item = pa.struct(list(FIELDS))
     items = [[row._asdict() for row in of] for _, of in nodes]
@@ -135,7 +135,7 @@ def test_rows_of_many_nodes_go_through_in_one_batch() -> None:
         "items": pa.array(items, pa.list_(item)),
     })  # fmt: skip
     (out,) = handle_nodes([batch])
-    rows = [(row["node_id"], row["relation"], row["kind"], row["other"]) for row in out.to_pylist()]
+    rows = [(row["node_id"], row["relation"], row["kind"], row["peer"]) for row in out.to_pylist()]
     assert rows == [(1, "out", "Metadata", 2), (9, "delivered", None, None)]
     assert set(out["run_id"].to_pylist()) == {4}
-    assert all(place >> 20 == ROUND for place in out["place"].to_pylist())
+    assert all(position >> 20 == ROUND for position in out["position"].to_pylist())

@@ -79,25 +79,25 @@ class Asker(Seeker):
         raise NotImplementedError
 
     def _read_discarded(self, row: Item) -> None:
-        self.buffer(row.topic).read(row.place, row.details)
+        self.buffer(row.topic).read(row.position, row.details)
 
     def _read_history(self, row: Item) -> None:
         buffer = self.buffer(row.topic)
-        if row.place > buffer.mark and row.kind not in ("left", "collected"):
-            buffer.add(row.place, Event(row.kind or "", row.message, row.hops or 0))
+        if row.position > buffer.mark and row.kind not in ("left", "collected"):
+            buffer.add(row.position, Event(row.kind or "", row.message, row.hops or 0))
 
     def _read_parked(self, row: Item) -> None:
-        self.parked[row.other or 0] = row
+        self.parked[row.peer or 0] = row
 
     def _read_gap(self, row: Item) -> None:
         (self.given_up if row.kind == "given_up" else self.gaps)[row.message.id] = row.message
 
     def buffered(self, buffer: Buffer, event: Event) -> None:
         """Puts an event into a buffer; where nodes may crash, it stays there for later rounds."""
-        place = self.next_place()
-        buffer.add(place, event)
+        position = self.next_position()
+        buffer.add(position, event)
         if self.may_crash:
-            self.keep("history", event.message, place, kind=event.what, hops=event.hops)
+            self.keep("history", event.message, position, kind=event.what, hops=event.hops)
             buffer.shrink(self.settings["buffer_size"])
 
     def told(self, item: Item) -> Missing:
@@ -113,7 +113,7 @@ class Asker(Seeker):
 
     def filled(self, item: Item) -> Missing | None:
         """Reads what a partner tells; if it lacks a body that is needed here, the item is parked until it is there."""
-        told, partner = self.told(item), item.other or 0
+        told, partner = self.told(item), item.peer or 0
         told.events = [self.with_body(event) for event in told.events]
         lacking = [event for event in told.events if not event.message.has_body and self.needs(partner, event)]
         new = [event.message for event in lacking if not self.buffer(event.message.topic).has(event)]

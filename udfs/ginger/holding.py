@@ -26,13 +26,13 @@ class HoldingBroker(Broker):
         super().__init__(node, round_, state)
 
     def _read_await(self, row: Item) -> None:
-        self.awaits.add(row.other or 0)
+        self.awaits.add(row.peer or 0)
 
     def _read_hold(self, row: Item) -> None:
         self.hold.append(row)
 
     def _read_failed(self, row: Item) -> None:
-        self.failed.add(row.other or 0)
+        self.failed.add(row.peer or 0)
 
     @property
     def is_waiting(self) -> bool:
@@ -42,14 +42,14 @@ class HoldingBroker(Broker):
     def handle_application(self, item: Item) -> None:
         """Handles a message that is not held, or not any more."""
         if item.kind == "Failed":
-            self.on_failed(item.other, *json.loads(item.details or "[]"))
+            self.on_failed(item.peer, *json.loads(item.details or "[]"))
         else:
             super().handle(item)
 
     def lost(self, broker: int) -> None:
         """What came from a failed broker before is handled before the news that it failed."""
         super().lost(broker)
-        news = Item("inbox", 0, kind="Failed", other=self.node, details=json.dumps([broker, True]))
+        news = Item("inbox", 0, kind="Failed", peer=self.node, details=json.dumps([broker, True]))
         if self.is_waiting:
             self.hold.append(news)
         else:
@@ -73,7 +73,7 @@ class HoldingBroker(Broker):
 
     def drop_held(self, partner: int) -> None:
         """What a partner sent that failed before it told what was before that: whoever has that has this, too."""
-        self.hold = [item for item in self.hold if item.other != partner or item.kind == "Failed"]
+        self.hold = [item for item in self.hold if item.peer != partner or item.kind == "Failed"]
 
     def _try_topics(self) -> None:
         for _, topic in sorted(self.topics.items()):
@@ -94,7 +94,7 @@ class HoldingBroker(Broker):
 
     def on_parent_buffer(self, item: Item) -> None:
         """Alg. 11: sends what the new parent lacks, and asks for what it has and this broker lacks."""
-        if item.other == self.parent:
+        if item.peer == self.parent:
             theirs = self.told(item)
             for name, members in sorted(theirs.members.items()):
                 self.topic(name).members = set(members)
@@ -116,7 +116,7 @@ class HoldingBroker(Broker):
         received = self.recall("received", {})
         of_topic = {
             **received.get(item.topic, {}),
-            str(item.other): [list(item.covered), json.loads(item.details or "{}")],
+            str(item.peer): [list(item.covered), json.loads(item.details or "{}")],
         }
         self.remember(received={**received, item.topic: of_topic})
 
@@ -167,7 +167,7 @@ class HoldingBroker(Broker):
 
     def on_lost_message_request(self, item: Item) -> None:
         """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
-        sender = item.other or 0
+        sender = item.peer or 0
         if sender not in self.children | self.clients:
             # Whoever took the sender in has failed since, and came back without knowing it.
             self.send(sender, "NeighborDown", details=str(self.node))
@@ -202,7 +202,7 @@ class HoldingBroker(Broker):
 
     def on_lost_messages(self, item: Item) -> None:
         """All that was missing is there."""
-        told = self.filled(item) if item.other == self.parent else None
+        told = self.filled(item) if item.peer == self.parent else None
         if told is None:
             return
         self.apply(self.parent or 0, told)
@@ -256,4 +256,4 @@ class HoldingBroker(Broker):
         elif target in self.clients:
             self.send(target, "Repeat", item.message, details=item.details)
         else:
-            self.flood("Repeat", item.message, item.other, item.details or "")
+            self.flood("Repeat", item.message, item.peer, item.details or "")

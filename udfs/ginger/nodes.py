@@ -21,7 +21,7 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Args:
         batches: One row a node: ``run_id, node_id, round, items``; items are structs of `items.FIELDS`, sorted by
-            (relation, place). Those of relation ``inbox`` are its messages and calls, the others its state.
+            (relation, position). Those of relation ``inbox`` are its messages and calls, the others its state.
 
     Yields:
         Rows of `items.OUT`: ``out`` (messages to send), ``delivered``, ``history``, ``connected`` (new neighbours),

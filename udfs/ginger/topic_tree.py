@@ -91,7 +91,7 @@ class TopicJoiner(HoldingBroker):
 
     def on_topic_joined(self, item: Item) -> None:
         """A neighbour is in the sub-tree, or has not found it."""
-        name, sender, joins = item.topic or "", item.other or 0, self.recall("joins", {})
+        name, sender, joins = item.topic or "", item.peer or 0, self.recall("joins", {})
         if sender not in self.neighbours:
             return
         if name in joins and sender in joins[name]["waiting"]:
@@ -103,7 +103,7 @@ class TopicJoiner(HoldingBroker):
 
     def link(self, item: Item) -> bool:
         """Connects two parts of a sub-tree: each gets what it lacks; tells whether it could."""
-        name, sender = item.topic or "", item.other or 0
+        name, sender = item.topic or "", item.peer or 0
         topic = self.topic(name)
         self._connect(topic, sender)
         theirs = self.filled(item)

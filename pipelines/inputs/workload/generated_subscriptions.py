@@ -47,10 +47,10 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int,
     index = np.tile(np.arange(spec.per_node, dtype=np.int64), len(nodes))
     texts = _texts(spec, nodes, node, index, seed)
     round_ = hashing.integers(seed, f"{_PURPOSE}.round", *spec.rounds, node, index)
-    until = pa.nulls(len(node), pa.int64())
+    end_round = pa.nulls(len(node), pa.int64())
     if spec.lifetime is not None:
-        until = pa.array(round_ + hashing.integers(seed, f"{_PURPOSE}.lifetime", *spec.lifetime, node, index))
-    return pa.table([pa.array(node), pa.array(round_), until, texts], schema=SUBSCRIPTION)
+        end_round = pa.array(round_ + hashing.integers(seed, f"{_PURPOSE}.lifetime", *spec.lifetime, node, index))
+    return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
 def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:

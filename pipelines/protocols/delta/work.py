@@ -15,7 +15,7 @@ from pipelines.protocols.delta.tables import PAYLOAD
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
 """All columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
-_BY_NODE = ("topology", "path", "subscription", "processing")
+_BY_NODE = ("topology", "path", "routing_entry", "processing")
 """Relations with many rows at every node."""
 
 

@@ -35,7 +35,7 @@ _FAULT = T.StructType([
     *(T.StructField(name, BIGINT) for name in _LONGS),
 ])  # fmt: skip
 _SIDE = T.StructType([
-    T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "until", "side")
+    T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "end_round", "side")
 ])  # fmt: skip
 _SAME = "run_id, src, dst, kind, source, source_seq"
 _PLACE = row_number("messages alike", _SAME, "message_id")
@@ -130,7 +130,7 @@ class LinkFaults:
 
 
 def _postponed(columns: Sequence[str], rounds: str) -> list[str]:
-    changed = {name: f"{name} + {rounds} as {name}" for name in ("due_round", "wait")}
+    changed = {name: f"{name} + {rounds} as {name}" for name in ("due_round", "remaining_rounds")}
     return [changed.get(name, name) for name in columns]
 
 
@@ -158,8 +158,8 @@ def _at_its_time(
     message: DataFrame, rows: DataFrame, columns: list[str], keys: list[str], name: str, value: str = "faults"
 ) -> DataFrame:
     """Adds a value that holds for the keys in the round of sending, null where there is none."""
-    renamed = rows.selectExpr(*(f"{key} as at_{key}" for key in keys), "round", "until", f"{value} as {name}")
-    at = " and ".join([*(f"{key} = at_{key}" for key in keys), "sent_round >= round and sent_round < until"])
+    renamed = rows.selectExpr(*(f"{key} as at_{key}" for key in keys), "round", "end_round", f"{value} as {name}")
+    at = " and ".join([*(f"{key} = at_{key}" for key in keys), "sent_round >= round and sent_round < end_round"])
     return message.join(renamed.hint("shuffle_hash"), F.expr(at), "left").selectExpr(*columns, name)
 
 
@@ -167,6 +167,6 @@ def _kept(name: str, fault: pa.Table, keys: tuple[str, ...], materialiser: Mater
     """Keeps faults as `_met` reads them; None where there are none."""
     if not len(fault):
         return None
-    key = [T.StructField(key, BIGINT, False) for key in (*keys, "round", "until")]
+    key = [T.StructField(key, BIGINT, False) for key in (*keys, "round", "end_round")]
     schema = T.StructType([*key, T.StructField("faults", T.ArrayType(_FAULT))])
     return materialiser.load(name, cut_times(fault, keys, _FAULT.names), schema).frame

@@ -23,17 +23,17 @@ where busy.run_id is null
 """Runs with nothing in flight at the end."""
 
 MEMBER = "select distinct run_id, node_id from node_status where status = 'VALID_JOINED'"
-_AWAY = "select run_id, node_id from node_recovery where until_round is null"
+_AWAY = "select run_id, node_id from node_recovery where end_round is null"
 _DOWN = """
 select run_id, array_sort(collect_list(node_id)) as down
 from node_recovery
-where until_round is null and recovery_round is null
+where end_round is null and recovery_round is null
 group by run_id
 """
 """The nodes that are down at the end."""
 
 _CLOSEST = """case when distance = 0 then node_id when down is null then first_hop
-  else get(array_except(slice(path, 2, 100), down), 0) end as via"""
+  else get(array_except(slice(path, 2, 100), down), 0) end as responsible"""
 
 
 def quiet(evidence: Evidence) -> DataFrame:
@@ -74,8 +74,8 @@ def paths(evidence: Evidence) -> DataFrame:
     """Returns P(N, X) up to δ+1 hops between members, N itself included.
 
     Returns:
-        ``run_id, node_id, target, distance, path, first_hop, via, delta``; ``via`` is the node of the path closest to N
-        that is not down at the end, null where there is none.
+        ``run_id, node_id, target, distance, path, first_hop, responsible, delta``; ``responsible`` is the node of the
+        path closest to N that is not down at the end, null where there is none.
     """
     return evidence.keep("paths", lambda: _find_paths(evidence))
 
@@ -91,7 +91,7 @@ def _find_paths(evidence: Evidence) -> DataFrame:
     own = member.selectExpr(
         *NODE, "node_id as target", "0 as distance", "array(node_id) as path", "node_id as first_hop", "delta"
     )
-    others = found.where("distance > 0 and distance <= delta + 1").withColumnRenamed("via", "first_hop")
+    others = found.where("distance > 0 and distance <= delta + 1").withColumnRenamed("responsible", "first_hop")
     return (
         own.unionByName(others.select(columns))
         .join(evidence.sql(_DOWN), "run_id", "left")

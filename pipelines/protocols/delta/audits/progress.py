@@ -24,10 +24,10 @@ with rejoin as (
   where kind = 'REJOIN' and src = source
   group by run_id, src, source_seq
 )
-select n.run_id, n.node_id, n.crash_round, coalesce(min(r.sent_round), max(n.until_round)) as back_round
+select n.run_id, n.node_id, n.crash_round, coalesce(min(r.sent_round), max(n.end_round)) as back_round
 from node_recovery n
 left join rejoin r on r.run_id = n.run_id and r.node_id = n.node_id
-  and r.sent_round >= n.recovery_round and (n.until_round is null or r.sent_round <= n.until_round)
+  and r.sent_round >= n.recovery_round and (n.end_round is null or r.sent_round <= n.end_round)
 group by n.run_id, n.node_id, n.crash_round
 """
 """When a node was not OPERATIONAL*: from its crash to before its first REJOIN, if it had one to send, after it."""
@@ -112,7 +112,7 @@ def _told(evidence: Evidence, rows: DataFrame, detail: str) -> DataFrame:
 
 
 def _not_back(evidence: Evidence) -> DataFrame:
-    stuck = evidence.table("node_recovery").where("recovery_round is not null and until_round is null")
+    stuck = evidence.table("node_recovery").where("recovery_round is not null and end_round is null")
     return (
         stuck.join(quiet(evidence), "run_id")
         .join(unreachable(evidence), NODE, "left_anti")

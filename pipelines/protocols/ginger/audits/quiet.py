@@ -76,7 +76,7 @@ with slow as (
   from subscription s
   join predicate p on p.run_id = s.run_id and p.subscription_id = s.subscription_id and p.attribute = 'topic'
 ), first as (
-  select run_id, topic, min(round) as round from publication group by run_id, topic
+  select run_id, topic, min(issued_round) as round from publication group by run_id, topic
 )
 select a.run_id, f.round, a.subscriber as node_id, concat('its subscription to ', a.topic,
   coalesce(concat(' was confirmed in round ', a.confirmed_round), ' was never confirmed')) as detail
