@@ -226,8 +226,8 @@ def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Findin
             .selectExpr(f"'{audit.name}' as guarantee", *FOUND, f"{is_excused} as excused")
         )
         counted = {"violation": {"n_violations": "count_if(not excused)", "n_excused": "count_if(excused)"}}
-        settled, facts = evidence.materialiser.settle({"violation": rows.select(VIOLATION.columns)}, counted)
-        relation = settled["violation"]
+        relations, facts = evidence.materialiser.checkpoint({"violation": rows.select(VIOLATION.columns)}, counted)
+        relation = relations["violation"]
         n_violations, n_excused = facts["n_violations"] or 0, facts["n_excused"] or 0
         shown = _shown(evidence, relation.frame.where("not excused")) if n_violations else ()
         shown_excused = _shown(evidence, relation.frame.where("excused")) if n_excused else ()

@@ -120,7 +120,7 @@ def _run(
     confirms = PROTOCOLS[experiment.protocol_name].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
-        return materialiser.spread(store.read(name, at.versions[name]).where(at.own_runs))
+        return materialiser.repartition(store.read(name, at.versions[name]).where(at.own_runs))
 
     log = None if last is None else stored(CALL_LOG.name, last)
     history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)

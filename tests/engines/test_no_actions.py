@@ -64,7 +64,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     seen = Watch()
     for name in _EXECUTIONS:
         monkeypatch.setattr(SparkConnectClient, name, watched(seen, getattr(SparkConnectClient, name)))
-    keep = FileMaterialiser.keep
+    keep = FileMaterialiser.cache
 
     def allowed(self: FileMaterialiser, *arguments: Any) -> Any:
         with seen.describing(False):
