@@ -119,6 +119,6 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     return f" did you mean {found[0]!r}?" if found else ""
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Returns ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}" + ("s" if number != 1 else "")

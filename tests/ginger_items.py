@@ -9,7 +9,7 @@ from typing import Any
 from udfs.ginger.buffer import Event
 from udfs.ginger.items import Item, with_message
 from udfs.ginger.missing import Missing
-from udfs.ginger.nodes import handled
+from udfs.ginger.nodes import handled_rows
 from udfs.ginger.queue import Message
 
 ROUND = 7
@@ -90,7 +90,7 @@ def play(node: int, *items: Item | State, round_: int = ROUND) -> State:
     rows: State = []
     for item in items:
         rows += [item] if isinstance(item, Item) else item
-    return handled(node, round_, rows)
+    return handled_rows(node, round_, rows)
 
 
 def state(rows: State) -> State:

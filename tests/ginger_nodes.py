@@ -20,7 +20,7 @@ from sequential_ginger.network import Setup
 
 from udfs.ginger.bound import Given, reasons
 from udfs.ginger.items import Item, with_message
-from udfs.ginger.nodes import handled
+from udfs.ginger.nodes import handled_rows
 from udfs.ginger.queue import Message
 from udfs.ginger.tree import rooted
 
@@ -162,7 +162,7 @@ class NodeNetwork:
         state = [Item("mode", 0, details=self.mode), *self.parts[node], *self._history[node]]
         parts = [part for part in self.parts[node] if part.relation in ("client_topic", "member")]
         items = sorted([*state, *inbox], key=lambda item: (item.relation, item.position))
-        for row in handled(node, now, items):
+        for row in handled_rows(node, now, items):
             match row.relation:
                 case "out":
                     out.append((row.position, row))

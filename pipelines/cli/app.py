@@ -116,7 +116,7 @@ def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
 ) -> None:
     """Show every error of scenario files at once; writes nothing."""
-    from pipelines.errors import counted
+    from pipelines.errors import plural
     from pipelines.experiment.plan import check
     from pipelines.experiment.prepared import prepare
 
@@ -129,7 +129,7 @@ def validate(
             complain(*error.problems)
             code = WRONG_INPUT
         else:
-            print(f"{file}: ok ({counted(len(prepared.runs), 'run')})")
+            print(f"{file}: ok ({plural(len(prepared.runs), 'run')})")
     raise typer.Exit(code)
 
 
@@ -195,7 +195,7 @@ def run(
 
 @app.command(epilog="Example: roundtable resume runs/quickstart/20260131T120000Z")
 def resume(folder: Folder, remote: Remote = None, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Go on with a run that was interrupted; ends as if it had not been."""
+    """Resume a run that was interrupted; ends as if it had not been."""
     from pipelines.cli import verdict
     from pipelines.experiment.manifest import Record
 
@@ -234,13 +234,13 @@ def _audit_and_exit(result: Result, *, quiet: bool, as_json: bool) -> NoReturn:
 def audit(folder: Folder, engine: Engine = None, remote: Remote = None) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
-    from pipelines.store.folder import to_go_on
+    from pipelines.store.folder import resume_hint
 
     with _opened(folder, engine) as result:
         if not result.reader.is_finished():
             print(
                 f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
-                f"history in {folder}; {to_go_on(folder)}"
+                f"history in {folder}; {resume_hint(folder)}"
             )
             raise typer.Exit(UNKNOWN)
         report = result.audit()

@@ -103,7 +103,7 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     seq = np.empty(len(call), dtype=np.int64)
     seq[order] = position - first + 1
     call = call.append_column("source_seq", pa.array(seq))
-    call = call.set_column(call.column_names.index("round"), "round", pa.array(postponed(call, tables["pause"])))
+    call = call.set_column(call.column_names.index("round"), "round", pa.array(postpone(call, tables["pause"])))
     published = call.filter(pc.equal(call["kind"], "publish"))
     published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
     published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
@@ -128,8 +128,8 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     )  # fmt: skip
 
 
-def postponed(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
-    """Returns the rounds of calls; those of a node that pauses then come when it goes on."""
+def postpone(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
+    """Returns the rounds of calls; those of a node that pauses then come when it resumes."""
     round_ = _ints(call["round"])
     if not len(pause):
         return round_

@@ -1,6 +1,6 @@
 """What a store is made from, in the file ``experiment.json`` beside its tables.
 
-It is written before anything else, in one step, so that a store can be gone on with from its folder alone: the
+It is written before anything else, in one step, so that a store can be resumed from its folder alone: the
 scenario as it was read, and what must be the same for the same rows. It is a file and no table because it must be there
 before the engine makes the first table, whatever instant the program is killed at.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipelines.engines.session import Engine
 from pipelines.errors import ScenarioError, StoreError
-from pipelines.experiment.prepared import Prepared, expanded
+from pipelines.experiment.prepared import Prepared, expand_runs
 from pipelines.protocols import OWN_PACKAGE, PACKAGES
 from pipelines.scenario.load import read_scenario, scenario_text
 from pipelines.store.folder import RECORD, check_format, check_store
@@ -92,13 +92,13 @@ class Record:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged"
             raise StoreError(
-                f"the store {str(root)!r} cannot be gone on with: its {RECORD}, which says how, cannot be read "
+                f"the store {str(root)!r} cannot be resumed: its {RECORD}, which says how, cannot be read "
                 f"({reason}); run the scenario again, with a new --store"
             ) from error
 
     def prepared(self) -> Prepared:
         """Returns the scenario as it was read at first."""
-        return expanded(read_scenario(Path(self.scenario), self.text, self.overrides))
+        return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
         """Returns the input files, see `data.remembered`."""
@@ -109,7 +109,7 @@ class Record:
 
         Args:
             root: Folder of the store, for the message.
-            engine: The engine that is to go on.
+            engine: The engine that is to resume it.
 
         Raises:
             StoreError: With everything that changed.
@@ -119,7 +119,7 @@ class Record:
             changed.append(f"it was begun on {self.engine}, this session is of {engine}: take one of {self.engine}")
         if changed:
             raise StoreError(
-                f"the store {str(root)!r} cannot be gone on with: {'; '.join(changed)}; or run the scenario "
+                f"the store {str(root)!r} cannot be resumed: {'; '.join(changed)}; or run the scenario "
                 "again, with a new --store"
             )
 

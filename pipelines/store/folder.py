@@ -40,7 +40,7 @@ def check_store(root: Path) -> None:
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
     if (root / RECORD).is_file():
         raise StoreError(
-            f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {to_go_on(root)}"
+            f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
         )
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
@@ -124,15 +124,15 @@ def new_store(given: Path | None, scenario: str) -> Iterator[Path]:
             yield root
         except BaseException as error:
             if _n_commits(root):
-                error.add_note(to_go_on(root))
+                error.add_note(resume_hint(root))
             else:
                 _remove(root, missing)
             raise
 
 
-def to_go_on(root: Path) -> str:
+def resume_hint(root: Path) -> str:
     """Returns what to do with a store whose runs are not finished."""
-    return f"to go on: roundtable resume {shlex.quote(str(root))}"
+    return f"to resume: roundtable resume {shlex.quote(str(root))}"
 
 
 def link_latest(root: Path) -> None:

@@ -25,7 +25,7 @@ from pipelines.engines.concurrently import at_once
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
-from pipelines.store.folder import to_go_on
+from pipelines.store.folder import resume_hint
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
@@ -124,7 +124,7 @@ class Store:
         if self.version(name) > before + 1:
             raise StoreError(
                 f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
-                f"{to_go_on(self.root)}"
+                f"{resume_hint(self.root)}"
             )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:

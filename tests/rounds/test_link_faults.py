@@ -182,7 +182,7 @@ def test_a_node_that_pauses_handles_in_order_what_came_meanwhile(lossy: Result) 
 
 
 def test_a_node_that_pauses_starts_nothing_by_itself(sail: Session, tmp_path: Path) -> None:
-    """Dispatchers gossip at intervals; the one that pauses sends nothing until it goes on."""
+    """Dispatchers gossip at intervals; the one that pauses sends nothing until it resumes."""
     parts = {
         **PARTS,
         "protocol": {"name": "epidemic", "recovery": "push", "gossip_rounds": 3},

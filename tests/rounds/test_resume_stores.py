@@ -1,4 +1,4 @@
-"""Which stores can be gone on with, what is refused and why, and what the command says."""
+"""Which stores can be resumed, what is refused and why, and what the command says."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def made(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "links.csv").write_text("src,dst\nA,B\nB,C\n")
     with pytest.raises(KeyboardInterrupt) as caught:
         rt.run(folder / "s.yaml", sail.spark, folder / "interrupted", commit_every=2, observe=stop)
-    assert caught.value.__notes__ == [f"to go on: roundtable resume {folder / 'interrupted'}"]
+    assert caught.value.__notes__ == [f"to resume: roundtable resume {folder / 'interrupted'}"]
     with rt.run(folder / "s.yaml", sail.spark, folder / "finished", commit_every=2) as result:
         assert result.verdict == "valid"
     return folder
@@ -79,7 +79,7 @@ def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: 
     result = cli("resume", "../interrupted")
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:3] == [
-        "building 1 run", "going on after round 2", "protocol forwarding on sail, for at most 30 rounds",
+        "building 1 run", "resuming after round 2", "protocol forwarding on sail, for at most 30 rounds",
     ]  # fmt: skip
     assert result.stdout.splitlines()[-1] == "valid: 1 run, all guarantees hold; history in ../interrupted"
     assert contents(sail, folder / "interrupted") == contents(sail, folder / "finished")
@@ -166,7 +166,7 @@ def test_what_is_another_experiment_now_is_refused_with_the_reason(
 ) -> None:
     before = contents(sail, folder / "interrupted")
     change(folder)
-    with pytest.raises(StoreError, match=f"cannot be gone on with: .*{words}.*with a new --store|{words}; run the"):
+    with pytest.raises(StoreError, match=f"cannot be resumed: .*{words}.*with a new --store|{words}; run the"):
         rt.resume(folder / "interrupted", sail.spark)
     assert contents(sail, folder / "interrupted") == before
 
@@ -221,11 +221,11 @@ def test_a_kill_before_the_first_table_can_be_gone_on_with(folder: Path, sail: S
     store = folder / "new"
     store.mkdir()
     shutil.copy(folder / "interrupted" / RECORD, store)
-    assert f"holds no complete round; wait, or if its program is gone, to go on: roundtable resume {store}" in (
+    assert f"holds no complete round; wait, or if its program is gone, to resume: roundtable resume {store}" in (
         cli("sql", store, "select 1").stderr
     )
     assert "a store is there already" in cli("run", folder / "s.yaml", "--store", store).stderr
-    assert "going on from the beginning" in cli("resume", store).stderr
+    assert "resuming from the beginning" in cli("resume", store).stderr
     assert contents(sail, store) == contents(sail, folder / "finished")
 
 

@@ -28,7 +28,7 @@ ROUTING_ENTRY = table(
 )  # fmt: skip
 
 
-def handled(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
+def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
     """Returns what nodes handle in a round, calls last: copies with the payload."""
     came = received(inbox, *PAYLOAD.names)
     if calls is None:
@@ -83,7 +83,7 @@ class ForwardingProtocol(Protocol):
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""
         due, result = round_.due, RoundResult()
-        message = round_.keep("message", handled(due.inbox, due.calls))
+        message = round_.keep("message", handled_rows(due.inbox, due.calls))
         entry, changes, out = round_.state["routing_entry"], None, []
         if not due.kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
             changes = changed_entries(message)

@@ -86,7 +86,7 @@ def memory(buffer: DataFrame, touched: DataFrame, setting: DataFrame) -> list[Da
     ]
 
 
-def handled(due: DataFrame, state: list[DataFrame]) -> DataFrame:
+def handled_rows(due: DataFrame, state: list[DataFrame]) -> DataFrame:
     """Lets every node work through its inbox: rows of `udfs.ginger.items.OUT`.
 
     Args:

@@ -107,7 +107,7 @@ class LinkFaults:
             message = _with_copies(message, columns)
         if not self._effects.isdisjoint(("delay", "reorder")):
             later = message.selectExpr(*columns, "faults", "draw", f"{_LATER} as later")
-            message = later.selectExpr(*_postponed(columns, "later"), "faults", "draw")
+            message = later.selectExpr(*_postpone(columns, "later"), "faults", "draw")
         if self._side is not None:
             kept = [*columns, "faults", "draw"] if self._effects else list(columns)
             message = _with_sides(message, self._side, kept)
@@ -129,7 +129,7 @@ class LinkFaults:
         return message.selectExpr(*columns, f"case when src <> dst then {strikes} end as faults", "draw")
 
 
-def _postponed(columns: Sequence[str], rounds: str) -> list[str]:
+def _postpone(columns: Sequence[str], rounds: str) -> list[str]:
     changed = {name: f"{name} + {rounds} as {name}" for name in ("due_round", "remaining_rounds")}
     return [changed.get(name, name) for name in columns]
 
@@ -140,7 +140,7 @@ def _with_copies(message: DataFrame, columns: Sequence[str]) -> DataFrame:
     twice = message.selectExpr(*columns, "faults", "draw", f"{_AFTER} as after", both)
     changed = [
         "message_id + copy as message_id" if name == "message_id" else name
-        for name in _postponed(columns, "case copy when 1L then after else 0L end")
+        for name in _postpone(columns, "case copy when 1L then after else 0L end")
     ]
     return twice.selectExpr(*changed, "faults", "case copy when 1L then xxhash64(draw, copy) else draw end as draw")
 

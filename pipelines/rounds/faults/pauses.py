@@ -1,7 +1,7 @@
 """Pauses: a node that is up handles nothing for a while, and then all that came meanwhile.
 
 Pauses are known ahead, so a message that would be due in one is due when it ends; so is a timer. Calls come then, too
-(`inputs.postponed`). All that waited is handled in the order of ids, that is of the rounds of sending.
+(`experiment.calls.postpone`). All that waited is handled in the order of ids, that is of the rounds of sending.
 """
 
 from __future__ import annotations
