@@ -13,7 +13,7 @@ from pipelines.engines.session import Engine, Session, open_session
 from pipelines.errors import plural
 from pipelines.experiment.batches import Batch, fitting_inputs
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.manifest import Record, recorded_files, versions
+from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build
 from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.files import remembered
@@ -96,7 +96,7 @@ def run_prepared(
     with ExitStack() as closing:
         session = closing.enter_context(open_session(chosen, spark, say))
         with new_store(store, prepared.scenario.name) as root:
-            record = Record(
+            manifest = Manifest(
                 scenario=str(prepared.loaded.path.absolute()),
                 text=prepared.loaded.text,
                 overrides=prepared.loaded.overrides,
@@ -106,11 +106,11 @@ def run_prepared(
                 horizon=prepared.horizon,
                 latest=str(root.resolve().parent / LATEST) if store is None else None,
                 versions=versions(prepared.protocol),
-                files=recorded_files(files),
+                files=manifest_files(files),
             )
-            record.write(root)
-            _execute(prepared, record, inputs, Store(root.absolute(), session), observe, say)
-        result = _closed(root, record, session)
+            manifest.write(root)
+            _execute(prepared, manifest, inputs, Store(root.absolute(), session), observe, say)
+        result = _closed(root, manifest, session)
         closing.pop_all()
     return result
 
@@ -155,27 +155,27 @@ def resume_store(
         observe: As in `resume`.
         say: Told, in one line each, what happens before the rounds.
     """
-    record = Record.read(root)
+    manifest = Manifest.read(root)
     with ExitStack() as closing:
         with locked(root):
-            session = closing.enter_context(open_session(record.engine, spark, say))
+            session = closing.enter_context(open_session(manifest.engine, spark, say))
             store = Store(root.absolute(), session)
             if not (store.is_committed() and Ledger.read(store).is_finished):
-                record.check_same(root, session.engine)
-                _resume(root, record, store, observe, say)
-        result = _closed(root, record, session)
+                manifest.check_same(root, session.engine)
+                _resume(root, manifest, store, observe, say)
+        result = _closed(root, manifest, session)
         closing.pop_all()
     return result
 
 
 def _resume(
-    root: Path, record: Record, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
+    root: Path, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
 ) -> None:
-    prepared = record.prepared()
-    inputs = _build(prepared, record.found(), say)
+    prepared = manifest.prepared()
+    inputs = _build(prepared, manifest.found(), say)
     say(f"resuming {_done(Ledger.read(store).last) if store.is_committed() else 'from the beginning'}")
     try:
-        _execute(prepared, record, inputs, store, observe, say)
+        _execute(prepared, manifest, inputs, store, observe, say)
     except BaseException as error:
         error.add_note(resume_hint(root))
         raise
@@ -193,23 +193,23 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 
 
 def _execute(
-    prepared: Prepared, record: Record, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
+    prepared: Prepared, manifest: Manifest, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    say(f"protocol {prepared.protocol} on {record.engine}, for at most {prepared.horizon:,} rounds")
+    say(f"protocol {prepared.protocol} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
 
     def start(batch: Batch) -> None:
         if batch.n_batches > 1:
             runs = f"runs {batch.first_run:,} to {batch.last_run:,}"
             say(f"batch {batch.number + 1:,} of {batch.n_batches:,}: {runs}, at most {batch.horizon:,} rounds")
 
-    experiment = Experiment(prepared.runs, inputs, record.commit_every, record.batch_runs)
+    experiment = Experiment(prepared.runs, inputs, manifest.commit_every, manifest.batch_runs)
     execute(experiment, store.session, store, observe, start)
 
 
-def _closed(root: Path, record: Record, session: Session) -> Result:
+def _closed(root: Path, manifest: Manifest, session: Session) -> Result:
     """Opens a store whose runs are finished."""
-    if record.latest == str(root.resolve().parent / LATEST):
+    if manifest.latest == str(root.resolve().parent / LATEST):
         link_latest(root.resolve())
     return Result(root, session)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from udfs.ginger.buffer import Event
 from udfs.ginger.items import Item, with_message
-from udfs.ginger.missing import Missing
+from udfs.ginger.missing_sets import MissingSets
 from udfs.ginger.nodes import handled_rows
 from udfs.ginger.queue import Message
 
@@ -78,7 +78,7 @@ def had(position: int, event: Event) -> Item:
 def told(kind: str, sender: int, *events: Event, **known: Any) -> Item:
     """A node tells what the other lacks, and what it has had of topic t."""
     what = {"passed": {"t": set()}, "processed": {"t": set()}, **known}
-    return got(1, kind, sender, details=Missing(list(events), **what).text())
+    return got(1, kind, sender, details=MissingSets(list(events), **what).text())
 
 
 def listed(*seqs: int) -> dict[str, list[list[int]]]:

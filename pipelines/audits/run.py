@@ -15,7 +15,7 @@ from pipelines.audits.general import GENERAL
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.contract.round import Protocol
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
@@ -171,7 +171,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     excused = _excused_runs(beyond, materialiser)
     checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
     # Sail holds all that a query needs in memory; Spark spills.
-    checked = [check() for check in checks] if session.engine == "sail" else at_once(checks, _CHECKS_AT_ONCE)
+    checked = [check() for check in checks] if session.engine == "sail" else concurrently(checks, _CHECKS_AT_ONCE)
     findings = [finding for finding, _ in checked]
     broken = [rows for _, rows in checked if rows is not None]
     evidence.release()

@@ -197,16 +197,16 @@ def run(
 def resume(folder: Folder, remote: Remote = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Resume a run that was interrupted; ends as if it had not been."""
     from pipelines.cli import verdict
-    from pipelines.experiment.manifest import Record
+    from pipelines.experiment.manifest import Manifest
 
-    record = Record.read(folder)
+    manifest = Manifest.read(folder)
     from pipelines.api import resume_store
 
     def say(text: str) -> None:
         INTERRUPTION.listen()
         progress.note(text)
 
-    with reporter(_form(quiet=quiet, as_json=as_json), record.horizon) as progress:
+    with reporter(_form(quiet=quiet, as_json=as_json), manifest.horizon) as progress:
         result = resume_store(folder, observe=progress, say=say)
     if not result.is_audited:
         _audit_and_exit(result, quiet=quiet, as_json=as_json)
@@ -333,12 +333,12 @@ def export(
     engine: Engine = None,
 ) -> None:
     """Print a run as a history of operations: index, type, process, f, value and time, a JSON object a line."""
-    from pipelines.experiment.manifest import Record
-    from pipelines.sql.operations import operations
+    from pipelines.experiment.manifest import Manifest
+    from pipelines.sql.jepsen_history import jepsen_history
 
-    round_ms = Record.read(folder).prepared().scenario.time.round_ms
+    round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
     with _opened(folder, engine) as result:
-        for entry in operations(result.reader, run_id, round_ms):
+        for entry in jepsen_history(result.reader, run_id, round_ms):
             print(json.dumps(entry, ensure_ascii=False))
 
 

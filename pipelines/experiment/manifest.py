@@ -20,7 +20,7 @@ from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.prepared import Prepared, expand_runs
 from pipelines.protocols import OWN_PACKAGE, PACKAGES
 from pipelines.scenario.load import read_scenario, scenario_text
-from pipelines.store.folder import RECORD, check_format, check_store
+from pipelines.store.folder import MANIFEST, check_format, check_store
 from pipelines.tables import STORE_FORMAT
 
 _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
@@ -36,7 +36,7 @@ def versions(protocol: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Record:
+class Manifest:
     """What a store is made from.
 
     Attributes:
@@ -67,32 +67,32 @@ class Record:
 
     def write(self, root: Path) -> None:
         """Writes it into the folder of a store."""
-        part = root / f"{RECORD}.part"
+        part = root / f"{MANIFEST}.part"
         with part.open("w", encoding="utf-8") as file:
             json.dump(asdict(self), file, indent=1, ensure_ascii=False)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(root / RECORD)
+        part.replace(root / MANIFEST)
 
     @classmethod
-    def read(cls, root: Path) -> Record:
+    def read(cls, root: Path) -> Manifest:
         """Reads it.
 
         Raises:
-            StoreError: There is no store, or no record in it that can be read, or one of another format.
+            StoreError: There is no store, or no manifest in it that can be read, or one of another format.
         """
         check_format(root)
-        if not (root / RECORD).is_file():
+        if not (root / MANIFEST).is_file():
             check_store(root)
         try:
-            given = json.loads((root / RECORD).read_text("utf-8"))
+            given = json.loads((root / MANIFEST).read_text("utf-8"))
             given["overrides"] = tuple(given["overrides"])
             given["files"] = {name: tuple(file) for name, file in given["files"].items()}
             return cls(**given)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged"
             raise StoreError(
-                f"the store {str(root)!r} cannot be resumed: its {RECORD}, which says how, cannot be read "
+                f"the store {str(root)!r} cannot be resumed: its {MANIFEST}, which says how, cannot be read "
                 f"({reason}); run the scenario again, with a new --store"
             ) from error
 
@@ -101,7 +101,7 @@ class Record:
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the input files, see `data.remembered`."""
+        """Returns the input files, see `files.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Path, engine: Engine) -> None:
@@ -141,8 +141,8 @@ class Record:
                 yield f"the input file {file} has changed since: put the old one back"
 
 
-def recorded_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
-    """Returns `Record.files` of the files that were found."""
+def manifest_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
+    """Returns `Manifest.files` of the files that were found."""
     return {name: (str(path.absolute()), file_digest(path)) for name, path in found.items()}
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import CALL_EVENT, DELIVERY, NODE_STATUS
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.experiment.batches import Batch
 from pipelines.store.store import Store
@@ -122,7 +122,7 @@ class History:
         if messages is not None:
             appended |= {"message": messages, "round_metric": round_metrics(messages)}
         overwritten = dict(state) | {CALL_LOG.name: self._log.frame}
-        at_once([
+        concurrently([
             *(partial(self._store.append, name, rows) for name, rows in appended.items()),
             *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip

@@ -18,7 +18,7 @@ from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LATEST = "latest"
 LOCK = ".lock"
-RECORD = "experiment.json"
+MANIFEST = "experiment.json"
 _LOG = "_delta_log"
 _SHOWN = 5
 _WRITTEN = "name the folder that `roundtable run` wrote"
@@ -38,7 +38,7 @@ def check_store(root: Path) -> None:
         raise StoreError(f"there is no store {str(root)!r};{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
-    if (root / RECORD).is_file():
+    if (root / MANIFEST).is_file():
         raise StoreError(
             f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
         )
@@ -49,15 +49,15 @@ def check_store(root: Path) -> None:
 
 
 def check_format(root: Path) -> None:
-    """Checks that a store has the tables and columns that this program reads; one without a record is not judged.
+    """Checks that a store has the tables and columns that this program reads; one without a manifest is not judged.
 
     Raises:
         StoreError: It is of another format.
     """
     try:
-        written = json.loads((root / RECORD).read_text("utf-8")).get("store_format", 1)
+        written = json.loads((root / MANIFEST).read_text("utf-8")).get("store_format", 1)
     except (OSError, ValueError, AttributeError):
-        return  # Nothing is there, or it is damaged: whoever needs the record says so.
+        return  # Nothing is there, or it is damaged: whoever needs the manifest says so.
     if written != STORE_FORMAT:
         raise StoreError(
             f"the store {str(root)!r} is of format {written}, this program reads format {STORE_FORMAT}; "
@@ -74,7 +74,7 @@ def check_empty(root: Path) -> None:
     if root.is_dir():
         inside = _inside(root)
         if inside:
-            begun = _is_store(root) or (root / RECORD).is_file()
+            begun = _is_store(root) or (root / MANIFEST).is_file()
             what = "a store is there already" if begun else f"it holds {_some(inside)}"
             raise StoreError(f"the store {str(root)!r} is not empty: {what}; name a new folder, or remove this one")
     elif root.exists() or root.is_symlink():
@@ -153,7 +153,7 @@ def _n_commits(root: Path) -> int:
 
 
 def _inside(root: Path) -> list[str]:
-    return sorted(path.name for path in root.iterdir() if path.name not in (LOCK, f"{RECORD}.part"))
+    return sorted(path.name for path in root.iterdir() if path.name not in (LOCK, f"{MANIFEST}.part"))
 
 
 def _remove(root: Path, made: Sequence[Path]) -> None:

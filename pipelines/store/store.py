@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
@@ -108,7 +108,7 @@ class Store:
             if self.version(name) > versions[name]:
                 self._save(name, self.read(name, versions[name]), "overwrite")
 
-        at_once(partial(restore, name) for name in versions)
+        concurrently(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
         if self.is_small and self._is_slow:

@@ -13,9 +13,9 @@ from test_faults_crashes import tree
 
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.bursts import bad_times
-from pipelines.inputs.faults.meeting import cut_times
-from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.rounds.faults.link_changes import link_times
 from pipelines.spec.faults import Fault

@@ -13,7 +13,13 @@ import pytest
 from pipelines.errors import WorkloadError
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload
-from pipelines.inputs.workload.draws import RepetitionError, distinct_ranks, distinct_rows, publication_slots, zipf
+from pipelines.inputs.workload.distributions import (
+    RepetitionError,
+    distinct_ranks,
+    distinct_rows,
+    publication_slots,
+    zipf,
+)
 from pipelines.inputs.workload.quotes import symbol
 from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Workload
 from pipelines.matching.predicate import parse_predicates

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from udfs.ginger.buffer import Buffer, Event, Id
-from udfs.ginger.collecting import Collector
+from udfs.ginger.garbage_collection import GarbageCollector
 from udfs.ginger.items import Item
 from udfs.ginger.queue import Message, next_admitted
 
@@ -75,7 +75,7 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.message.keys}
 
 
-class Broker(Collector):
+class Broker(GarbageCollector):
     """A broker in a round."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from udfs.ginger.buffer import Buffer, Event, Id, Runs, in_runs
-from udfs.ginger.collecting import Collector
+from udfs.ginger.garbage_collection import GarbageCollector
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing
+from udfs.ginger.missing_sets import MissingSets
 from udfs.ginger.queue import Message
 
 
-class Client(Collector):
+class Client(GarbageCollector):
     """A client in a round; where nodes may crash it has buffers of what it delivered, and what it published."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
@@ -144,7 +144,7 @@ class Client(Collector):
         if item.peer != self.parent:
             return
         theirs = self.told(item)
-        own = Missing(failed=self.dead)
+        own = MissingSets(failed=self.dead)
         for topic in theirs.passed:
             for event in self.buffer(topic).events:
                 own.note(event)

@@ -7,8 +7,8 @@ from typing import Any
 
 from udfs.ginger.electing import Elector
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing
-from udfs.ginger.seeking import BACK
+from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.parent_search import BACK
 
 APPLICATION = frozenset({"Metadata", "TotalAck", "TotalProcessed", "Failed"})
 """Kinds that are held while a broker is reconfigured; repair messages pass."""
@@ -176,7 +176,7 @@ class RepairingBroker(Elector):
         self.remember(expected=[broker for broker in self.recall("expected", []) if broker != sender])
         if is_client:
             self.remember(clients={**self.recall("clients", {}), str(sender): request["subscribed"]})
-        known = Missing()
+        known = MissingSets()
         if request.get("isJoining", False):
             known.members = {name: sorted(topic.members) for name, topic in self.topics.items() if topic.members}
         for name in request["subscribedTopics"]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 from pyspark.sql.observation import Observation
 
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation, asked_facts
 from pipelines.engines.session import Session
 
@@ -60,7 +60,7 @@ class MemoryMaterialiser(Materialiser):
         """Runs one job a relation, all at once; the facts are observed on the way."""
         jobs = [partial(self._checkpointed, frame, facts.get(name) or {}) for name, frame in frames.items()]
         relations, found = {}, dict[str, int | None]()
-        for name, (relation, of) in zip(frames, at_once(jobs), strict=True):
+        for name, (relation, of) in zip(frames, concurrently(jobs), strict=True):
             relations[name] = relation
             found |= of
         return relations, found

@@ -6,8 +6,8 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.entries import EntryChanges, remaining_entries
 from pipelines.contract.round import OUTBOX
+from pipelines.contract.routing_entries import EntryChanges, remaining_entries
 from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta import address, confirm, peers, routing
 from pipelines.protocols.delta.forward import SENT_FIELDS

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.entries import EntryChanges, seen_entries
+from pipelines.contract.routing_entries import EntryChanges, seen_entries
 from pipelines.contract.rows import KEY, NODE, called, deliveries, received
 from pipelines.protocols.delta.tables import GUIDE, MULTICAST, PAYLOAD, PROCESSING
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.events import identified
 from pipelines.protocols.epidemic.tables import CACHE, COPY, EVENT, NODE
 from pipelines.protocols.epidemic.work import Work
 
-_DELAY = f"buffer * {draws.uniform('epidemic.discard', 'node_id', 'source', 'source_seq')}"
+_DELAY = f"buffer * {draws_sql.uniform('epidemic.discard', 'node_id', 'source', 'source_seq')}"
 _CLASS = "case when eviction = 'foreign_first' and not is_own then 1 else 0 end as class"
 _AGE = f"case when eviction = 'random' then position + {_DELAY} else cast(position as double) end as age"
 _RANK = f"{row_number('events in a cache', 'run_id, node_id', 'class, age desc, position desc')} as keep_rank"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.caching import reply, tags_now
 from pipelines.protocols.epidemic.tables import COPY, NODE
@@ -17,10 +17,10 @@ DIGEST = (
     "array_sort(collect_list(named_struct('source', source, 'pattern_id', pattern_id, 'number', number))) as digest"
 )
 _STYLE = "cast(case style when 'push' then 1 else 2 end as bigint)"
-_DRAW = draws.uniform("epidemic.forward", "node_id", "round", "initiator", _STYLE)
+_DRAW = draws_sql.uniform("epidemic.forward", "node_id", "round", "initiator", _STYLE)
 _IS_PASSED_ON = f"""style <> 'publisher' and (
   (not is_local and (style = 'subscriber' or push_draw = 'subscribers')) or {_DRAW} < p_forward)"""
-_CHOICE = draws.bits("epidemic.neighbour", "node_id", "round", "initiator", _STYLE, "next_hop")
+_CHOICE = draws_sql.bits("epidemic.neighbour", "node_id", "round", "initiator", _STYLE, "next_hop")
 _ANSWERED = ["run_id", "trigger", "source", "pattern_id", "number"]
 _GOSSIP_FIELDS = ("style", "initiator", "pattern_id", "digest", "path")
 

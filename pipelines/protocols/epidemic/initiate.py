@@ -10,7 +10,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.caching import tags_now
@@ -21,8 +21,8 @@ from pipelines.protocols.epidemic.work import Work, among
 _START = f"cast({3 << 61} as bigint) as trigger"
 """Trigger of what a gossip timer causes: after messages and calls."""
 _ON_TIME = "now >= next_round and pmod(now - next_round, interval_rounds) = 0"
-_PATTERN = draws.bits("epidemic.pattern", "node_id", "now", "pattern_id") + " as draw"
-_SOURCE = draws.bits("epidemic.source", "node_id", "now", "source") + " as draw"
+_PATTERN = draws_sql.bits("epidemic.pattern", "node_id", "now", "pattern_id") + " as draw"
+_SOURCE = draws_sql.bits("epidemic.source", "node_id", "now", "source") + " as draw"
 _SETTINGS = (
     "seed", "now", "recovery", "push_rounds", "push_patterns", "gossip_on_detection", "adaptive", "gossip_rounds_min",
     "gossip_rounds_max",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.round import Protocol, Round, RoundResult, Start
 from pipelines.contract.rows import issued
@@ -26,10 +26,10 @@ from pipelines.protocols.epidemic.bound import BOUND
 from pipelines.protocols.epidemic.tables import BODY, DISPATCHER, KINDS, PATTERN, PAYLOAD, STATES
 from pipelines.protocols.epidemic.work import Work
 
-_UNICAST_DRAW = draws.uniform(
+_UNICAST_DRAW = draws_sql.uniform(
     "epidemic.unicast", "src", "dst", "due_round", "coalesce(source, -1)", "coalesce(source_seq, -1)"
 )  # fmt: skip
-_PHASE = draws.uniform("epidemic.phase", "node_id")
+_PHASE = draws_sql.uniform("epidemic.phase", "node_id")
 
 
 class EpidemicProtocol(Protocol):

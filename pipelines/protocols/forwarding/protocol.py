@@ -12,8 +12,8 @@ from functools import reduce
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.entries import EntryChanges, remaining_entries, seen_entries
 from pipelines.contract.round import Protocol, Round, RoundResult, State
+from pipelines.contract.routing_entries import EntryChanges, remaining_entries, seen_entries
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
 from pipelines.tables import BIGINT, INT, LONGS, table
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.due import LinksDue
 from pipelines.engines.materialise.base import Materialiser
-from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.tables import BIGINT
 
 _ENDS = ("run_id", "src", "dst")

@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from pipelines.contract.draws import as_uniform
+from pipelines.contract.draws_sql import as_uniform
 from pipelines.contract.ordering import row_number
 from pipelines.engines.materialise.base import Materialiser
-from pipelines.inputs.faults.meeting import cut_times
+from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.tables import BIGINT, STRING
 
 _LONGS = ("salt", "low", "high", "first_round", "last_round")

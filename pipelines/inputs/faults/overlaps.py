@@ -1,4 +1,4 @@
-"""Times of faults, cut so that whatever happens meets one row that names all faults of its round."""
+"""Splits overlapping fault intervals: a message joins exactly one row, which lists every fault active in its round."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ where run_id = {run}
 """
 
 
-def operations(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[str, Any]]:
+def jepsen_history(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[str, Any]]:
     """Yields the entries of a run, in order of rounds, and within a round in the order in which each node did them.
 
     Args:

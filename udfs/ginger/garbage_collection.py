@@ -11,11 +11,11 @@ import json
 from collections.abc import Collection
 
 from udfs.ginger.buffer import Id, Runs, in_runs, runs_of
-from udfs.ginger.gaps import Asker
 from udfs.ginger.items import Item
+from udfs.ginger.lost_messages import Asker
 
 
-class Collector(Asker):
+class GarbageCollector(Asker):
     """A node with buffers that are collected; its ``memory`` holds how many ids it has ``told`` of each topic."""
 
     @property

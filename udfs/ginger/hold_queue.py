@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from udfs.ginger.broker import Broker, Topic
 from udfs.ginger.buffer import Event, Runs, in_runs, runs_of
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing, read_missing
+from udfs.ginger.missing_sets import MissingSets, read_missing_sets
 from udfs.ginger.queue import Message
 
 
-class HoldingBroker(Broker):
+class HoldQueueBroker(Broker):
     """A broker with partners that it is not level with.
 
     Its ``memory`` holds beside that of `Asker` ``clients`` (by client the topics that it subscribes to), and
@@ -84,7 +84,7 @@ class HoldingBroker(Broker):
         is_new = self.recall("is_new", False)
         return bool(topic.brokers or topic.clients or (self.node in topic.members and not is_new))
 
-    def note_known(self, known: Missing, name: str) -> None:
+    def note_known(self, known: MissingSets, name: str) -> None:
         """Adds the ids of what it has had of a topic."""
         known.name(name)
         known.passed[name] |= self.topic(name).seen
@@ -102,9 +102,9 @@ class HoldingBroker(Broker):
             answer = self.missing_of(theirs)
             self.send(self.parent or 0, "LostMessageRequest", details=answer.text())
 
-    def missing_of(self, theirs: Missing) -> Missing:
+    def missing_of(self, theirs: MissingSets) -> MissingSets:
         """Returns what another one lacks of the topics that it names."""
-        answer = Missing(failed=self.failed, back=self.failed - self.dead)
+        answer = MissingSets(failed=self.failed, back=self.failed - self.dead)
         for name in sorted(theirs.passed):
             events = [event for event in self.buffer(name).events if not theirs.has(event)]
             answer.events += [self.with_body(event) for event in events]
@@ -175,7 +175,7 @@ class HoldingBroker(Broker):
             return
         is_answered, told = sender in self.parked, self.filled(item)
         if told is None:
-            self._answer(sender, read_missing(item.details))
+            self._answer(sender, read_missing_sets(item.details))
             return
         self.apply(sender, told)
         if not is_answered:
@@ -190,7 +190,7 @@ class HoldingBroker(Broker):
         if sender in self.children:
             self.ask_again(sender)
 
-    def _answer(self, sender: int, theirs: Missing) -> None:
+    def _answer(self, sender: int, theirs: MissingSets) -> None:
         """Sends what a new child lacks; from now on it gets all else."""
         self.send(sender, "LostMessages", details=self.missing_of(theirs).text())
         for name in self._subscribed(sender):
@@ -222,7 +222,7 @@ class HoldingBroker(Broker):
         else:
             super().resume(item)
 
-    def apply(self, sender: int, missing: Missing) -> None:
+    def apply(self, sender: int, missing: MissingSets) -> None:
         """Handles what was missing as if it had come in order."""
         for what, message, hops in missing.events:
             topic: Topic = self.topic(message.topic)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from udfs.ginger.buffer import Buffer, Event, Id, Runs
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing, read_missing
+from udfs.ginger.missing_sets import MissingSets, read_missing_sets
+from udfs.ginger.parent_search import Seeker
 from udfs.ginger.queue import Message
-from udfs.ginger.seeking import Seeker
 
 MAX_ASKED = 50
 """Times that a node asks the publishers of what it lacks before it goes on without."""
@@ -100,9 +100,9 @@ class Asker(Seeker):
             self.keep("history", event.message, position, kind=event.what, hops=event.hops)
             buffer.shrink(self.settings["buffer_size"])
 
-    def told(self, item: Item) -> Missing:
+    def told(self, item: Item) -> MissingSets:
         """Reads what a partner tells; what everybody has had is forgotten here, too."""
-        told = read_missing(item.details)
+        told = read_missing_sets(item.details)
         for topic, runs in told.collected.items():
             self.collect(topic, runs)
         return told
@@ -111,7 +111,7 @@ class Asker(Seeker):
         """Forgets messages that everybody has had."""
         self.buffer(topic).collect(runs)
 
-    def filled(self, item: Item) -> Missing | None:
+    def filled(self, item: Item) -> MissingSets | None:
         """Reads what a partner tells; if it lacks a body that is needed here, the item is parked until it is there."""
         told, partner = self.told(item), item.peer or 0
         told.events = [self.with_body(event) for event in told.events]
