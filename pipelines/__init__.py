@@ -1,6 +1,6 @@
 """Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark.
 
-`run` runs a scenario file, `resume` goes on with a run that was interrupted, `open_store` opens a store that exists.
+`run` runs a scenario file, `resume` resumes a run that was interrupted, `open_store` opens a store that exists.
 They are loaded when they are first asked for, so that ``import pipelines`` takes no time and needs no engine.
 """
 

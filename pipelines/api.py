@@ -1,4 +1,4 @@
-"""Roundtable from Python: run a scenario, go on with one, open a store, ask it in SQL."""
+"""Roundtable from Python: run a scenario, resume one, open a store, ask it in SQL."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pipelines.engines.session import Engine, Session, open_session
-from pipelines.errors import counted
+from pipelines.errors import plural
 from pipelines.experiment.batches import Batch, fitting_inputs
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.manifest import Record, recorded_files, versions
+from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build
 from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
-from pipelines.store.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, to_go_on
+from pipelines.store.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, resume_hint
 from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
 
@@ -86,7 +86,7 @@ def run_prepared(
         commit_every: As in `run`.
         batch_runs: As in `run`.
         observe: As in `run`.
-        say: Told, in one line each, what goes on before the rounds.
+        say: Told, in one line each, what happens before the rounds.
     """
     if store is not None:
         check_empty(store)
@@ -96,7 +96,7 @@ def run_prepared(
     with ExitStack() as closing:
         session = closing.enter_context(open_session(chosen, spark, say))
         with new_store(store, prepared.scenario.name) as root:
-            record = Record(
+            manifest = Manifest(
                 scenario=str(prepared.loaded.path.absolute()),
                 text=prepared.loaded.text,
                 overrides=prepared.loaded.overrides,
@@ -106,11 +106,11 @@ def run_prepared(
                 horizon=prepared.horizon,
                 latest=str(root.resolve().parent / LATEST) if store is None else None,
                 versions=versions(prepared.protocol),
-                files=recorded_files(files),
+                files=manifest_files(files),
             )
-            record.write(root)
-            _execute(prepared, record, inputs, Store(root.absolute(), session), observe, say)
-        result = _closed(root, record, session)
+            manifest.write(root)
+            _execute(prepared, manifest, inputs, Store(root.absolute(), session), observe, say)
+        result = _closed(root, manifest, session)
         closing.pop_all()
     return result
 
@@ -118,7 +118,7 @@ def run_prepared(
 def resume(
     path: str | Path, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None
 ) -> Result:
-    """Goes on with a run that was interrupted, after its last complete round, and audits it.
+    """Resumes a run that was interrupted, after its last complete round, and audits it.
 
     It ends with the rows of a run without an interruption. A store that is finished and audited is only opened.
 
@@ -131,7 +131,7 @@ def resume(
         The store, open.
 
     Raises:
-        StoreError: There is no such store, another program writes it, or it cannot be gone on with: the program, the
+        StoreError: There is no such store, another program writes it, or it cannot be resumed: the program, the
             scenario or a file that it names is another one now.
         EngineError: The engine cannot be started.
     """
@@ -147,37 +147,37 @@ def resume_store(
     root: Path, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Goes on with a run that was interrupted, without an audit; `Result.is_audited` tells whether one is due.
+    """Resumes a run that was interrupted, without an audit; `Result.is_audited` tells whether one is due.
 
     Args:
         root: Folder of the store.
         spark: As in `resume`, like the others that are not named here.
         observe: As in `resume`.
-        say: Told, in one line each, what goes on before the rounds.
+        say: Told, in one line each, what happens before the rounds.
     """
-    record = Record.read(root)
+    manifest = Manifest.read(root)
     with ExitStack() as closing:
         with locked(root):
-            session = closing.enter_context(open_session(record.engine, spark, say))
+            session = closing.enter_context(open_session(manifest.engine, spark, say))
             store = Store(root.absolute(), session)
             if not (store.is_committed() and Ledger.read(store).is_finished):
-                record.check_same(root, session.engine)
-                _go_on(root, record, store, observe, say)
-        result = _closed(root, record, session)
+                manifest.check_same(root, session.engine)
+                _resume(root, manifest, store, observe, say)
+        result = _closed(root, manifest, session)
         closing.pop_all()
     return result
 
 
-def _go_on(
-    root: Path, record: Record, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
+def _resume(
+    root: Path, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
 ) -> None:
-    prepared = record.prepared()
-    inputs = _build(prepared, record.found(), say)
-    say(f"going on {_done(Ledger.read(store).last) if store.is_committed() else 'from the beginning'}")
+    prepared = manifest.prepared()
+    inputs = _build(prepared, manifest.found(), say)
+    say(f"resuming {_done(Ledger.read(store).last) if store.is_committed() else 'from the beginning'}")
     try:
-        _execute(prepared, record, inputs, store, observe, say)
+        _execute(prepared, manifest, inputs, store, observe, say)
     except BaseException as error:
-        error.add_note(to_go_on(root))
+        error.add_note(resume_hint(root))
         raise
 
 
@@ -187,29 +187,29 @@ def _done(last: Commit) -> str:
 
 
 def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None]) -> Inputs:
-    say(f"building {counted(len(prepared.runs), 'run')}")
+    say(f"building {plural(len(prepared.runs), 'run')}")
     with remembered(files):
         return build(prepared)
 
 
 def _execute(
-    prepared: Prepared, record: Record, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
+    prepared: Prepared, manifest: Manifest, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    say(f"protocol {prepared.protocol} on {record.engine}, for at most {prepared.horizon:,} rounds")
+    say(f"protocol {prepared.protocol} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
 
-    def begin(batch: Batch) -> None:
+    def start(batch: Batch) -> None:
         if batch.n_batches > 1:
             runs = f"runs {batch.first_run:,} to {batch.last_run:,}"
             say(f"batch {batch.number + 1:,} of {batch.n_batches:,}: {runs}, at most {batch.horizon:,} rounds")
 
-    experiment = Experiment(prepared.runs, inputs, record.commit_every, record.batch_runs)
-    execute(experiment, store.session, store, observe, begin)
+    experiment = Experiment(prepared.runs, inputs, manifest.commit_every, manifest.batch_runs)
+    execute(experiment, store.session, store, observe, start)
 
 
-def _closed(root: Path, record: Record, session: Session) -> Result:
+def _closed(root: Path, manifest: Manifest, session: Session) -> Result:
     """Opens a store whose runs are finished."""
-    if record.latest == str(root.resolve().parent / LATEST):
+    if manifest.latest == str(root.resolve().parent / LATEST):
         link_latest(root.resolve())
     return Result(root, session)
 

@@ -85,7 +85,7 @@ class EngineError(RoundtableError, RuntimeError):
 
 
 class StoreError(RoundtableError, OSError):
-    """A store is not there, not empty, or not one of this program."""
+    """A store is not there, not empty, or not one of this program and its format."""
 
 
 class QueryError(RoundtableError, ValueError):
@@ -119,6 +119,6 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     return f" did you mean {found[0]!r}?" if found else ""
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Returns ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}" + ("s" if number != 1 else "")

@@ -17,7 +17,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
-from pipelines.store.folder import locked, to_go_on
+from pipelines.store.folder import locked, resume_hint
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.why import Story, story
@@ -36,7 +36,7 @@ class RunRow:
         seed: What its random draws started from.
         parameters: Settings of the protocol and values of the grid, path to value.
         verdict: ``valid``, ``invalid`` or ``unknown``.
-        within_bound: Whether the faults stayed within what the protocol promises to bear; None: not audited.
+        within_bound: Whether the faults stayed within the protocol's fault model; None: not audited.
         rounds: The last round in which anything happened; None: not audited.
     """
 
@@ -155,7 +155,7 @@ class Result:
         if not self.reader.is_finished():
             raise StoreError(
                 f"the runs in {str(self.store)!r} are not finished: the last round is {self.reader.last_round()}, and "
-                f"more were to come; {to_go_on(self.store)}"
+                f"more were to come; {resume_hint(self.store)}"
             )
         with locked(self.store):
             return self._audit()

@@ -16,6 +16,8 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
+STORE_FORMAT: Final = 2
+"""Raised when a table or a column, of protocols too, gets another name or meaning: older stores are refused then."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ RUN = table(
     ("engine", STRING, "engine that computed it: spark, sail or connect"),
     ("versions", STRING, "JSON: versions of the program and its engine"),
     ("verdict", STRING, "valid, invalid or unknown; null while the run goes on"),
-    ("within_bound", BOOLEAN, "whether the faults stayed within what the protocol promises to bear"),
+    ("within_bound", BOOLEAN, "whether the faults stayed within the protocol's fault model"),
     ("rounds", BIGINT, "last round in which anything happened"),
 )
 NODE = table(
@@ -105,7 +107,7 @@ PUBLICATION = table(
     "source,source_seq",
     ("source", BIGINT, "node that published"),
     ("source_seq", BIGINT, "number among the source's calls, ascending from 1"),
-    ("round", BIGINT, "round in which it was issued"),
+    ("issued_round", BIGINT, "round in which it was issued"),
     ("topic", STRING, "topic, null where it has none"),
     ("content", STRING, "JSON object of the other attributes"),
     ("guarantee", STRING, "order of delivery asked for: eventual, causal or total; null: none"),

@@ -124,21 +124,21 @@ def spread(spark: Session, partitions: int) -> Iterator[Session]:
 
 def _watched(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     seen: list[dict[str, str]] = []
-    settle, keep = MemoryMaterialiser.settle, MemoryMaterialiser.keep
-    kept: dict[str, str] = {}
+    checkpoint, cache = MemoryMaterialiser.checkpoint, MemoryMaterialiser.cache
+    cached: dict[str, str] = {}
 
-    def watched_keep(self: MemoryMaterialiser, name: str, frame: DataFrame) -> Any:
-        kept[name] = _plan(frame)
-        return keep(self, name, frame)
+    def watched_cache(self: MemoryMaterialiser, name: str, frame: DataFrame) -> Any:
+        cached[name] = _plan(frame)
+        return cache(self, name, frame)
 
     def watched(self: MemoryMaterialiser, frames: Mapping[str, DataFrame], facts: Any) -> Any:
         if frames.keys() >= _ROUND:
-            seen.append({name: _plan(frame) for name, frame in frames.items()} | kept)
-            kept.clear()
-        return settle(self, frames, facts)
+            seen.append({name: _plan(frame) for name, frame in frames.items()} | cached)
+            cached.clear()
+        return checkpoint(self, frames, facts)
 
-    patch.setattr(MemoryMaterialiser, "settle", watched)
-    patch.setattr(MemoryMaterialiser, "keep", watched_keep)
+    patch.setattr(MemoryMaterialiser, "checkpoint", watched)
+    patch.setattr(MemoryMaterialiser, "cache", watched_cache)
     return seen
 
 

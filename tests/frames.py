@@ -49,8 +49,8 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def way(*path: int, via: int | None = -1, **others: Any) -> dict[str, Any]:
+def way(*path: int, responsible: int | None = -1, **others: Any) -> dict[str, Any]:
     """Returns P(N, X) as a row of relation ``path``; its first hop is responsible unless another node is given."""
     first = path[1] if len(path) > 1 else path[0]
     row = {"node_id": path[0], "target": path[-1], "distance": len(path) - 1, "path": list(path)}
-    return {**row, "via": first if via == -1 else via, **others}
+    return {**row, "responsible": first if responsible == -1 else responsible, **others}

@@ -81,8 +81,8 @@ def dues(network: NodeNetwork) -> Iterator[tuple[str, int, int, int]]:
     """What mends the tree: kind, sender, receiver and the round in which it is due, each once."""
     done = set()
     for now, src, item in network.sent:
-        dst, kind = item.other or 0, item.kind or ""
-        wait = item.wait if item.wait is not None else network.timed.latency[frozenset((src, dst))]
+        dst, kind = item.peer or 0, item.kind or ""
+        wait = item.latency_rounds if item.latency_rounds is not None else network.timed.latency[frozenset((src, dst))]
         if kind in REPAIR and now + wait > FIRST_CRASH and (kind, src, dst) not in done:
             done.add((kind, src, dst))
             yield kind, src, dst, now + wait

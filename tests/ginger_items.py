@@ -8,8 +8,8 @@ from typing import Any
 
 from udfs.ginger.buffer import Event
 from udfs.ginger.items import Item, with_message
-from udfs.ginger.missing import Missing
-from udfs.ginger.nodes import handled
+from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.nodes import handled_rows
 from udfs.ginger.queue import Message
 
 ROUND = 7
@@ -31,12 +31,12 @@ def memory(kind: str = "broker", **values: Any) -> Item:
 
 
 def around(
-    parent: int | None = None, children: Iterable[int] = (), clients: Iterable[int] = (), wait: int = 1
+    parent: int | None = None, children: Iterable[int] = (), clients: Iterable[int] = (), latency: int = 1
 ) -> State:
-    """Neighbours of a broker, over links of ``wait`` rounds; to the parent they take one more."""
-    rows = [Item("neighbour", node, "child", node, wait=wait) for node in children]
-    rows += [Item("neighbour", node, "client", node, wait=wait) for node in clients]
-    return rows + ([] if parent is None else [Item("neighbour", parent, "parent", parent, wait=wait + 1)])
+    """Neighbours of a broker, over links of ``latency`` rounds; to the parent they take one more."""
+    rows = [Item("neighbour", node, "child", node, latency_rounds=latency) for node in children]
+    rows += [Item("neighbour", node, "client", node, latency_rounds=latency) for node in clients]
+    return rows + ([] if parent is None else [Item("neighbour", parent, "parent", parent, latency_rounds=latency + 1)])
 
 
 def sub_tree(
@@ -51,14 +51,14 @@ def sub_tree(
 def view(**places: tuple[int, int]) -> State:
     """What a node sees of the tree: n4=(0, 2) is its grandparent 4; all of it is four rounds away."""
     return [
-        Item("tree_view", int(name[1:]), other=int(name[1:]), hops=up, issued_round=down, wait=4)
+        Item("tree_view", int(name[1:]), peer=int(name[1:]), hops=up, issued_round=down, latency_rounds=4)
         for name, (up, down) in places.items()
     ]
 
 
-def got(place: int, kind: str, sender: int | None, about: Message | None = None, **others: Any) -> Item:
+def got(position: int, kind: str, sender: int | None, about: Message | None = None, **others: Any) -> Item:
     """A message that comes over a link of one round."""
-    return with_message("inbox", place, about, kind=kind, other=sender, **{"wait": 1, **others})
+    return with_message("inbox", position, about, kind=kind, peer=sender, **{"latency_rounds": 1, **others})
 
 
 def passed(seq: int, guarantee: str = "causal", what: str = "passed") -> Event:
@@ -70,15 +70,15 @@ def bare(seq: int) -> Event:
     return Event("passed", message(seq).without_body(), 3)
 
 
-def had(place: int, event: Event) -> Item:
+def had(position: int, event: Event) -> Item:
     """An event in the node's buffer."""
-    return with_message("history", place, event.message, kind=event.what, hops=event.hops)
+    return with_message("history", position, event.message, kind=event.what, hops=event.hops)
 
 
 def told(kind: str, sender: int, *events: Event, **known: Any) -> Item:
     """A node tells what the other lacks, and what it has had of topic t."""
     what = {"passed": {"t": set()}, "processed": {"t": set()}, **known}
-    return got(1, kind, sender, details=Missing(list(events), **what).text())
+    return got(1, kind, sender, details=MissingSets(list(events), **what).text())
 
 
 def listed(*seqs: int) -> dict[str, list[list[int]]]:
@@ -90,7 +90,7 @@ def play(node: int, *items: Item | State, round_: int = ROUND) -> State:
     rows: State = []
     for item in items:
         rows += [item] if isinstance(item, Item) else item
-    return handled(node, round_, rows)
+    return handled_rows(node, round_, rows)
 
 
 def state(rows: State) -> State:
@@ -101,7 +101,7 @@ def state(rows: State) -> State:
 
 def sent(rows: State, *names: str) -> list[tuple[Any, ...]]:
     """Kind, receiver and more of what is sent, in its order."""
-    return [(row.kind, row.other, *(getattr(row, name) for name in names)) for row in rows if row.relation == "out"]
+    return [(row.kind, row.peer, *(getattr(row, name) for name in names)) for row in rows if row.relation == "out"]
 
 
 def kept(rows: State, relation: str, *names: str) -> list[Any]:

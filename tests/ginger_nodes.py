@@ -20,7 +20,7 @@ from sequential_ginger.network import Setup
 
 from udfs.ginger.bound import Given, reasons
 from udfs.ginger.items import Item, with_message
-from udfs.ginger.nodes import handled
+from udfs.ginger.nodes import handled_rows
 from udfs.ginger.queue import Message
 from udfs.ginger.tree import rooted
 
@@ -68,10 +68,12 @@ class NodeNetwork:
         run = pa.RecordBatch.from_pylist([{"run_id": 0, "root": 0, "max_hops": max_hops, "links": links}])
         found: dict[int, list[Item]] = defaultdict(list)
         for row in next(rooted([run])).to_pylist():
-            kind, other, wait = row["relationship"], row["other"], row["latency_rounds"]
+            kind, other, wait = row["relationship"], row["peer"], row["latency_rounds"]
             is_near = kind not in ("ancestor", "sibling")
-            item = Item("neighbour", other, kind, other, wait=wait)
-            seen = Item("tree_view", other, kind, other, hops=row["up"], issued_round=row["down"], wait=wait)
+            item = Item("neighbour", other, kind, other, latency_rounds=wait)
+            seen = Item(
+                "tree_view", other, kind, other, hops=row["n_up"], issued_round=row["n_down"], latency_rounds=wait
+            )
             found[row["node_id"]].append(item if is_near else seen)
         return found
 
@@ -105,7 +107,7 @@ class NodeNetwork:
     def run(self) -> None:
         """Makes all rounds."""
         while rounds := [*self._due, *self._faults()]:
-            assert min(rounds) < HORIZON, "it never is quiet"
+            assert min(rounds) < HORIZON, "it never is quiescent"
             self.round(min(rounds))
 
     def _faults(self) -> Iterator[int]:
@@ -119,7 +121,7 @@ class NodeNetwork:
         return self.crashes.get(node, 1 << 60) <= at < self.until.get(node, 1 << 60)
 
     def _contacts(self, now: int) -> Iterator[tuple[int, Item]]:
-        """Brokers that come back, or join, with whom they know."""
+        """Brokers that recover, or join, with whom they know."""
         links = self.timed.latency
         brokers = self.timed.setup.parent
         for b in (b for b, at in self.until.items() if at == now):
@@ -139,7 +141,7 @@ class NodeNetwork:
             del self.parts[broker]
             self._history.pop(broker, None)
             for node, parts in self.parts.items():
-                near = [part for part in parts if part.relation == "neighbour" and part.other == broker]
+                near = [part for part in parts if part.relation == "neighbour" and part.peer == broker]
                 for part in near:
                     out[node].append((broker, self._news(node, part)))
         for node, contact in self._contacts(now):
@@ -153,17 +155,17 @@ class NodeNetwork:
                 self._put(now, src, number, item)
 
     def _news(self, node: int, neighbour: Item) -> Item:
-        wait = (neighbour.wait or 0) + self.settings["detection_rounds"]
-        return Item("out", 0, "NeighborDown", node, wait=wait, details=str(neighbour.other))
+        wait = (neighbour.latency_rounds or 0) + self.settings["detection_rounds"]
+        return Item("out", 0, "NeighborDown", node, latency_rounds=wait, details=str(neighbour.peer))
 
     def _handle(self, now: int, node: int, inbox: list[Item], out: list[tuple[int, Item]]) -> None:
         state = [Item("mode", 0, details=self.mode), *self.parts[node], *self._history[node]]
         parts = [part for part in self.parts[node] if part.relation in ("client_topic", "member")]
-        items = sorted([*state, *inbox], key=lambda item: (item.relation, item.place))
-        for row in handled(node, now, items):
+        items = sorted([*state, *inbox], key=lambda item: (item.relation, item.position))
+        for row in handled_rows(node, now, items):
             match row.relation:
                 case "out":
-                    out.append((row.place, row))
+                    out.append((row.position, row))
                 case "delivered":
                     self._log(node, "deliver", row)
                     self.last_delivery = now
@@ -172,8 +174,8 @@ class NodeNetwork:
                     if row.kind == "published":
                         self._log(node, "publish", row)
                 case "connected":
-                    if self.is_down(row.other or 0, now):
-                        out.append((row.other or 0, self._news(node, row)))
+                    if self.is_down(row.peer or 0, now):
+                        out.append((row.peer or 0, self._news(node, row)))
                 case "status" if row.kind in ("RECOVERING", "JOINING", "OPERATIONAL"):
                     self.status[node] = row.kind
                 case "status":
@@ -187,7 +189,7 @@ class NodeNetwork:
         history = self._history[node]
         if row.kind in ("left", "collected"):
             is_own = row.kind == "collected"
-            old = [e for e in history if e.topic == row.topic and e.place <= row.place]
+            old = [e for e in history if e.topic == row.topic and e.position <= row.position]
             gone = [event for event in old if (event.kind == "published") == is_own]
             self._history[node] = [event for event in history if event not in gone]
         else:
@@ -197,13 +199,15 @@ class NodeNetwork:
         self.logs[client].append((what, self.publication[row.message.id]))
 
     def _put(self, now: int, src: int, number: int, item: Item) -> None:
-        dst = item.other
+        dst = item.peer
         assert dst is not None
-        wait = item.wait if item.wait is not None else self.timed.latency[frozenset((src, dst))]
+        wait = item.latency_rounds if item.latency_rounds is not None else self.timed.latency[frozenset((src, dst))]
         self.sent.append((now, src, item))
         if not self.is_down(dst, now + wait):
-            place = (now << 40) + (src << 20) + number
-            self._due[now + wait][dst].append(item._replace(relation="inbox", place=place, other=src, wait=wait))
+            position = (now << 40) + (src << 20) + number
+            self._due[now + wait][dst].append(
+                item._replace(relation="inbox", position=position, peer=src, latency_rounds=wait)
+            )
 
     @property
     def beyond(self) -> list[tuple[int, str]]:
@@ -243,12 +247,12 @@ class NodeNetwork:
         for node, parts in self.parts.items():
             for part in parts:
                 if part.relation in ("pending", "entry_queue", "hold", "await", "parked"):
-                    yield f"{node} still has {part.relation} of {part.source} {part.source_seq} {part.other}"
+                    yield f"{node} still has {part.relation} of {part.source} {part.source_seq} {part.peer}"
 
     def _roots(self) -> Iterator[str]:
         parent: dict[int, Any] = {b: None for b in self.timed.setup.parent if b in self.parts}
         for b in parent:
-            up = [p.other for p in self.parts[b] if p.relation == "neighbour" and p.kind == "parent"]
+            up = [p.peer for p in self.parts[b] if p.relation == "neighbour" and p.kind == "parent"]
             parent[b] = up[0] if up else None
         roots = [b for b, above in parent.items() if above is None]
         if len(roots) != 1:

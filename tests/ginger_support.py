@@ -90,7 +90,7 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 class Crashing:
     """Messages, or a bank whose operations ``publications`` has, and brokers that crash meanwhile.
 
-    ``until`` says which of them come back, and when; ``joins`` which brokers join, and when; ``settings`` which
+    ``until`` says which of them recover, and when; ``joins`` which brokers join, and when; ``settings`` which
     settings of the protocol differ from `SETTINGS`.
     """
 
@@ -134,7 +134,7 @@ def crashing(seed: int, n_crashes: int) -> Crashing:
 
 
 def coming_back(seed: int, n_crashes: int) -> Crashing:
-    """Draws the same, with brokers that come back, and brokers without clients that join."""
+    """Draws the same, with brokers that recover, and brokers without clients that join."""
     case, draw = crashing(seed, n_crashes), random.Random(seed)
     setup = case.timed.setup
     busy = {*setup.parent.values(), *setup.edge.values(), *case.crashes}
@@ -162,7 +162,7 @@ def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int
 def n_refused(store: Store) -> int:
     """Counts the operations of banks that replicas refused; only if there are any do equal balances say something."""
     accounts: dict[tuple[int, int], Accounts] = defaultdict(lambda: Accounts(START_BALANCE))
-    operations = sorted(StoreReader(store.session, store.root).sql(OPERATION).collect(), key=lambda row: row.place)
+    operations = sorted(StoreReader(store.session, store.root).sql(OPERATION).collect(), key=lambda row: row.position)
     return sum(accounts[row.run_id, row.node_id].apply(json.loads(row.content)) for row in operations)
 
 
@@ -175,7 +175,7 @@ def delivery_orders(store: Store) -> dict[tuple[int, str], list[Id]]:
     number = {key: {seq: i + 1 for i, seq in enumerate(sorted(seqs))} for key, seqs in calls.items()}
     orders = defaultdict(list)
     for run, node, _, source, seq in sorted(
-        rows(store, "state_delivered", "run_id", "node_id", "place", "source", "source_seq")
+        rows(store, "state_delivered", "run_id", "node_id", "position", "source", "source_seq")
     ):
         publisher = int(names[run, source][1:])
         orders[run, names[run, node]].append((publisher, number[run, source][seq]))

@@ -15,7 +15,7 @@ from pipelines.audits.general import GENERAL
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
 from pipelines.contract.round import Protocol
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
@@ -35,7 +35,7 @@ select run_id, cast(max(last_round) as bigint) as rounds from (
   union all
   select run_id, max(round) as last_round from delivery group by run_id
   union all
-  select run_id, max(greatest(round, confirmed_round)) as last_round from publication group by run_id
+  select run_id, max(greatest(issued_round, confirmed_round)) as last_round from publication group by run_id
   union all
   select run_id, max(greatest(issued_round, confirmed_round, unsubscribed_round, ended_round)) as last_round
   from subscription group by run_id
@@ -171,7 +171,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     excused = _excused_runs(beyond, materialiser)
     checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
     # Sail holds all that a query needs in memory; Spark spills.
-    checked = [check() for check in checks] if session.engine == "sail" else at_once(checks, _CHECKS_AT_ONCE)
+    checked = [check() for check in checks] if session.engine == "sail" else concurrently(checks, _CHECKS_AT_ONCE)
     findings = [finding for finding, _ in checked]
     broken = [rows for _, rows in checked if rows is not None]
     evidence.release()
@@ -226,8 +226,8 @@ def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Findin
             .selectExpr(f"'{audit.name}' as guarantee", *FOUND, f"{is_excused} as excused")
         )
         counted = {"violation": {"n_violations": "count_if(not excused)", "n_excused": "count_if(excused)"}}
-        settled, facts = evidence.materialiser.settle({"violation": rows.select(VIOLATION.columns)}, counted)
-        relation = settled["violation"]
+        relations, facts = evidence.materialiser.checkpoint({"violation": rows.select(VIOLATION.columns)}, counted)
+        relation = relations["violation"]
         n_violations, n_excused = facts["n_violations"] or 0, facts["n_excused"] or 0
         shown = _shown(evidence, relation.frame.where("not excused")) if n_violations else ()
         shown_excused = _shown(evidence, relation.frame.where("excused")) if n_excused else ()

@@ -116,7 +116,7 @@ def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
 ) -> None:
     """Show every error of scenario files at once; writes nothing."""
-    from pipelines.errors import counted
+    from pipelines.errors import plural
     from pipelines.experiment.plan import check
     from pipelines.experiment.prepared import prepare
 
@@ -129,7 +129,7 @@ def validate(
             complain(*error.problems)
             code = WRONG_INPUT
         else:
-            print(f"{file}: ok ({counted(len(prepared.runs), 'run')})")
+            print(f"{file}: ok ({plural(len(prepared.runs), 'run')})")
     raise typer.Exit(code)
 
 
@@ -195,18 +195,18 @@ def run(
 
 @app.command(epilog="Example: roundtable resume runs/quickstart/20260131T120000Z")
 def resume(folder: Folder, remote: Remote = None, quiet: Quiet = False, as_json: Json = False) -> None:
-    """Go on with a run that was interrupted; ends as if it had not been."""
+    """Resume a run that was interrupted; ends as if it had not been."""
     from pipelines.cli import verdict
-    from pipelines.experiment.manifest import Record
+    from pipelines.experiment.manifest import Manifest
 
-    record = Record.read(folder)
+    manifest = Manifest.read(folder)
     from pipelines.api import resume_store
 
     def say(text: str) -> None:
         INTERRUPTION.listen()
         progress.note(text)
 
-    with reporter(_form(quiet=quiet, as_json=as_json), record.horizon) as progress:
+    with reporter(_form(quiet=quiet, as_json=as_json), manifest.horizon) as progress:
         result = resume_store(folder, observe=progress, say=say)
     if not result.is_audited:
         _audit_and_exit(result, quiet=quiet, as_json=as_json)
@@ -234,13 +234,13 @@ def _audit_and_exit(result: Result, *, quiet: bool, as_json: bool) -> NoReturn:
 def audit(folder: Folder, engine: Engine = None, remote: Remote = None) -> None:
     """Check every guarantee again, from the history alone."""
     from pipelines.cli import verdict
-    from pipelines.store.folder import to_go_on
+    from pipelines.store.folder import resume_hint
 
     with _opened(folder, engine) as result:
         if not result.reader.is_finished():
             print(
                 f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
-                f"history in {folder}; {to_go_on(folder)}"
+                f"history in {folder}; {resume_hint(folder)}"
             )
             raise typer.Exit(UNKNOWN)
         report = result.audit()
@@ -333,12 +333,12 @@ def export(
     engine: Engine = None,
 ) -> None:
     """Print a run as a history of operations: index, type, process, f, value and time, a JSON object a line."""
-    from pipelines.experiment.manifest import Record
-    from pipelines.sql.operations import operations
+    from pipelines.experiment.manifest import Manifest
+    from pipelines.sql.jepsen_history import jepsen_history
 
-    round_ms = Record.read(folder).prepared().scenario.time.round_ms
+    round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
     with _opened(folder, engine) as result:
-        for entry in operations(result.reader, run_id, round_ms):
+        for entry in jepsen_history(result.reader, run_id, round_ms):
             print(json.dumps(entry, ensure_ascii=False))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipelines.cli.rows import print_table
 from pipelines.engines.settings import local_settings
-from pipelines.errors import counted
+from pipelines.errors import plural
 from pipelines.experiment.batches import cut, fitting
 from pipelines.experiment.build import message_kinds
 from pipelines.experiment.plan import Combination, combinations, store_tables
@@ -25,7 +25,7 @@ def print_plan(prepared: Prepared, engine: str) -> None:
     """Prints the plan of a scenario."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
-    runs = f"{counted(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {counted(n_seeds, 'seed')}"
+    runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
     print(f"scenario  {prepared.scenario.name}: {runs}")
     print(f"protocol  {prepared.protocol}: {PROTOCOLS[prepared.protocol].summary}")
     print(f"time      {_times(prepared)}")

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.rows import plain, print_table
-from pipelines.errors import counted
+from pipelines.errors import plural
 from pipelines.sql.errors import readable_errors
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def print_guarantees(report: AuditReport) -> None:
 def verdict_line(result: Result, report: AuditReport) -> str:
     """Returns the verdict of all runs in a sentence."""
     number = Counter(run.verdict for run in result.runs)
-    runs = counted(len(result.runs), "run")
+    runs = plural(len(result.runs), "run")
     if result.verdict == "invalid":
         broken = ", ".join(f"{name} {_times(count)}" for name, count in violations(report).items() if count)
         text = f"{number['invalid']:,} of {runs} broke a guarantee ({broken})"
@@ -163,14 +163,14 @@ def verdict_json(result: Result, report: AuditReport) -> str:
 
 
 def finished_line(result: Result) -> str:
-    """Returns that there was nothing to go on with, in a sentence."""
-    runs, were = counted(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
+    """Returns that there was nothing to resume, in a sentence."""
+    runs, were = plural(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
     end = f"ended in round {result.reader.last_round():,} and {were} found {result.verdict}"
     return f"finished: {runs} {end}; history in {result.store}"
 
 
 def finished_json(result: Result) -> str:
-    """Returns that there was nothing to go on with, as one JSON object."""
+    """Returns that there was nothing to resume, as one JSON object."""
     event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
     return json.dumps(event, ensure_ascii=False)
 
@@ -186,7 +186,7 @@ def _excused(report: AuditReport) -> str:
         return ""
     broken = ", ".join(f"{f.name} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
     number = len(report.beyond)
-    return f"; {counted(number, 'run')} beyond the bound {f'excused ({broken})' if broken else 'broke none'}"
+    return f"; {plural(number, 'run')} beyond the bound {f'excused ({broken})' if broken else 'broke none'}"
 
 
 def _end(run: RunRow) -> str:

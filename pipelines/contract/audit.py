@@ -85,7 +85,7 @@ class Evidence:
         """Materialises a frame under a name; whoever asks for the name again gets the same rows without the work."""
         with self._keeping:
             if name not in self._kept:
-                self._kept[name] = self.materialiser.keep(f"audit_{name}", make())
+                self._kept[name] = self.materialiser.cache(f"audit_{name}", make())
             return self._kept[name].frame
 
     def release(self) -> None:

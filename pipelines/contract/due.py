@@ -28,8 +28,8 @@ class CrashesDue:
 
     Attributes:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.
-        recovered: Nodes that come back in it, with the incarnation that they have from now on.
-        down: Nodes that are down after it, with the incarnation that crashed, and ``until``: null for good.
+        recovered: Nodes that recover in it, with the incarnation that they have from now on.
+        down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
         disturbed: The runs in which a node has crashed by now.
     """
 
@@ -93,9 +93,9 @@ class FaultsDue:
     Attributes:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``. Their state is prepared: they
             have no rows in relations that are not durable.
-        recovered: Nodes that come back in it, with the incarnation that they have from now on; they have the durable
+        recovered: Nodes that recover in it, with the incarnation that they have from now on; they have the durable
             rows that the store has of them.
-        down: Nodes that are down after it, with the incarnation that crashed, and ``until``: null for good.
+        down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
         paused: Nodes that pause: ``run_id, node_id``. Nothing is due at them, and a node that wakes (`State.wake`) has
             to wait for the end of its pause.
         links: The links of the round, and those that are replaced in it; `Round.run` has the links at the start. They

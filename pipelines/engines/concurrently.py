@@ -10,7 +10,7 @@ _N_THREADS = 6
 _Answer = TypeVar("_Answer")
 
 
-def at_once(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
+def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs jobs at the same time; gives their answers in the order of the jobs.
 
     If one fails, or the program is interrupted, what has begun comes to its end, and what waits is left out.

@@ -16,7 +16,7 @@ from pipelines.engines.session import Session
 if TYPE_CHECKING:
     from graphframes import GraphFrame
 
-_RESULT = ("run_id", "node_id", "target", "distance", "path", "via")
+_RESULT = ("run_id", "node_id", "target", "distance", "path", "responsible")
 
 
 def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
@@ -29,8 +29,8 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
 
     Returns:
         One row per run, node and target with ``0 <= distance <= max_hops``: ``run_id BIGINT, node_id BIGINT,
-        target BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included), ``via BIGINT``
-        (the first hop; the node itself at distance 0). A node without links has no row.
+        target BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included),
+        ``responsible BIGINT`` (the first hop; the node itself at distance 0). A node without links has no row.
     """
     graph = _graph(link) if session.is_classic and max_hops > 0 else None
     return joined_paths(link, max_hops) if graph is None else _motif_paths(graph, link, max_hops)
@@ -58,7 +58,7 @@ def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:
                 "next_id as target",
                 "distance + 1 as distance",
                 "concat(path, array(next_id)) as path",
-                "if(distance = 0, next_id, via) as via",
+                "if(distance = 0, next_id, responsible) as responsible",
                 "target as previous",
             )
         )
@@ -81,7 +81,7 @@ def _motif_paths(graph: GraphFrame, link: DataFrame, max_hops: int) -> DataFrame
                 f"n{hops}.node_id as target",
                 f"{hops} as distance",
                 f"array({nodes}) as path",
-                "n1.node_id as via",
+                "n1.node_id as responsible",
             )
         )
     return _union(found)
@@ -105,7 +105,7 @@ def _stay(link: DataFrame) -> DataFrame:
     """The paths of no hop: each node that has a link, to itself."""
     node = link.selectExpr("run_id", "src as node_id").distinct()
     return node.selectExpr(
-        "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+        "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as responsible"
     )
 
 

@@ -1,1 +1,1 @@
-"""An experiment: from a scenario to the rows that its runs are given, and the record of it."""
+"""An experiment: from a scenario to the rows that its runs are given, and the manifest of it."""

@@ -23,7 +23,7 @@ _CALL_ORDER = {"join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3}
 
 
 def row_numbers(rows: pa.Table) -> pa.Array:
-    """Returns the place of each row of a table, from 0 on."""
+    """Returns the position of each row of a table, from 0 on."""
     return pa.array(np.arange(len(rows)), pa.int64())
 
 
@@ -31,7 +31,7 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
     """Returns all calls of a run in the order of their source; those after the horizon never come."""
     subscribe, publish = workload.subscription, workload.publication
     ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
-        pc.less_equal(subscribe["until"], run.scenario.time.rounds)
+        pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)
     )
     joins = _starting_joins(overlay, run.scenario.overlay.join_root) if (
         run.scenario.overlay.start == "joining"
@@ -48,7 +48,7 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
         _call_rows(
             "unsubscribe",
             ended["node_id"],
-            ended["until"],
+            ended["end_round"],
             subscription_id=ended["subscription_id"],
             topic=topics_of(ended["predicate"]),
         ),
@@ -92,25 +92,27 @@ def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
 
 
 def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
-    """Numbers each node's calls from 1 in the order joins, then (round, kind, place in the source)."""
+    """Numbers each node's calls from 1 in the order joins, then (round, kind, position in the source)."""
     call = tables["call"]
     run, node, round_ = (_ints(call[name]) for name in ("run_id", "node_id", "round"))
     kind = np.array([_CALL_ORDER[name] for name in call["kind"].to_pylist()], dtype=np.int64)
     order = np.lexsort((np.arange(len(call)), kind, round_, kind != 0, node, run))
     same = (run[order][1:] == run[order][:-1]) & (node[order][1:] == node[order][:-1])
-    place = np.arange(len(call))
-    first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same])[: len(call)], place, 0))
+    position = np.arange(len(call))
+    first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same])[: len(call)], position, 0))
     seq = np.empty(len(call), dtype=np.int64)
-    seq[order] = place - first + 1
+    seq[order] = position - first + 1
     call = call.append_column("source_seq", pa.array(seq))
-    call = call.set_column(call.column_names.index("round"), "round", pa.array(postponed(call, tables["pause"])))
+    call = call.set_column(call.column_names.index("round"), "round", pa.array(postpone(call, tables["pause"])))
     published = call.filter(pc.equal(call["kind"], "publish"))
     published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
     published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
     key = ["run_id", "publication"]
-    place = pa.array(np.arange(len(tables["publication"])))
-    issued = tables["publication"].select(key).append_column("place", place).join(published, key, join_type="inner")
-    publication = tables["publication"].take(issued["place"])  # a join carries no lists
+    position = pa.array(np.arange(len(tables["publication"])))
+    issued = (
+        tables["publication"].select(key).append_column("position", position).join(published, key, join_type="inner")
+    )
+    publication = tables["publication"].take(issued["position"])  # a join carries no lists
     for name in ("source", "source_seq"):
         publication = publication.append_column(name, issued[name])
     attribute = tables["attribute"].join(published, key, join_type="inner")
@@ -126,8 +128,8 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     )  # fmt: skip
 
 
-def postponed(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
-    """Returns the rounds of calls; those of a node that pauses then come when it goes on."""
+def postpone(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
+    """Returns the rounds of calls; those of a node that pauses then come when it resumes."""
     round_ = _ints(call["round"])
     if not len(pause):
         return round_
@@ -138,8 +140,8 @@ def postponed(call: pa.Table, pause: pa.Table) -> npt.NDArray[np.int64]:
     newest = np.searchsorted(start[: len(pause)][order], start[len(pause) :], side="right") - 1
     newest = order[np.maximum(newest, 0)]
     is_paused = (node.ravel()[newest] == node.ravel()[len(pause) :]) & (_ints(pause["round"])[newest] <= round_)
-    is_paused &= round_ < _ints(pause["until"])[newest]
-    return np.where(is_paused, _ints(pause["until"])[newest], round_)
+    is_paused &= round_ < _ints(pause["end_round"])[newest]
+    return np.where(is_paused, _ints(pause["end_round"])[newest], round_)
 
 
 def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

@@ -21,8 +21,9 @@ class Inputs:
         publication: ``source, source_seq, topic, content, guarantee, keys``.
         predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
         attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
-        crash: ``node_id, round, until``; one row a time for which a node is down, from round on and before until
-            (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of a node.
+        crash: ``node_id, round, end_round``; one row a time for which a node is down, from round on and before
+            end_round (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of
+            a node.
         link_fault: Columns of `faults.tables.LINK_FAULT`.
         side: Columns of `faults.tables.SIDE`.
         pause: Columns of `faults.tables.PAUSE`.

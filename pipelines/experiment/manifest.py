@@ -1,6 +1,6 @@
 """What a store is made from, in the file ``experiment.json`` beside its tables.
 
-It is written before anything else, in one step, so that a store can be gone on with from its folder alone: the
+It is written before anything else, in one step, so that a store can be resumed from its folder alone: the
 scenario as it was read, and what must be the same for the same rows. It is a file and no table because it must be there
 before the engine makes the first table, whatever instant the program is killed at.
 """
@@ -17,10 +17,11 @@ from pathlib import Path
 
 from pipelines.engines.session import Engine
 from pipelines.errors import ScenarioError, StoreError
-from pipelines.experiment.prepared import Prepared, expanded
+from pipelines.experiment.prepared import Prepared, expand_runs
 from pipelines.protocols import OWN_PACKAGE, PACKAGES
 from pipelines.scenario.load import read_scenario, scenario_text
-from pipelines.store.folder import RECORD, check_store
+from pipelines.store.folder import MANIFEST, check_format, check_store
+from pipelines.tables import STORE_FORMAT
 
 _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
@@ -35,7 +36,7 @@ def versions(protocol: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Record:
+class Manifest:
     """What a store is made from.
 
     Attributes:
@@ -49,6 +50,7 @@ class Record:
         latest: The link that is to point to the store when it is finished; None where its folder was named.
         versions: As `versions` gives them.
         files: The input files that the scenario names: the path it gives, then the file and its hash.
+        store_format: See `tables.STORE_FORMAT`.
     """
 
     scenario: str
@@ -61,43 +63,45 @@ class Record:
     latest: str | None
     versions: Mapping[str, str]
     files: Mapping[str, tuple[str, str]]
+    store_format: int = STORE_FORMAT
 
     def write(self, root: Path) -> None:
         """Writes it into the folder of a store."""
-        part = root / f"{RECORD}.part"
+        part = root / f"{MANIFEST}.part"
         with part.open("w", encoding="utf-8") as file:
             json.dump(asdict(self), file, indent=1, ensure_ascii=False)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(root / RECORD)
+        part.replace(root / MANIFEST)
 
     @classmethod
-    def read(cls, root: Path) -> Record:
+    def read(cls, root: Path) -> Manifest:
         """Reads it.
 
         Raises:
-            StoreError: There is no store, or no record in it that can be read.
+            StoreError: There is no store, or no manifest in it that can be read, or one of another format.
         """
-        if not (root / RECORD).is_file():
+        check_format(root)
+        if not (root / MANIFEST).is_file():
             check_store(root)
         try:
-            given = json.loads((root / RECORD).read_text("utf-8"))
+            given = json.loads((root / MANIFEST).read_text("utf-8"))
             given["overrides"] = tuple(given["overrides"])
             given["files"] = {name: tuple(file) for name, file in given["files"].items()}
             return cls(**given)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged"
             raise StoreError(
-                f"the store {str(root)!r} cannot be gone on with: its {RECORD}, which says how, cannot be read "
+                f"the store {str(root)!r} cannot be resumed: its {MANIFEST}, which says how, cannot be read "
                 f"({reason}); run the scenario again, with a new --store"
             ) from error
 
     def prepared(self) -> Prepared:
         """Returns the scenario as it was read at first."""
-        return expanded(read_scenario(Path(self.scenario), self.text, self.overrides))
+        return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:
-        """Returns the input files, see `data.remembered`."""
+        """Returns the input files, see `files.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
     def check_same(self, root: Path, engine: Engine) -> None:
@@ -105,7 +109,7 @@ class Record:
 
         Args:
             root: Folder of the store, for the message.
-            engine: The engine that is to go on.
+            engine: The engine that is to resume it.
 
         Raises:
             StoreError: With everything that changed.
@@ -115,7 +119,7 @@ class Record:
             changed.append(f"it was begun on {self.engine}, this session is of {engine}: take one of {self.engine}")
         if changed:
             raise StoreError(
-                f"the store {str(root)!r} cannot be gone on with: {'; '.join(changed)}; or run the scenario "
+                f"the store {str(root)!r} cannot be resumed: {'; '.join(changed)}; or run the scenario "
                 "again, with a new --store"
             )
 
@@ -137,8 +141,8 @@ class Record:
                 yield f"the input file {file} has changed since: put the old one back"
 
 
-def recorded_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
-    """Returns `Record.files` of the files that were found."""
+def manifest_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
+    """Returns `Manifest.files` of the files that were found."""
     return {name: (str(path.absolute()), file_digest(path)) for name, path in found.items()}
 
 

@@ -169,7 +169,7 @@ def combinations(prepared: Prepared) -> list[Combination]:
 
 def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
     run, overlay, workload, faults = built
-    ended = pc.less_equal(workload.subscription["until"], run.scenario.time.rounds)
+    ended = pc.less_equal(workload.subscription["end_round"], run.scenario.time.rounds)
     return Combination(
         parameters=run.parameters,
         n_nodes=len(overlay.names),

@@ -61,10 +61,10 @@ def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
     Raises:
         ScenarioError: The file is wrong, or its runs cannot go through one job.
     """
-    return expanded(load_scenario(path, overrides))
+    return expand_runs(load_scenario(path, overrides))
 
 
-def expanded(loaded: LoadedScenario) -> Prepared:
+def expand_runs(loaded: LoadedScenario) -> Prepared:
     """Expands the runs of a scenario that was read; errors as in `prepare`."""
     runs = expand(loaded)
     _check_one_protocol(loaded, runs)

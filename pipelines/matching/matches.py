@@ -28,9 +28,9 @@ _RANK = """row_number() over (
 
 
 def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds ``place`` (1 for the anchor) and ``n_comparisons`` of the subscription to each comparison."""
+    """Adds ``position`` (1 for the anchor) and ``n_comparisons`` of the subscription to each comparison."""
     return predicate.selectExpr(
-        "*", f"{_RANK} as place", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
+        "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
     )
 
 
@@ -46,7 +46,7 @@ def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
         none are left out.
     """
     value = attribute.selectExpr(*_PUBLICATION, "attribute", "number as value_number", "text as value_text")
-    anchor = anchored.where("place = 1").select("run_id", "subscription_id", "attribute", "op", "number", "text")
+    anchor = anchored.where("position = 1").select("run_id", "subscription_id", "attribute", "op", "number", "text")
     equal = anchor.where("op = '='")
     by_text = equal.where("text is not null").withColumnRenamed("text", "value_text").drop("number", "op")
     by_number = equal.where("number is not null").withColumnRenamed("number", "value_number").drop("text", "op")

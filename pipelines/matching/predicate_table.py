@@ -27,7 +27,7 @@ _PLAIN = re.compile(
 
 
 def predicate_rows(subscription: pa.Table) -> pa.Table:
-    """Returns one row a comparison; grain and key: subscription, place in its conjunction.
+    """Returns one row a comparison; grain and key: subscription, position in its conjunction.
 
     Args:
         subscription: A table with a column ``predicate`` of canonical texts. Repeated texts are read once.
@@ -41,8 +41,8 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     lengths = np.array([len(conjunction) for conjunction in conjunctions], dtype=np.int64)
     indices = encoded.indices.to_numpy()
     counts = lengths[indices]
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = pa.array(np.repeat((np.cumsum(lengths) - lengths)[indices], counts) + place)
+    position = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = pa.array(np.repeat((np.cumsum(lengths) - lengths)[indices], counts) + position)
     columns = [
         pa.array(values, field.type)
         for field, values in zip(

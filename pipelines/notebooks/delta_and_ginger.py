@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 import pipelines as rt
 from pipelines.engines.session import Engine
-from pipelines.experiment.manifest import Record
+from pipelines.experiment.manifest import Manifest
 from pipelines.files import installed_data
 from pipelines.notebooks.study import answers, write
 
@@ -90,7 +90,7 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
     """Returns the answers to `QUERIES`, and repairs, of a store; rounds also as ``ms``."""
-    round_ms = Record.read(result.store).prepared().scenario.time.round_ms
+    round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     protocol = result.sql("select distinct protocol from run").collect()[0].protocol
     found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
     return {name: _in_ms(rows, round_ms) for name, rows in found.items()}

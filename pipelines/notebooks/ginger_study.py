@@ -24,7 +24,7 @@ import altair as alt
 import pandas as pd
 
 import pipelines as rt
-from pipelines.experiment.manifest import Record
+from pipelines.experiment.manifest import Manifest
 from pipelines.files import installed_data
 from pipelines.notebooks.study import answers, write
 
@@ -57,7 +57,7 @@ select run_id, faults_0_generate_count as faults, workload_publications_generate
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
     """Returns reconfigurations, a row each, and latencies, a row per run and guarantee, with the run's parameters."""
-    round_ms = Record.read(result.store).prepared().scenario.time.round_ms
+    round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
     return answers(
         result,
         _PARAMETERS,

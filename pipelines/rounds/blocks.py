@@ -23,7 +23,7 @@ from udfs.nodes.arrow import CALL, rows_of
 from udfs.nodes.block import GIVEN, block_of, block_schema, flight_type, node_type
 
 _BLOCK = "block"
-_SPAN = "node_id, round, until as end_round"
+_SPAN = "node_id, round, end_round"
 
 
 @dataclass
@@ -74,9 +74,9 @@ class Played:
     def _exploded(self, name: str) -> DataFrame:
         return self.relation.frame.selectExpr("run_id", f"explode({name}) as one").select("run_id", "one.*")
 
-    def _messages(self, name: str, wait: str) -> DataFrame:
+    def _messages(self, name: str, remaining: str) -> DataFrame:
         columns = in_flight_schema(self.protocol.payload).names
-        own = {"wait": f"{wait} as wait"}
+        own = {"remaining_rounds": f"{remaining} as remaining_rounds"}
         return self._exploded(name).selectExpr(*(own.get(column, column) for column in columns))
 
 
@@ -103,13 +103,13 @@ class Blocks:
             "links": (run.link, "src, dst, latency_rounds"),
             "crashes": (faults.crashes.schedule, _SPAN),
             "pauses": (faults.pauses.schedule, _SPAN),
-            "on_link": (faults.links.on_link, "src, dst, round, until as end_round, faults"),
-            "anywhere": (faults.links.anywhere, "round, until as end_round, faults"),
+            "on_link": (faults.links.on_link, "src, dst, round, end_round, faults"),
+            "anywhere": (faults.links.anywhere, "round, end_round, faults"),
             "sides": (faults.links.side, f"{_SPAN}, side"),
         }
         for name, (rows, columns) in lists.items():
             given = _with_list(given, name, rows, columns)
-        self._given = materialiser.settle({"given": given}, {})[0]["given"]
+        self._given = materialiser.checkpoint({"given": given}, {})[0]["given"]
 
     def play(self, after: int, last: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> tuple[Played, int]:
         """Plays rounds, and returns what they leave behind and the last of them.
@@ -133,8 +133,8 @@ class Blocks:
             "may_duplicate", *GIVEN, "nodes", "flights", "calls",
         ).mapInArrow(block_of(self._protocol.program), from_arrow_schema(block_schema(rows)))  # fmt: skip
         facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
-        settled, told = self._materialiser.settle({_BLOCK: frame}, {_BLOCK: facts})
-        return Played(settled[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last
+        relations, told = self._materialiser.checkpoint({_BLOCK: frame}, {_BLOCK: facts})
+        return Played(relations[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last
 
 
 def _with_list(run: DataFrame, name: str, rows: DataFrame | None, columns: str) -> DataFrame:

@@ -52,9 +52,9 @@ class Calls:
         self._anchored: DataFrame | None = None
         if len(inputs.predicate):
             loaded = materialiser.load("predicate", inputs.predicate, _PREDICATE)
-            settled, _ = materialiser.settle({"anchored": anchored_predicates(loaded.frame)}, {})
+            relations, _ = materialiser.checkpoint({"anchored": anchored_predicates(loaded.frame)}, {})
             loaded.release()
-            self._anchored = settled["anchored"].frame
+            self._anchored = relations["anchored"].frame
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after the given one that has calls."""
@@ -114,10 +114,10 @@ class Calls:
             self._retired.append(self._relation)
         call = self._materialiser.load("call", self._call.slice(start, end - start).select(CALL.names), CALL)
         matched, loaded = self._matched(call.frame, first_round, last_round)
-        settled, _ = self._materialiser.settle({"call_window": matched}, {})
+        relations, _ = self._materialiser.checkpoint({"call_window": matched}, {})
         for relation in (call, *loaded):
             relation.release()
-        self._relation = settled["call_window"]
+        self._relation = relations["call_window"]
         self._window = (first_round, last_round + 1)
 
     def _matched(self, call: DataFrame, first_round: int, last_round: int) -> tuple[DataFrame, list[Relation]]:

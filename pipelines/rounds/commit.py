@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import CALL_EVENT, DELIVERY, NODE_STATUS
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.experiment.batches import Batch
 from pipelines.store.store import Store
@@ -81,7 +81,7 @@ class History:
         self._rounds: list[RoundRows] = []
         self._held: list[Relation] = []
         given = materialiser.empty(CALL_LOG.schema) if log is None else log
-        self._log = materialiser.settle({"call_log": given}, {})[0]["call_log"]
+        self._log = materialiser.checkpoint({"call_log": given}, {})[0]["call_log"]
         self.first_round: int | None = None
 
     @property
@@ -122,7 +122,7 @@ class History:
         if messages is not None:
             appended |= {"message": messages, "round_metric": round_metrics(messages)}
         overwritten = dict(state) | {CALL_LOG.name: self._log.frame}
-        at_once([
+        concurrently([
             *(partial(self._store.append, name, rows) for name, rows in appended.items()),
             *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
@@ -167,9 +167,8 @@ class History:
         )
         subscribed = log.where("kind = 'subscribe'").join(ended, _SUBSCRIPTION, "left" if is_final else "inner")
         self._keep_open(log, published, over)
-        issued = published.withColumnRenamed("issued_round", "round")
         return {
-            "publication": issued.join(self._publication, _CALL).select(PUBLICATION.columns),
+            "publication": published.join(self._publication, _CALL).select(PUBLICATION.columns),
             "subscription": subscribed.join(self._subscription, _SUBSCRIPTION).select(SUBSCRIPTION.columns),
         }
 
@@ -187,7 +186,7 @@ class History:
         return log.where("kind <> 'join' or confirmed_round is null")
 
     def _hold(self, name: str, frame: DataFrame) -> DataFrame:
-        relation = self._materialiser.keep(f"history_{name}", frame)
+        relation = self._materialiser.cache(f"history_{name}", frame)
         self._held.append(relation)
         return relation.frame
 
@@ -195,9 +194,9 @@ class History:
         final = published.select(_CALL).unionByName(over.select(_CALL))
         ended = over.select("run_id", "subscription_id", F.lit("subscribe").alias("kind"))
         opened = log.join(final, _CALL, "left_anti").join(ended, ["run_id", "subscription_id", "kind"], "left_anti")
-        settled, _ = self._materialiser.settle({"call_log": opened.select(CALL_LOG.columns)}, {})
+        relations, _ = self._materialiser.checkpoint({"call_log": opened.select(CALL_LOG.columns)}, {})
         self._log.release()
-        self._log = settled["call_log"]
+        self._log = relations["call_log"]
 
     def _messages(self, rest: DataFrame | None) -> DataFrame | None:
         """Returns the rows of table ``message``: the handled ones with their fate, at the end also those in flight."""

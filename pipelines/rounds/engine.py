@@ -7,7 +7,7 @@ A round:
    **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
 2. **protocol steps**: the protocol's own, given in one lazy plan (`contract.Round`);
 3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
-4. **settle**: new state and messages are materialised, and a few counts of them come back to the driver;
+4. **checkpoint**: new state and messages are materialised, and a few counts of them come back to the driver;
 5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
    (deliveries, events, increments) stays a plan over the round's relations until then.
 
@@ -87,7 +87,7 @@ class _Keeper:
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises a frame and returns it."""
-        relation = self.materialiser.keep(f"kept_{name}", frame)
+        relation = self.materialiser.cache(f"kept_{name}", frame)
         self.kept.append(relation)
         return relation.frame
 
@@ -118,9 +118,9 @@ class RoundEngine:
         frames = self._relations.starting(state)
         if "outbox" in state:
             frames[_IN_FLIGHT] = self._sent([], RoundResult(outbox=state["outbox"]))
-        settled = self._settle(frames)
-        self._in_flight = settled.pop(_IN_FLIGHT, self._in_flight)
-        self._relations.place(settled, state.keys() & settled.keys())
+        relations = self._checkpoint(frames)
+        self._in_flight = relations.pop(_IN_FLIGHT, self._in_flight)
+        self._relations.set_all(relations, state.keys() & relations.keys())
         self._job.history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
@@ -131,9 +131,9 @@ class RoundEngine:
             state: Every relation of the protocol that is not derived.
             in_flight: The messages in flight.
         """
-        settled = self._settle({**state, _IN_FLIGHT: in_flight})
-        self._in_flight = settled.pop(_IN_FLIGHT)
-        self._relations.place(settled, ())
+        relations = self._checkpoint({**state, _IN_FLIGHT: in_flight})
+        self._in_flight = relations.pop(_IN_FLIGHT)
+        self._relations.set_all(relations, ())
         self.round = round_
 
     def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
@@ -182,9 +182,9 @@ class RoundEngine:
         crashed = job.faults.crashes.crashed_between(self.round, last)
         if crashed is not None:
             self._relations.forget(crashed)
-        settled = self._settle({**self._relations.whole_frames(state), _IN_FLIGHT: played.in_flight(over)})
-        self._in_flight = settled.pop(_IN_FLIGHT)
-        self._relations.take(state, settled)
+        relations = self._checkpoint({**self._relations.whole_frames(state), _IN_FLIGHT: played.in_flight(over)})
+        self._in_flight = relations.pop(_IN_FLIGHT)
+        self._relations.take(state, relations)
         held = [before, played.relation, *job.calls.retired()]
         job.history.add(over, RoundRows(played.handled(over), None, played.events(), held))
         self.round = over
@@ -224,10 +224,10 @@ class RoundEngine:
         payload = self._job.protocol.payload
         messages = [] if is_all_due else [network.waiting_messages(before.frame, step, payload)]
         frames = {**self._relations.whole_frames(result.state), _IN_FLIGHT: self._sent(messages, result)}
-        # 4. settle
-        settled = self._settle(frames)
-        self._in_flight = settled.pop(_IN_FLIGHT)
-        self._relations.take(result.state, settled)
+        # 4. checkpoint
+        relations = self._checkpoint(frames)
+        self._in_flight = relations.pop(_IN_FLIGHT)
+        self._relations.take(result.state, relations)
         # 5. what the next commit writes
         events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
         held = [before, *kept, *self._job.calls.retired()]
@@ -269,15 +269,15 @@ class RoundEngine:
             messages.append(job.materialiser.empty(in_flight_schema(job.protocol.payload)))
         return reduce(DataFrame.unionByName, messages)
 
-    def _settle(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation]:
+    def _checkpoint(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation]:
         """Materialises what the next rounds read, and takes the facts that come with it."""
         wanted = self._relations.wanted_facts(frames.keys())
         if _IN_FLIGHT in frames:
             wanted[_IN_FLIGHT] = network.traffic_facts(self._job.protocol.kinds)
-        settled, facts = self._job.materialiser.settle(frames, wanted)
+        relations, facts = self._job.materialiser.checkpoint(frames, wanted)
         if facts.get("n_lost"):
             raise InternalError(f"a message of round {self.round} was sent where no link is")
         if "n_messages" in facts:
             self._traffic = network.traffic(facts)
         self._relations.take_facts(facts)
-        return settled
+        return relations

@@ -75,11 +75,11 @@ class Experiment:
 
 def execute(
     experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
-    begin: Callable[[Batch], None] = lambda _: None,
+    start: Callable[[Batch], None] = lambda _: None,
 ) -> None:  # fmt: skip
     """Runs all rounds of all runs, a batch after the other; verdicts are the audits' business.
 
-    It goes on after the last complete round of the store: what lies above that is taken back, and the tables end with
+    It resumes after the last complete round of the store: what lies above that is taken back, and the tables end with
     the rows of a run without an interruption. Without a complete round it starts from the beginning.
 
     Args:
@@ -87,7 +87,7 @@ def execute(
         session: The engine.
         store: Its folder is there; the runs in it are not finished.
         observe: Is told of each round.
-        begin: Is told of each batch before its rounds.
+        start: Is told of each batch before its rounds.
     """
     protocol = protocol_module(experiment.protocol_name)
     last = Ledger.read(store).last if store.is_committed() else None
@@ -100,7 +100,7 @@ def execute(
     for batch in cut(experiment.runs, experiment.batch_runs):
         if last is not None and last.holds(batch.first_run):
             continue
-        begin(batch)
+        start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
         small = store.is_small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
@@ -125,7 +125,7 @@ def _run(
     confirms = PROTOCOLS[experiment.protocol_name].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
-        return materialiser.spread(store.read(name, at.versions[name]).where(at.own_runs))
+        return materialiser.repartition(store.read(name, at.versions[name]).where(at.own_runs))
 
     log = None if last is None else stored(CALL_LOG.name, last)
     history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
@@ -159,7 +159,12 @@ def _start(experiment: Experiment, session: Session, run: RunTables, calls: Data
         node = run.node.join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
         found = delta_paths(session, link, max_hops).where("distance > 0")
         own = node.selectExpr(
-            "run_id", "node_id", "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+            "run_id",
+            "node_id",
+            "node_id as target",
+            "0 as distance",
+            "array(node_id) as path",
+            "node_id as responsible",
         )
         return own.unionByName(found)
 

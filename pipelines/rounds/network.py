@@ -1,8 +1,8 @@
 """The network step: messages put on links, and those of them that are due.
 
 In flight a message has the columns of `in_flight_schema`: what table ``message`` says of it, the protocol's payload,
-and ``wait``, the rounds until it is due. Counting down, rather than comparing ``due_round`` with a literal, keeps the
-text of a round's plan the same, so that engines that compile plans do not compile each round anew.
+and ``remaining_rounds``, the rounds until it is due. Counting down, rather than comparing ``due_round`` with a
+literal, keeps the text of a round's plan the same, so that engines that compile plans do not compile each round anew.
 
 Faults are known ahead (`link_faults`, `pauses`, `crashes`), so a message's end is known when it is sent: one that a
 link loses, or that will find its receiver down, has its fate at once, and nobody handles it when it is due. A message
@@ -22,7 +22,7 @@ from pipelines.rounds.faults.link_faults import LinkFaults
 from pipelines.rounds.faults.pauses import Pauses
 
 _HEAD = ["kind", "src", "dst", "sent_round"]
-_BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "wait", "source", "source_seq"]
+_BEFORE_FATE = ["run_id", "message_id", *_HEAD, "due_round", "remaining_rounds", "source", "source_seq"]
 _GROUP = "src div 1024"
 """Senders whose messages are numbered together: a window over groups of a message or two takes four times as long."""
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
@@ -84,7 +84,7 @@ def put_on_links(
     wait = "latency_rounds" if latency is None else f"cast({latency} as bigint)"
     if outbox.has("latency_rounds"):
         wait = f"coalesce(named_rounds, {wait})"
-    times = [f"sent_round + {wait} as due_round", f"{wait} as wait"]
+    times = [f"sent_round + {wait} as due_round", f"{wait} as remaining_rounds"]
     head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq"]
     fields = [name if outbox.has(name) else sql.format("null") for name, sql in cast.items()]
     if not (faults.links.is_any or faults.pauses.is_any or faults.crash is not None):
@@ -106,7 +106,9 @@ def _with_faults(message: DataFrame, fields: Sequence[str], faults: Faults) -> D
 
 def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], fate: str | None) -> DataFrame:
     """Marks the messages that find their receiver down."""
-    down = crash.selectExpr("run_id as down_run", "node_id as down_node", "round as down_round", "until as up_round")
+    down = crash.selectExpr(
+        "run_id as down_run", "node_id as down_node", "round as down_round", "end_round as up_round"
+    )
     meets = (
         "run_id = down_run and dst = down_node and due_round >= down_round"
         " and (up_round is null or due_round < up_round)"
@@ -118,7 +120,7 @@ def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str], f
 
 def due_messages(in_flight: DataFrame, step: int) -> DataFrame:
     """Returns the messages that are due within ``step`` rounds; those due before that are lost ones."""
-    return in_flight.where(f"wait <= {step}")
+    return in_flight.where(f"remaining_rounds <= {step}")
 
 
 def handled_messages(due: DataFrame) -> DataFrame:
@@ -129,8 +131,10 @@ def handled_messages(due: DataFrame) -> DataFrame:
 def waiting_messages(in_flight: DataFrame, step: int, payload: T.StructType) -> DataFrame:
     """Returns the messages that are still on their way then, with the shorter wait."""
     names = in_flight_schema(payload).names
-    columns = [f"wait - {step} as wait" if name == "wait" else name for name in names]
-    return in_flight.where(f"wait > {step}").selectExpr(*columns)
+    columns = [
+        f"remaining_rounds - {step} as remaining_rounds" if name == "remaining_rounds" else name for name in names
+    ]
+    return in_flight.where(f"remaining_rounds > {step}").selectExpr(*columns)
 
 
 @dataclass(frozen=True)
@@ -163,10 +167,12 @@ class Traffic:
 
 def traffic_facts(kinds: Sequence[str]) -> dict[str, str]:
     """Returns the SQL aggregates over messages in flight that `traffic` reads."""
-    waits = {f"wait_{kind}": f"min(case when kind = '{kind}' and fate is null then wait end)" for kind in kinds}
+    waits = {
+        f"wait_{kind}": f"min(case when kind = '{kind}' and fate is null then remaining_rounds end)" for kind in kinds
+    }
     return {
-        **waits, "last_wait": "max(wait)", "n_messages": "count(1)", "n_doomed": "count(fate)",
-        "n_new": "count_if(wait = due_round - sent_round)", "n_lost": "count_if(wait is null)",
+        **waits, "last_wait": "max(remaining_rounds)", "n_messages": "count(1)", "n_doomed": "count(fate)",
+        "n_new": "count_if(remaining_rounds = due_round - sent_round)", "n_lost": "count_if(remaining_rounds is null)",
     }  # fmt: skip
 
 

@@ -51,14 +51,14 @@ class Relations:
         empty = self._materialiser.empty
         return {name: given.get(name, empty(state.table.schema)) for name, state in self._states.items()}
 
-    def place(self, settled: Mapping[str, Relation], changed: Collection[str]) -> None:
+    def set_all(self, relations: Mapping[str, Relation], changed: Collection[str]) -> None:
         """Sets all relations.
 
         Args:
-            settled: Every relation.
+            relations: Every relation.
             changed: Those that the store does not have yet.
         """
-        self._whole = dict(settled)
+        self._whole = dict(relations)
         self._changed |= set(changed)
 
     def wanted_facts(self, names: Collection[str]) -> dict[str, Facts]:
@@ -83,7 +83,7 @@ class Relations:
     def frames(self) -> dict[str, DataFrame]:
         """Returns the relations as rounds read them."""
         return {
-            name: self._materialiser.together(name, [relation, *self._increments.get(name, [])])
+            name: self._materialiser.union(name, [relation, *self._increments.get(name, [])])
             for name, relation in self._whole.items()
         }
 
@@ -93,12 +93,12 @@ class Relations:
         """Applies crashes and recoveries of a round.
 
         Args:
-            crashes: Who crashes, and who comes back.
+            crashes: Who crashes, and who recovers.
             stored: Returns a state table as it was written last.
             kept: Gets the relations that are made for the round alone.
 
         Returns:
-            The relations as faults leave them, and the names of those that are still to be settled for that.
+            The relations as faults leave them, and the names of those that are still to be checkpointed for that.
         """
         state = self.frames()
         touched = []
@@ -125,27 +125,27 @@ class Relations:
         """
         node = recovered.select(_NODE).hint("shuffle_hash")
         rows = stored(f"state_{name}").join(node, _NODE, "left_semi")
-        relation = self._materialiser.keep(f"stored_{name}", rows)
+        relation = self._materialiser.cache(f"stored_{name}", rows)
         kept.append(relation)
         return _without(frame, recovered).unionByName(relation.frame)
 
     def whole_frames(self, state: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        """Returns the relations of a round's result that are settled whole: those without increments."""
+        """Returns the relations of a round's result that are checkpointed whole: those without increments."""
         return {name: frame for name, frame in state.items() if name not in self._increments}
 
-    def take(self, state: Mapping[str, DataFrame], settled: Mapping[str, Relation]) -> None:
+    def take(self, state: Mapping[str, DataFrame], made: Mapping[str, Relation]) -> None:
         """Takes over what a round made.
 
         Args:
             state: The relations that it changed; of those with increments the increment.
-            settled: The others of them, as relations.
+            made: The others of them, as relations.
         """
         self._changed |= set(state)
-        for name, relation in settled.items():
+        for name, relation in made.items():
             self._whole[name].release()
             self._whole[name] = relation
         for name in state.keys() & self._increments.keys():
-            self._increments[name].append(self._materialiser.add(name, state[name]))
+            self._increments[name].append(self._materialiser.append(name, state[name]))
             if len(self._increments[name]) >= _MAX_INCREMENTS:
                 self._compact(name)
 
@@ -158,7 +158,7 @@ class Relations:
         for name in self._increments:
             known = self._states[name]
             if known.compact is not None and not known.is_durable:
-                whole = self._materialiser.together(name, [self._whole[name], *self._increments[name]])
+                whole = self._materialiser.union(name, [self._whole[name], *self._increments[name]])
                 self._fold(name, known.compact(_without(whole, crashed)))
 
     def to_commit(self) -> dict[str, DataFrame]:
@@ -185,12 +185,12 @@ class Relations:
         compact = self._states[name].compact
         if compact is None or not self._increments[name]:
             return
-        whole = self._materialiser.together(name, [self._whole[name], *self._increments[name]])
+        whole = self._materialiser.union(name, [self._whole[name], *self._increments[name]])
         self._fold(name, compact(whole))
 
     def _fold(self, name: str, whole: DataFrame) -> DataFrame:
-        """Settles a relation that grows by increments; returns it."""
-        folded = self._materialiser.settle({name: whole}, {})[0][name]
+        """Checkpoints a relation that grows by increments; returns it."""
+        folded = self._materialiser.checkpoint({name: whole}, {})[0][name]
         self._whole[name].release()
         self._whole[name] = folded
         for increment in self._increments[name]:

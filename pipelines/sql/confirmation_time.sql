@@ -1,7 +1,7 @@
 -- How many rounds did each publication and subscription take from its issue to its confirmation?
 -- Calls without a confirmation have no row.
 select run_id, 'publication' as call, source as node_id, source_seq, cast(null as bigint) as subscription_id,
-  round as issued_round, confirmed_round, confirmed_round - round as confirmation_rounds
+  issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
 from publication
 where confirmed_round is not null
 union all

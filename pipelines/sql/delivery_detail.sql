@@ -1,6 +1,6 @@
 -- Who got which publication, when, how fast and over how many links?
 select d.run_id, d.subscriber, sn.name as subscriber_name, d.source, pn.name as source_name, d.source_seq,
-  p.topic, p.content, p.round as publication_round, d.round as delivery_round, d.latency_rounds, d.hops
+  p.topic, p.content, p.issued_round as publication_round, d.round as delivery_round, d.latency_rounds, d.hops
 from delivery d
 join node sn on sn.run_id = d.run_id and sn.node_id = d.subscriber
 join node pn on pn.run_id = d.run_id and pn.node_id = d.source

@@ -1,7 +1,8 @@
--- When did each node crash and come back, and how many rounds did that take?
--- One row per crash. A node whose status says RECOVERING in the round in which it comes back is there again when its
--- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once. until_round is that round, or the one in which it crashes again before
--- that; null: neither happened. down_rounds and recovering_rounds are null where they did not come to an end.
+-- When did each node crash and recover, and how many rounds did that take?
+-- One row per crash. A node whose status says RECOVERING in the round in which it recovers is there again when its
+-- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once. end_round is that round, or
+-- the one in which it crashes again before that; null: neither happened. down_rounds and recovering_rounds are null where
+-- they did not come to an end.
 with fault as (
   select run_id, node_id, kind, round as crash_round,
     lead(round, 1) over (partition by run_id, node_id order by round) as recovery_round,
@@ -25,7 +26,7 @@ with fault as (
   from returned
 )
 select t.run_id, t.node_id, n.name, t.incarnation, t.crash_round, t.recovery_round, t.operational_round,
-  coalesce(t.operational_round, t.next_round) as until_round,
+  coalesce(t.operational_round, t.next_round) as end_round,
   t.recovery_round - t.crash_round as down_rounds, t.operational_round - t.recovery_round as recovering_rounds
 from timed t
 join node n on n.run_id = t.run_id and n.node_id = t.node_id

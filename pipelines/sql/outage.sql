@@ -1,19 +1,19 @@
 -- How many nodes were not OPERATIONAL at once, and when?
--- One row per run and span of rounds from the first crash on, from first_round to before until_round (null: to the end).
+-- One row per run and span of rounds from the first crash on, from first_round to before end_round (null: to the end).
 -- A node counts from the round of its crash to the one in which it is OPERATIONAL again, that one included: it is so only
 -- after it has handled the round's messages, and crashes come before them.
 with change as (
   select run_id, crash_round as round, 1 as n
   from node_recovery
   union all
-  select run_id, until_round + case when operational_round is null then 0 else 1 end as round, -1 as n
+  select run_id, end_round + case when operational_round is null then 0 else 1 end as round, -1 as n
   from node_recovery
-  where until_round is not null
+  where end_round is not null
 ), changed as (
   select run_id, round, sum(n) as n
   from change
   group by run_id, round
 )
-select run_id, round as first_round, lead(round) over (partition by run_id order by round) as until_round,
+select run_id, round as first_round, lead(round) over (partition by run_id order by round) as end_round,
   sum(n) over (partition by run_id order by round rows between unbounded preceding and current row) as n_not_operational
 from changed

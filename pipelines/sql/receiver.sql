@@ -21,10 +21,10 @@ with delivered as (
   from delivery
   group by run_id
 ), candidate as (
-  select m.run_id, s.subscriber, m.source, m.source_seq, p.round as publication_round, m.subscription_id,
+  select m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round as publication_round, m.subscription_id,
     t.confirms, s.confirmed_round, s.unsubscribed_round,
-    case when t.confirms then p.confirmed_round else p.round + w.latency_rounds end as due_round,
-    min(case when d.delivered_round >= s.issued_round then p.round end)
+    case when t.confirms then p.confirmed_round else p.issued_round + w.latency_rounds end as due_round,
+    min(case when d.delivered_round >= s.issued_round then p.issued_round end)
       over (partition by m.run_id, m.subscription_id) as service_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
@@ -49,13 +49,13 @@ with delivered as (
   from stood s
   join node_recovery n on n.run_id = s.run_id and n.node_id = s.subscriber
   where (s.due_round is null or n.crash_round <= s.due_round)
-    and (n.until_round is null or n.until_round > s.publication_round)
+    and (n.end_round is null or n.end_round > s.publication_round)
   group by s.run_id, s.subscriber, s.source, s.source_seq
 ), orphaned as (
   select p.run_id, p.source, p.source_seq, min(n.crash_round) as crash_round
   from publication p
   join node_recovery n on n.run_id = p.run_id and n.node_id = p.source
-  where n.crash_round > p.round and (p.confirmed_round is null or n.crash_round <= p.confirmed_round)
+  where n.crash_round > p.issued_round and (p.confirmed_round is null or n.crash_round <= p.confirmed_round)
   group by p.run_id, p.source, p.source_seq
 )
 select s.run_id, s.subscriber, s.source, s.source_seq, s.publication_round, s.due_round, s.subscription_id,

@@ -41,5 +41,5 @@ select s.run_id, s.round, s.n_sent, s.n_handled, s.n_lost, s.n_deliveries, s.sen
   s.n_crashes, s.n_recoveries, coalesce(o.n_not_operational, 0) as n_not_operational
 from summed s
 left join outage o on o.run_id = s.run_id
-  and s.round >= o.first_round and (o.until_round is null or s.round < o.until_round)
+  and s.round >= o.first_round and (o.end_round is null or s.round < o.end_round)
 where s.n_sent + s.n_handled + s.n_lost + s.n_deliveries + s.n_timers + s.n_crashes + s.n_recoveries > 0

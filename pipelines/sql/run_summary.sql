@@ -34,22 +34,23 @@ with published as (
   from violation
   group by run_id
 ), ranked_delivery as (
-  select run_id, latency_rounds, row_number() over (partition by run_id order by latency_rounds) as place,
+  select run_id, latency_rounds, row_number() over (partition by run_id order by latency_rounds) as position,
     count(1) over (partition by run_id) as n
   from delivery
 ), delivered as (
-  select run_id, count(1) as n_deliveries, min(case when 2 * place >= n then latency_rounds end) as latency_rounds_median,
-    min(case when 100 * place >= 95 * n then latency_rounds end) as latency_rounds_p95,
+  select run_id, count(1) as n_deliveries,
+    min(case when 2 * position >= n then latency_rounds end) as latency_rounds_median,
+    min(case when 100 * position >= 95 * n then latency_rounds end) as latency_rounds_p95,
     max(latency_rounds) as latency_rounds_max
   from ranked_delivery
   group by run_id
 ), ranked_confirmation as (
-  select run_id, confirmation_rounds, row_number() over (partition by run_id order by confirmation_rounds) as place,
+  select run_id, confirmation_rounds, row_number() over (partition by run_id order by confirmation_rounds) as position,
     count(1) over (partition by run_id) as n
   from confirmation_time
   where call = 'publication'
 ), confirmed as (
-  select run_id, min(case when 2 * place >= n then confirmation_rounds end) as confirmation_rounds_median,
+  select run_id, min(case when 2 * position >= n then confirmation_rounds end) as confirmation_rounds_median,
     max(confirmation_rounds) as confirmation_rounds_max
   from ranked_confirmation
   group by run_id

@@ -114,11 +114,11 @@ class Snapshot:
             text = [f"cast(null as {kinds[name]}) as {name}" for name in ("topic", "content", "guarantee", "keys")]
             opened = (
                 log.where("kind = 'publish'")
-                .selectExpr("run_id", "source", "source_seq", "issued_round as round", *text, "confirmed_round")
+                .selectExpr("run_id", "source", "source_seq", "issued_round", *text, "confirmed_round")
                 .select(PUBLICATION.columns)
             )
             rows = rows.unionByName(opened)
-        return self._until(rows, "round", PUBLICATION.columns, "confirmed_round")
+        return self._until(rows, PUBLICATION.columns, "confirmed_round")
 
     def _subscriptions(self) -> DataFrame:
         rows, log = self._final_calls(SUBSCRIPTION.name), self._of_running(CALL_LOG.name)
@@ -132,14 +132,14 @@ class Snapshot:
             )  # fmt: skip
             rows = rows.unionByName(opened)
         later = ("confirmed_round", "unsubscribed_round", "ended_round")
-        return self._until(rows, "issued_round", SUBSCRIPTION.columns, *later)
+        return self._until(rows, SUBSCRIPTION.columns, *later)
 
-    def _until(self, rows: DataFrame, issued: str, columns: Sequence[str], *later: str) -> DataFrame:
+    def _until(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
         """Returns what was issued by the round, with null for rounds that were still to come."""
         if self._cut is None:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}
-        return rows.where(f"{issued} <= {self._cut}").selectExpr(*_replaced(columns, **nulled))
+        return rows.where(f"issued_round <= {self._cut}").selectExpr(*_replaced(columns, **nulled))
 
     def _protocol(self) -> str:
         return str(self._store.read(RUN.name).select("protocol").limit(1).collect()[0][0])

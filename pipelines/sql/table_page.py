@@ -14,7 +14,9 @@ from pipelines.sql.query import MADE
 from pipelines.sql.views import view_names, view_sql
 from pipelines.tables import CALL_LOG, HISTORY, MESSAGE, Table
 
-_OF_MESSAGE = {field.name: field.metadata["comment"] for field in MESSAGE.schema} | {"wait": "rounds until it is due"}
+_OF_MESSAGE = {field.name: field.metadata["comment"] for field in MESSAGE.schema} | {
+    "remaining_rounds": "rounds until it is due"
+}
 _MESSAGE_IN_FLIGHT = Table(
     "state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(T.StructType([]))
 )

@@ -11,10 +11,10 @@ with expected as (
 ), crashed as (
   select p.run_id, p.source, p.source_seq, min(n.crash_round) as publisher_crash_round
   from publication p
-  join node_recovery n on n.run_id = p.run_id and n.node_id = p.source and n.crash_round > p.round
+  join node_recovery n on n.run_id = p.run_id and n.node_id = p.source and n.crash_round > p.issued_round
   group by p.run_id, p.source, p.source_seq
 )
-select p.run_id, p.source, n.name as source_name, p.source_seq, p.round, p.topic,
+select p.run_id, p.source, n.name as source_name, p.source_seq, p.issued_round, p.topic,
   coalesce(e.n_expected, 0) as n_expected, coalesce(m.n_missing, 0) as n_missing, c.publisher_crash_round
 from publication p
 join run r on r.run_id = p.run_id

@@ -7,13 +7,13 @@ with delivered as (
   from delivery
   group by run_id, subscriber, source, source_seq
 ), wanted as (
-  select m.run_id, s.subscriber, m.source, m.source_seq, p.round as publication_round,
+  select m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round as publication_round,
     min(m.subscription_id) as subscription_id
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
-  where s.issued_round < p.round and (s.unsubscribed_round is null or s.unsubscribed_round > p.round)
-  group by m.run_id, s.subscriber, m.source, m.source_seq, p.round
+  where s.issued_round < p.issued_round and (s.unsubscribed_round is null or s.unsubscribed_round > p.issued_round)
+  group by m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round
 )
 select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round, w.subscription_id, d.delivery_round
 from wanted w

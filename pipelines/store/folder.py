@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,22 +14,23 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, nearest
-from pipelines.tables import ROUND_COMMIT, RUN
+from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LATEST = "latest"
 LOCK = ".lock"
-RECORD = "experiment.json"
+MANIFEST = "experiment.json"
 _LOG = "_delta_log"
 _SHOWN = 5
 _WRITTEN = "name the folder that `roundtable run` wrote"
 
 
 def check_store(root: Path) -> None:
-    """Checks that a folder is a store.
+    """Checks that a folder is a store of this program.
 
     Raises:
-        StoreError: It is not there, or it is none.
+        StoreError: It is not there, or it is none, or one of another format.
     """
+    check_format(root)
     if _is_store(root):
         return
     if not root.exists():
@@ -36,14 +38,31 @@ def check_store(root: Path) -> None:
         raise StoreError(f"there is no store {str(root)!r};{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
-    if (root / RECORD).is_file():
+    if (root / MANIFEST).is_file():
         raise StoreError(
-            f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {to_go_on(root)}"
+            f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
         )
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
     holds = f"its stores are {_some(stores)}" if stores else f"it holds {_some(_inside(root)) or 'nothing'}"
     raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
+
+
+def check_format(root: Path) -> None:
+    """Checks that a store has the tables and columns that this program reads; one without a manifest is not judged.
+
+    Raises:
+        StoreError: It is of another format.
+    """
+    try:
+        written = json.loads((root / MANIFEST).read_text("utf-8")).get("store_format", 1)
+    except (OSError, ValueError, AttributeError):
+        return  # Nothing is there, or it is damaged: whoever needs the manifest says so.
+    if written != STORE_FORMAT:
+        raise StoreError(
+            f"the store {str(root)!r} is of format {written}, this program reads format {STORE_FORMAT}; "
+            "run the scenario again, or read it with the version that wrote it"
+        )
 
 
 def check_empty(root: Path) -> None:
@@ -55,7 +74,7 @@ def check_empty(root: Path) -> None:
     if root.is_dir():
         inside = _inside(root)
         if inside:
-            begun = _is_store(root) or (root / RECORD).is_file()
+            begun = _is_store(root) or (root / MANIFEST).is_file()
             what = "a store is there already" if begun else f"it holds {_some(inside)}"
             raise StoreError(f"the store {str(root)!r} is not empty: {what}; name a new folder, or remove this one")
     elif root.exists() or root.is_symlink():
@@ -105,15 +124,15 @@ def new_store(given: Path | None, scenario: str) -> Iterator[Path]:
             yield root
         except BaseException as error:
             if _n_commits(root):
-                error.add_note(to_go_on(root))
+                error.add_note(resume_hint(root))
             else:
                 _remove(root, missing)
             raise
 
 
-def to_go_on(root: Path) -> str:
+def resume_hint(root: Path) -> str:
     """Returns what to do with a store whose runs are not finished."""
-    return f"to go on: roundtable resume {shlex.quote(str(root))}"
+    return f"to resume: roundtable resume {shlex.quote(str(root))}"
 
 
 def link_latest(root: Path) -> None:
@@ -134,7 +153,7 @@ def _n_commits(root: Path) -> int:
 
 
 def _inside(root: Path) -> list[str]:
-    return sorted(path.name for path in root.iterdir() if path.name not in (LOCK, f"{RECORD}.part"))
+    return sorted(path.name for path in root.iterdir() if path.name not in (LOCK, f"{MANIFEST}.part"))
 
 
 def _remove(root: Path, made: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pipelines.errors import QueryError, StoreError
-from pipelines.store.folder import to_go_on
+from pipelines.store.folder import resume_hint
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
@@ -70,7 +70,7 @@ class Ledger:
         if not store.is_committed():
             raise StoreError(
                 f"the store {str(store.root)!r} holds no complete round; wait, or if its program is gone, "
-                f"{to_go_on(store.root)}"
+                f"{resume_hint(store.root)}"
             )
         names = [field.name for field in fields(Commit)]
         rows = store.read(ROUND_COMMIT.name).select(names).collect()
@@ -107,7 +107,7 @@ class Ledger:
         if round_ is not None and not self.last.is_final and round_ > last:
             raise QueryError(
                 f"round {round_} is not in the store yet; allowed: 0 to {last}, the last round committed;"
-                f" the runs are not finished; if no program writes it, {to_go_on(self._root)}"
+                f" the runs are not finished; if no program writes it, {resume_hint(self._root)}"
             )
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 

@@ -21,11 +21,11 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
-from pipelines.store.folder import to_go_on
+from pipelines.store.folder import resume_hint
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
@@ -108,7 +108,7 @@ class Store:
             if self.version(name) > versions[name]:
                 self._save(name, self.read(name, versions[name]), "overwrite")
 
-        at_once(partial(restore, name) for name in versions)
+        concurrently(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
         if self.is_small and self._is_slow:
@@ -124,7 +124,7 @@ class Store:
         if self.version(name) > before + 1:
             raise StoreError(
                 f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
-                f"{to_go_on(self.root)}"
+                f"{resume_hint(self.root)}"
             )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:

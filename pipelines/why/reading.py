@@ -107,7 +107,7 @@ def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
 
 def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:
     run.publications[row["source"], row["source_seq"]] = Publication(
-        row["source"], row["source_seq"], row["round"], row["topic"], row["content"], row["confirmed_round"]
+        row["source"], row["source_seq"], row["issued_round"], row["topic"], row["content"], row["confirmed_round"]
     )
 
 
@@ -199,6 +199,6 @@ def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str,
 def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Down:
     """Makes a down time of a row of view ``node_recovery``; where the protocol says nothing, nothing is restored."""
     until, operational = row["recovery_round"], row["operational_round"]
-    end = row["until_round"] if operational is None else operational + 1
+    end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))
     return Down(row["node_id"], row["crash_round"], until, operational if after else None, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.errors import counted
+from pipelines.errors import plural
 from pipelines.why.asked import asking, excuse, not_asked
 from pipelines.why.cause import CRASH, IN_FLIGHT, Case, Cause, crash_words, delay, ending
 from pipelines.why.facts import Down, Publication, RunFacts
@@ -74,9 +74,9 @@ def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:
     (round_, hops), again = deliveries[0], deliveries[1:]
     late = round_ - trail.start - facts.latency(trail.path)
     cause = delay(trail, round_) if late > 0 else None
-    text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {counted(hops, 'hop')}"
+    text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
     if late > 0:
-        text += f", {counted(late, 'round')} later than the links allow"
+        text += f", {plural(late, 'round')} later than the links allow"
     if cause is not None:
         text += f": {cause.text}"
     if again:

@@ -47,7 +47,7 @@ def test_relations_stay_on_the_server(connect: Session) -> None:
     materialiser = materialiser_for(connect)
     assert isinstance(materialiser, RemoteMaterialiser)
     frame = connect.spark.range(10).selectExpr("id as run_id", "id % 3 as part")
-    settled, facts = materialiser.settle({"rows": frame}, {"rows": {"n_rows": "count(1)", "most": "max(part)"}})
+    settled, facts = materialiser.checkpoint({"rows": frame}, {"rows": {"n_rows": "count(1)", "most": "max(part)"}})
     assert facts == {"n_rows": 10, "most": 2}
     plan = str(settled["rows"].frame._explain_string())
     assert "Range" not in plan

@@ -28,7 +28,7 @@ PARSED = [
     "named_struct('a', a, 'k', kind) as x", "to_json(named_struct('a', a)) as x", "explode(path) as x",
     "count(1) as x", "count_if(a > 1) as x", "max(case when is_on then a end) as x", "bool_and(is_on) as x",
     "-a as x", "-(a + b) as x", "cast(path as array<int>) as x", "pair.a as x", "inline(array(pair))",
-    "cast(null as array<struct<path: array<bigint>, is_done: boolean>>) as x", "posexplode(path) as (place, x)",
+    "cast(null as array<struct<path: array<bigint>, is_done: boolean>>) as x", "posexplode(path) as (position, x)",
     "struct(a, b as c, false as d) as x", "row_number() over (partition by kind, is_on order by b desc, a) as x",
     "a + cast(row_number() over (partition by is_on order by a) as bigint) as x",
     "count(1) over (partition by a + 1) as x", "sum(a) as x", "min(a)", "count(1)",

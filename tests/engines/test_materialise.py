@@ -24,9 +24,9 @@ def test_only_few_rows_go_into_plans(sail: Session, n_runs: int, is_in_plans: bo
 
 def test_what_reads_a_relation_waits_for_it(sail: Session) -> None:
     materialiser = materialiser_for(sail)
-    numbers = materialiser.keep("numbers", sail.spark.range(100_000).selectExpr("id as run_id"))
-    even = materialiser.keep("even", numbers.frame.where("run_id % 2 = 0"))
-    none = materialiser.keep("none", even.frame.where("run_id % 2 = 1"))
+    numbers = materialiser.cache("numbers", sail.spark.range(100_000).selectExpr("id as run_id"))
+    even = materialiser.cache("even", numbers.frame.where("run_id % 2 = 0"))
+    none = materialiser.cache("none", even.frame.where("run_id % 2 = 1"))
     assert even.frame.join(numbers.frame, "run_id").count() == 50_000
     assert none.is_empty
     assert not even.is_empty
@@ -38,9 +38,9 @@ def test_a_relation_that_cannot_be_written_ends_the_round(sail: Session) -> None
     materialiser = materialiser_for(sail)
     schema = from_arrow_schema(pa.schema([("run_id", pa.int64())]))
     materialiser.declare({"broken": schema})
-    broken = materialiser.keep("broken", sail.spark.range(3).selectExpr("raise_error('no rows') as run_id"))
+    broken = materialiser.cache("broken", sail.spark.range(3).selectExpr("raise_error('no rows') as run_id"))
     with pytest.raises(Exception, match="no rows"):
-        materialiser.settle({}, {})
+        materialiser.checkpoint({}, {})
     with pytest.raises(Exception, match="no rows"):
         broken.frame.count()
     materialiser.close()
@@ -49,9 +49,9 @@ def test_a_relation_that_cannot_be_written_ends_the_round(sail: Session) -> None
 def test_nothing_is_being_written_when_a_round_is_over(sail: Session) -> None:
     """Relations end with it that others, which nobody waits for, may still have to read."""
     materialiser = materialiser_for(sail)
-    first = materialiser.keep("first", sail.spark.range(300_000).selectExpr("id as run_id"))
-    second = materialiser.keep("second", first.frame.selectExpr("run_id + 1 as run_id"))
-    materialiser.settle({}, {})
+    first = materialiser.cache("first", sail.spark.range(300_000).selectExpr("id as run_id"))
+    second = materialiser.cache("second", first.frame.selectExpr("run_id + 1 as run_id"))
+    materialiser.checkpoint({}, {})
     first.release()
     assert second.frame.count() == 300_000
     materialiser.close()

@@ -64,13 +64,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     seen = Watch()
     for name in _EXECUTIONS:
         monkeypatch.setattr(SparkConnectClient, name, watched(seen, getattr(SparkConnectClient, name)))
-    keep = FileMaterialiser.keep
+    cache = FileMaterialiser.cache
 
     def allowed(self: FileMaterialiser, *arguments: Any) -> Any:
         with seen.describing(False):
-            return keep(self, *arguments)
+            return cache(self, *arguments)
 
-    monkeypatch.setattr(FileMaterialiser, "keep", allowed)
+    monkeypatch.setattr(FileMaterialiser, "cache", allowed)
     return seen
 
 

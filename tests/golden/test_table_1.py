@@ -37,7 +37,7 @@ def recipients(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[
     store = run_all(run_configs([figure_5(delta) for delta in range(4)]), sail, tmp_path_factory.mktemp("table1"))
     name = {(run, node): text for run, node, text in rows(store, "node", "run_id", "node_id", "name")}
     found: dict[tuple[int, str], set[str]] = {}
-    for run, node, origin in rows(store, "state_subscription", "run_id", "node_id", "origin"):
+    for run, node, origin in rows(store, "state_routing_entry", "run_id", "node_id", "origin"):
         found.setdefault((run, name[run, node]), set()).add(name[run, origin])
     return found
 

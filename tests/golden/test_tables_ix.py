@@ -50,16 +50,16 @@ def test_exactly_the_swaps_that_touch_a_total_order_message_fail(sail: Session, 
              for run in range(25) for node in (1, 2)]  # fmt: skip
     publications = [
         dict.fromkeys(PUBLICATION.columns)
-        | {"run_id": run, "source": replica, "source_seq": seq, "round": 0, "topic": "topic", "keys": [ACCOUNT]}
+        | {"run_id": run, "source": replica, "source_seq": seq, "issued_round": 0, "topic": "topic", "keys": [ACCOUNT]}
         | {"guarantee": guarantee}
         for run in range(25)
         for replica, seq, guarantee in map(parts, TABLE_IX_1)
     ]
     delivered = [
-        {"run_id": run, "node_id": node, "place": place, "topic": "topic", "source": replica, "source_seq": seq}
+        {"run_id": run, "node_id": node, "position": position, "topic": "topic", "source": replica, "source_seq": seq}
         for run, other in enumerate(RUNS)
         for node, order in ((1, TABLE_IX_1), (2, other))
-        for place, (replica, seq, _) in enumerate(map(parts, order))
+        for position, (replica, seq, _) in enumerate(map(parts, order))
     ]
     store = planted(
         clean, tmp_path, node=replaced_by(nodes), publication=replaced_by(publications),

@@ -31,7 +31,7 @@ from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
 
 LAST = START + 15
-_Settled = tuple[dict[str, Relation], dict[str, int | None]]
+_Checkpointed = tuple[dict[str, Relation], dict[str, int | None]]
 
 
 class Watch:
@@ -43,23 +43,23 @@ class Watch:
 
     def __init__(self, materialiser: Materialiser) -> None:
         self.rounds: list[tuple[int, int, float, float]] = []
-        self._settle = materialiser.settle
+        self._checkpoint = materialiser.checkpoint
         self._whole: dict[str, DataFrame] = {}
         self._bare = 0.0
         self._last = time.perf_counter()
 
-    def settle(self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]) -> _Settled:
-        """Settles the relations of a round; then does the bare work in their place."""
-        settled = self._settle(frames, facts)
+    def checkpoint(self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]) -> _Checkpointed:
+        """Checkpoints the relations of a round; then does the bare work in their place."""
+        made = self._checkpoint(frames, facts)
         before = {name: self._whole[name] for name in frames if name in self._whole}
-        self._whole |= {name: relation.frame for name, relation in settled[0].items()}
+        self._whole |= {name: relation.frame for name, relation in made[0].items()}
         if "in_flight" in before:
             self._bare = self._again(before)
-        return settled
+        return made
 
     def _again(self, before: Mapping[str, DataFrame]) -> float:
         mail = before["in_flight"].selectExpr("run_id", "dst as node_id").distinct()
-        kept = self._settle({"mail": mail}, {})[0]["mail"]
+        kept = self._checkpoint({"mail": mail}, {})[0]["mail"]
         start = time.perf_counter()
         again = {
             name: frame.join(kept.frame, ["run_id", "node_id"], "left").select(frame.columns)
@@ -69,7 +69,7 @@ class Watch:
         node = kept.frame.withColumnRenamed("node_id", "dst")
         flying = before["in_flight"]
         again["in_flight"] = flying.join(node, ["run_id", "dst"], "left").select(flying.columns)
-        relations, _ = self._settle(again, {})
+        relations, _ = self._checkpoint(again, {})
         seconds = time.perf_counter() - start
         for relation in [kept, *relations.values()]:
             relation.release()
@@ -89,7 +89,7 @@ def measure(session: Session, size: str) -> list[str]:
     def watched(session: Session, *, is_eventful: bool) -> Materialiser:
         materialiser = materialiser_for(session, is_eventful=is_eventful)
         watches.append(Watch(materialiser))
-        materialiser.settle = watches[0].settle  # type: ignore[method-assign]
+        materialiser.checkpoint = watches[0].checkpoint  # type: ignore[method-assign]
         return materialiser
 
     with tempfile.TemporaryDirectory() as folder, mock.patch("pipelines.rounds.execute.materialiser_for", watched):

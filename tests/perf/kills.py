@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.engines.session import Session, open_session
-from pipelines.store.folder import RECORD
+from pipelines.store.folder import MANIFEST
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 
@@ -36,7 +36,7 @@ MOST = 8
 def left_behind(session: Session, root: Path) -> str:
     """Returns where in its work a program was killed."""
     store = Store(root, session)
-    if not (root / RECORD).is_file():
+    if not (root / MANIFEST).is_file():
         return "nothing yet"
     if not store.is_committed():
         return "tables without a complete round"
@@ -79,7 +79,7 @@ class Kills:
             if not killed(command, root, n_commits(root) + ahead if n_left else sys.maxsize, self._draw):
                 break
             self.found[left_behind(self._session, root)] += 1
-            if (root / RECORD).is_file():
+            if (root / MANIFEST).is_file():
                 command = program("resume", root, "--quiet")
         self.n_stores += 1
         found = contents(self._session, root)

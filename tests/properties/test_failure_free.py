@@ -69,7 +69,7 @@ def check(scenarios: list[dict[str, Any]], session: Session, root: Path) -> None
     seen = {key[:4]: key[4:] for key in rows(
         store, "delivery", "run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops"
     )}  # fmt: skip
-    published = rows(store, "publication", "run_id", "source", "source_seq", "round", "topic", "confirmed_round")
+    published = rows(store, "publication", "run_id", "source", "source_seq", "issued_round", "topic", "confirmed_round")
     subscribed = rows(store, "subscription", "run_id", "subscriber", "predicate", "issued_round", "confirmed_round")
     expected = {}
     for run in runs:

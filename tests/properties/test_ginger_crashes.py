@@ -48,7 +48,7 @@ def test_nodes_keep_all_guarantees_within_the_views(n_crashes: int) -> None:
 def sub_tree(network: NodeNetwork) -> set[tuple[int, int]]:
     """Brokers and their neighbours in the sub-tree of the topic."""
     assert (network.beyond, network.violations()) == ([], [])
-    return {(b, part.other) for b in network.parts for part in network.parts[b] if part.relation == "subscriber"}
+    return {(b, part.peer) for b in network.parts for part in network.parts[b] if part.relation == "subscriber"}
 
 
 def test_a_broker_outside_a_sub_tree_joins_it_to_take_in_those_who_are_in_it() -> None:

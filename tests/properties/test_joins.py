@@ -67,10 +67,12 @@ def check(scenarios: list[dict[str, Any]], session: Session, root: Path) -> Stor
     runs = run_configs(scenarios)
     store = run_all(runs, session, root)
     views = _by_run(rows(store, "state_topology", "run_id", "node_id", "a", "b", "is_marked"))
-    entries = _by_run(rows(store, "state_subscription", "run_id", "node_id", "subscription_id", "origin", "via"))
+    entries = _by_run(
+        rows(store, "state_routing_entry", "run_id", "node_id", "subscription_id", "origin", "responsible")
+    )
     subscribed = _by_run(rows(store, "subscription", "run_id", "subscription_id", "subscriber", "unsubscribed_round"))
     delivered = _by_run(rows(store, "delivery", "run_id", "subscriber", "source", "source_seq"))
-    published = _by_run(rows(store, "publication", "run_id", "source", "source_seq", "round", "confirmed_round"))
+    published = _by_run(rows(store, "publication", "run_id", "source", "source_seq", "issued_round", "confirmed_round"))
     assert store.read("state_processing").count() == 0
     assert store.read("state_call").count() == 0
     assert store.read("state_join_request").count() == 0
@@ -151,7 +153,7 @@ def test_calls_wait_for_the_join(sail: Session, tmp_path: Path) -> None:
     parts = scenario(protocol={"name": "delta", "delta": 1}, overlay={"links": [["A", "B"], ["B", "N"]]}, workload=work)
     store = run_all(run_configs([parts]), sail, tmp_path)
     joined = 10 + 2 + 2 * (1 + 1)
-    assert rows(store, "publication", "source", "source_seq", "round") == [(0, 2, 100), (2, 3, joined)]
+    assert rows(store, "publication", "source", "source_seq", "issued_round") == [(0, 2, 100), (2, 3, joined)]
     assert rows(store, "subscription", "subscriber", "issued_round", "confirmed_round") == [
         (0, 0, 2), (2, joined, joined + 4),
     ]  # fmt: skip

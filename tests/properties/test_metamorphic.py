@@ -47,7 +47,7 @@ def outcome(store: Store, run: int, names: dict[str, str]) -> dict[str, list[Any
     told: dict[str, list[Any]] = {}
     for table, nodes, columns in (
         ("delivery", 2, ("subscriber", "source", "source_seq", "round", "latency_rounds", "hops")),
-        ("publication", 1, ("source", "source_seq", "round", "content", "confirmed_round")),
+        ("publication", 1, ("source", "source_seq", "issued_round", "content", "confirmed_round")),
         ("subscription", 1, ("subscriber", "predicate", "issued_round", "confirmed_round", "ended_round")),
         ("message", 2, ("src", "dst", "kind", "sent_round", "due_round", "fate", "source_seq")),
         ("state_topology", 1, ("node_id", "is_marked")),

@@ -48,7 +48,9 @@ def _expected(trees: Trees, max_hops: int) -> set[Path]:
 def _found(paths: DataFrame) -> list[Path]:
     table = paths.toArrow().to_pydict()
     table["path"] = [tuple(path) for path in table["path"]]
-    return list(zip(*(table[name] for name in ("run_id", "node_id", "target", "distance", "path", "via")), strict=True))
+    return list(
+        zip(*(table[name] for name in ("run_id", "node_id", "target", "distance", "path", "responsible")), strict=True)
+    )
 
 
 def _assert_same(found: list[Path], expected: set[Path]) -> None:
@@ -103,7 +105,7 @@ def test_columns_have_the_promised_types(sail: Session) -> None:
         ("target", "bigint"),
         ("distance", "int"),
         ("path", "array<bigint>"),
-        ("via", "bigint"),
+        ("responsible", "bigint"),
     ]
 
 

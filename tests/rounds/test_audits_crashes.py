@@ -183,8 +183,10 @@ def test_ends_in_time_finds_recoveries_and_calls_that_end_late_or_never(
     stuck = removed(f"run_id = {BACK} and node_id = {ids['B']} and status = 'OPERATIONAL'")
     told = "recovery of round 46 had to end by round 92, ended never"
     assert late(node_status=stuck) == [("B", None, None, told)]
-    of_p1 = f"run_id = {BACK} and source = {ids['P1']} and round = 45"
-    [number] = [row[-1] for row in rows(clean, "publication", "run_id", "round", "source_seq") if row[:2] == (BACK, 45)]
+    of_p1 = f"run_id = {BACK} and source = {ids['P1']} and issued_round = 45"
+    [number] = [
+        row[-1] for row in rows(clean, "publication", "run_id", "issued_round", "source_seq") if row[:2] == (BACK, 45)
+    ]
     told = "publication of round 45 had to end by round 92, ended in round 93"
     assert late(publication=replaced(of_p1, confirmed_round="93")) == [("P1", "P1", number, told)]
     assert late(publication=replaced(of_p1, confirmed_round="92")) == []
@@ -247,11 +249,11 @@ def entry(ids: dict[str, int], run: int, node: str, subscription: int) -> str:
 
 def test_the_state_of_recovered_nodes_is_told_by_name(clean: Store, root: Path, ids: dict[str, int]) -> None:
     """S1's subscription is 0; B is near it, A is far from it."""
-    lost = planted(clean, root, state_subscription=removed(entry(ids, BACK, "B", 0)))
+    lost = planted(clean, root, state_routing_entry=removed(entry(ids, BACK, "B", 0)))
     detail = "subscription 0 of S1 has no entry"
     assert found(lost, "level_1") == [(BACK, "B", None, None, detail)]
     assert found(lost, "recovered_state") == [(BACK, "B", None, None, f"recovered in round 52: {detail}")]
-    far = planted(clean, root, state_subscription=removed(entry(ids, BACK, "A", 0)))
+    far = planted(clean, root, state_routing_entry=removed(entry(ids, BACK, "A", 0)))
     assert found(far, "level_2") == [(BACK, "A", None, None, detail)]
     assert found(far, "recovered_state") == []
     link = f"run_id = {BACK} and node_id = {ids['B']} and (a = {ids['S2']} or b = {ids['S2']})"
@@ -263,25 +265,27 @@ def test_the_state_of_recovered_nodes_is_told_by_name(clean: Store, root: Path, 
 
 def test_what_nodes_know_of_one_that_is_down_is_due_all_the_same(clean: Store, root: Path, ids: dict[str, int]) -> None:
     """C is down for good, with S1 behind it: B's way to S1 is via S1 itself now."""
-    gone = planted(clean, root, state_subscription=removed(entry(ids, FOR_GOOD, "B", 0)))
+    gone = planted(clean, root, state_routing_entry=removed(entry(ids, FOR_GOOD, "B", 0)))
     assert found(gone, "level_1") == [(FOR_GOOD, "B", None, None, "subscription 0 of S1 has no entry")]
-    via = planted(clean, root, state_subscription=replaced(entry(ids, FOR_GOOD, "B", 0), via=str(ids["C"])))
+    responsible = planted(
+        clean, root, state_routing_entry=replaced(entry(ids, FOR_GOOD, "B", 0), responsible=str(ids["C"]))
+    )
     detail = "subscription 0 of S1 has an entry via C, the way is via S1"
-    assert found(via, "level_1") == [(FOR_GOOD, "B", None, None, detail)]
+    assert found(responsible, "level_1") == [(FOR_GOOD, "B", None, None, detail)]
     link = f"run_id = {FOR_GOOD} and node_id = {ids['B']} and (a = {ids['S1']} or b = {ids['S1']})"
     [row] = found(planted(clean, root, state_topology=removed(link)), "join_consistency")
     assert row[:2] == (FOR_GOOD, "B")
     # Far entries, too, name nodes that are down: A's asks for C, as B's does.
     far = replaced(entry(ids, FOR_GOOD, "A", 0), origin=str(ids["S2"]))
     detail = "subscription 0 of S1 has an entry from S2, that of B asks for C"
-    assert found(planted(clean, root, state_subscription=far), "level_2") == [(FOR_GOOD, "A", None, None, detail)]
+    assert found(planted(clean, root, state_routing_entry=far), "level_2") == [(FOR_GOOD, "A", None, None, detail)]
 
 
 def test_what_crashes_leave_undecided_is_not_judged(clean: Store, root: Path, ids: dict[str, int]) -> None:
     """An unsubscription without a confirmation; the links of a node whose join point crashed before it was joined."""
     began = replaced(f"run_id = {BACK} and subscription_id = 0", unsubscribed_round="60")
     lost = removed(f"run_id = {BACK} and subscription_id = 0 and node_id in ({ids['A']}, {ids['C']})")
-    store = planted(clean, root, subscription=began, state_subscription=lost)
+    store = planted(clean, root, subscription=began, state_routing_entry=lost)
     assert found(store, "level_1") == found(store, "level_2") == []
     apart = removed(f"run_id in ({BACK}, {FOR_GOOD}) and node_id = {ids['S2']} and status = 'VALID_JOINED'")
     broken = found(planted(clean, root, node_status=apart), "join_consistency")
@@ -313,7 +317,7 @@ def test_nothing_pending_finds_whatever_waits(clean: Store, root: Path, ids: dic
 
 
 def test_how_long_nodes_were_away(clean: Store) -> None:
-    text = """select run_id, name, incarnation, crash_round, recovery_round, operational_round, until_round,
+    text = """select run_id, name, incarnation, crash_round, recovery_round, operational_round, end_round,
         down_rounds, recovering_rounds from node_recovery where run_id in (0, 1, 4)"""
     assert ask(clean, text) == [
         (BACK, "B", 0, 34, 46, 52, 52, 12, 6),
@@ -321,7 +325,7 @@ def test_how_long_nodes_were_away(clean: Store) -> None:
         (TWICE, "B", 0, 34, 44, None, 46, 10, None),
         (TWICE, "B", 1, 46, 60, 66, 66, 14, 6),
     ]
-    text = "select first_round, until_round, n_not_operational from outage where run_id = 5"
+    text = "select first_round, end_round, n_not_operational from outage where run_id = 5"
     [start, both, *rest] = ask(clean, text)
     assert (start, both[0], both[2]) == ((34, 35, 1), 35, 2)
     assert rest[-1] == (rest[-1][0], None, 0)
@@ -354,7 +358,7 @@ def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(c
     path = rows["state_path"]
     assert (path["crash_round"], path["operational_round"], path["incarnation"]) == (34, 52, 0)
     assert path["before_round"] < 34 < 52 <= path["after_round"] <= path["end_round"]
-    for name, size in (("state_path", 6), ("state_topology", 5), ("state_subscription", 2)):
+    for name, size in (("state_path", 6), ("state_topology", 5), ("state_routing_entry", 2)):
         assert [rows[name][of] for of in ("n_before", "n_after", "n_same", "n_end")] == [size] * 4
     assert (rows["state_status"]["n_before"], rows["state_status"]["n_after"]) == (0, 1)
     durable = {row["table_name"]: row for row in compare_node(reader, FOR_GOOD, "C").to_pylist()}

@@ -124,8 +124,8 @@ def is_link(ids: dict[str, int], a: str, b: str) -> str:
     return f"a = {ends['a']} and b = {ends['b']}"
 
 
-def entry(ids: dict[str, int], origin: str, via: str) -> dict[str, str]:
-    return {"origin": str(ids[origin]), "first_hop": str(ids[via]), "via": str(ids[via])}
+def entry(ids: dict[str, int], origin: str, responsible: str) -> dict[str, str]:
+    return {"origin": str(ids[origin]), "first_hop": str(ids[responsible]), "responsible": str(ids[responsible])}
 
 
 def check(store: Store, root: Path, table: str, change: Change, audit: str, *expected: tuple[int, str, str]) -> None:
@@ -159,7 +159,7 @@ def test_links_of_a_node_that_has_not_joined_are_not_valid(clean: Store, root: P
 
 def test_level_1_finds_entries(clean: Store, root: Path, ids: dict[str, int]) -> None:
     def check_entry(change: Change, *expected: tuple[int, str, str]) -> None:
-        check(clean, root, "state_subscription", change, "level_1", *expected)
+        check(clean, root, "state_routing_entry", change, "level_1", *expected)
 
     own, near = at(ids, 1, "S1", 0), at(ids, 1, "N1", 0)
     of = "subscription 0 of S1 has"
@@ -169,12 +169,12 @@ def test_level_1_finds_entries(clean: Store, root: Path, ids: dict[str, int]) ->
     check_entry(copied(near, origin=str(ids["N2"])), (1, "N1", f"{of} 2 entries"))
     check_entry(replaced(near, origin=str(ids["N2"])), (1, "N1", f"{of} an entry from N2"))
     check_entry(replaced(near, origin="null"), (1, "N1", f"{of} an entry from nowhere"))
-    check_entry(replaced(near, via=str(ids["P1"])), (1, "N1", f"{of} an entry via P1, the way is via N2"))
-    check_entry(replaced(own, via=str(ids["N2"])), (1, "S1", f"{of} an entry via N2, the way is via S1"))
+    check_entry(replaced(near, responsible=str(ids["P1"])), (1, "N1", f"{of} an entry via P1, the way is via N2"))
+    check_entry(replaced(own, responsible=str(ids["N2"])), (1, "S1", f"{of} an entry via N2, the way is via S1"))
     way = "the way is 2 hops by N2"
     check_entry(replaced(near, first_hop=str(ids["P1"])), (1, "N1", f"{of} an entry 2 hops off by P1, {way}"))
     check_entry(replaced(near, distance="1"), (1, "N1", f"{of} an entry 1 hops off by N2, {way}"))
-    stale = added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], via=ids["S4"])
+    stale = added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], responsible=ids["S4"])
     check_entry(stale, (1, "N3", "subscription 2 of S4 has ended and still has an entry"))
 
 
@@ -185,22 +185,22 @@ def test_what_level_1_finds_is_not_held_against_far_nodes(clean: Store, root: Pa
         copied(at(ids, 1, "N1", 0)),
         replaced(at(ids, 1, "N1", 0), **entry(ids, "S2", "N2")),
         replaced(at(ids, 1, "N1", 0), **entry(ids, "S3", "N3")),
-        added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], via=ids["S4"]),
+        added(run_id=1, node_id=ids["N3"], subscription_id=2, origin=ids["S4"], responsible=ids["S4"]),
     ):
-        check(clean, root, "state_subscription", change, "level_2")
+        check(clean, root, "state_routing_entry", change, "level_2")
 
 
 def test_level_2_finds_missing_and_superfluous_entries(clean: Store, root: Path, ids: dict[str, int]) -> None:
     def check_entry(change: Change, *expected: tuple[int, str, str]) -> None:
-        check(clean, root, "state_subscription", change, "level_2", *expected)
-        check(clean, root, "state_subscription", change, "level_1")
+        check(clean, root, "state_routing_entry", change, "level_2", *expected)
+        check(clean, root, "state_routing_entry", change, "level_1")
 
     far = at(ids, 1, "S4", 0)
     check_entry(removed(far), (1, "S4", "subscription 0 of S1 has no entry"))
     check_entry(copied(far), (1, "S4", "subscription 0 of S1 has 2 entries"))
-    stale = added(run_id=1, node_id=ids["P1"], subscription_id=2, origin=ids["N3"], via=ids["N1"])
+    stale = added(run_id=1, node_id=ids["P1"], subscription_id=2, origin=ids["N3"], responsible=ids["N1"])
     check_entry(stale, (1, "P1", "subscription 2 of S4 has ended and still has an entry"))
-    unknown = added(run_id=1, node_id=ids["P1"], subscription_id=9, origin=ids["N3"], via=ids["N1"])
+    unknown = added(run_id=1, node_id=ids["P1"], subscription_id=9, origin=ids["N3"], responsible=ids["N1"])
     check_entry(unknown, (1, "P1", "subscription 9 was never issued and has an entry"))
 
 
@@ -208,14 +208,14 @@ def test_level_2_finds_wrong_entries(clean: Store, root: Path, ids: dict[str, in
     """With δ = 1, S4's entry of S1's subscription is from N1 via N3, X1's from N3 via S4."""
 
     def check_entry(change: Change, *expected: tuple[int, str, str]) -> None:
-        check(clean, root, "state_subscription", change, "level_2", *expected)
-        check(clean, root, "state_subscription", change, "level_1")
+        check(clean, root, "state_routing_entry", change, "level_2", *expected)
+        check(clean, root, "state_routing_entry", change, "level_1")
 
     far, of = at(ids, 1, "S4", 0), "subscription 0 of S1 has an entry"
     check_entry(replaced(far, origin=str(ids["N3"])), (1, "S4", f"{of} from N3, not 2 hops away"))
     check_entry(replaced(far, origin=str(ids["P1"])), (1, "S4", f"{of} from P1, not 2 hops away"))
     check_entry(replaced(far, origin="null"), (1, "S4", f"{of} from nowhere, not 2 hops away"))
-    check_entry(replaced(far, via=str(ids["X1"])), (1, "S4", f"{of} via X1, the way is via N3"))
+    check_entry(replaced(far, responsible=str(ids["X1"])), (1, "S4", f"{of} via X1, the way is via N3"))
     check_entry(replaced(far, origin=str(ids["S3"])), (1, "S4", f"{of} from S3, that of N3 asks for N1"))
     back = replaced(far, **entry(ids, "X2", "X1"))
     turns = (1, "S4", f"{of} via X1, whose own turns back"), (1, "X1", f"{of} via S4, whose own turns back")
@@ -226,7 +226,7 @@ def test_level_2_names_the_first_of_a_chain_of_wrong_entries(clean: Store, root:
     """With δ = 2, an entry from Y1 at S4 asks for S3 at X1, which has N1 and is right."""
     astray = replaced(at(ids, 2, "S4", 0), origin=str(ids["Y1"]))
     detail = "subscription 0 of S1 has an entry from Y1, that of N3 asks for N2"
-    check(clean, root, "state_subscription", astray, "level_2", (2, "S4", detail))
+    check(clean, root, "state_routing_entry", astray, "level_2", (2, "S4", detail))
 
 
 def test_subscriptions_under_way_are_not_judged(clean: Store, root: Path, ids: dict[str, int]) -> None:
@@ -234,7 +234,7 @@ def test_subscriptions_under_way_are_not_judged(clean: Store, root: Path, ids: d
     store = planted(
         clean, root,
         subscription=replaced("run_id = 1 and subscription_id = 0", confirmed_round="null"),
-        state_subscription=removed(f"{at(ids, 1, 'N1', 0)} or {at(ids, 1, 'S4', 0)}"),
+        state_routing_entry=removed(f"{at(ids, 1, 'N1', 0)} or {at(ids, 1, 'S4', 0)}"),
     )  # fmt: skip
     assert found(store, "level_1") == []
     assert found(store, "level_2") == []
@@ -245,8 +245,8 @@ def pending(ids: dict[str, int]) -> Change:
     row = {"run_id": 1, "node_id": ids["N1"], "source": ids["P1"], "source_seq": 2, "kind": "PUB", "round": 141}
 
     def change(frame: DataFrame) -> DataFrame:
-        both = added(**row, trigger=7, recipient=ids["S1"], via=ids["N2"])(frame)
-        return added(**row, trigger=7, recipient=ids["X2"], via=ids["N3"])(both)
+        both = added(**row, trigger=7, recipient=ids["S1"], responsible=ids["N2"])(frame)
+        return added(**row, trigger=7, recipient=ids["X2"], responsible=ids["N3"])(both)
 
     return change
 
@@ -266,7 +266,7 @@ def test_runs_that_are_not_quiet_are_not_judged(clean: Store, root: Path, ids: d
         clean, root,
         message=one_in_flight,
         state_topology=removed(at(ids, 1, "N3")),
-        state_subscription=removed(f"{at(ids, 1, 'N1', 0)} or {at(ids, 1, 'S4', 0)}"),
+        state_routing_entry=removed(f"{at(ids, 1, 'N1', 0)} or {at(ids, 1, 'S4', 0)}"),
         state_processing=pending(ids),
     )  # fmt: skip
     for audit in ("join_consistency", "level_1", "level_2", "nothing_pending"):
@@ -274,7 +274,7 @@ def test_runs_that_are_not_quiet_are_not_judged(clean: Store, root: Path, ids: d
 
 
 Entry = tuple[int, int, int, int]
-"""An entry of a run: node, subscription, origin, via."""
+"""An entry of a run: node, subscription, origin, responsible."""
 
 
 def consistent(tree: nx.Graph[int], delta: int, live: dict[int, int], entries: list[Entry]) -> bool:
@@ -309,9 +309,9 @@ def disturbed(draw: random.Random, nodes: list[int], tree: nx.Graph[int], entrie
 
 
 def with_way(tree: nx.Graph[int], entry: Entry) -> tuple[int, ...]:
-    """Returns the columns of table state_subscription; the way of an entry is the one that it names."""
-    n, subscription, origin, via = entry
-    return n, subscription, origin, nx.shortest_path_length(tree, n, origin), via, via
+    """Returns the columns of table state_routing_entry; the way of an entry is the one that it names."""
+    n, subscription, origin, responsible = entry
+    return n, subscription, origin, nx.shortest_path_length(tree, n, origin), responsible, responsible
 
 
 def instead(new: list[tuple[int, ...]]) -> Change:
@@ -333,7 +333,9 @@ def test_the_local_rule_finds_exactly_what_the_definition_forbids(random_runs: S
         if ended is None:
             live[run][subscription] = subscriber
     entries: dict[int, list[Entry]] = {run: [] for run in runs}
-    for run, *row in rows(random_runs, "state_subscription", "run_id", "node_id", "subscription_id", "origin", "via"):
+    for run, *row in rows(
+        random_runs, "state_routing_entry", "run_id", "node_id", "subscription_id", "origin", "responsible"
+    ):
         entries[run].append((row[0], row[1], row[2], row[3]))
     assert all(consistent(trees[run], run % 4, live[run], entries[run]) for run in runs)
     for attempt in range(3):
@@ -341,6 +343,6 @@ def test_the_local_rule_finds_exactly_what_the_definition_forbids(random_runs: S
         changed = {run: disturbed(draw, list(trees[run]), trees[run], entries[run]) for run in runs}
         forbidden = {run for run in runs if not consistent(trees[run], run % 4, live[run], changed[run])}
         new = [(run, *with_way(trees[run], row)) for run in runs for row in changed[run]]
-        store = planted(random_runs, root, state_subscription=instead(new))
+        store = planted(random_runs, root, state_routing_entry=instead(new))
         assert {row[0] for audit in ("level_1", "level_2") for row in found(store, audit)} == forbidden
         assert 10 < len(forbidden) < 40, "both kinds were tried"

@@ -93,14 +93,14 @@ def test_the_clean_run_breaks_nothing(clean: Store, name: str) -> None:
 
 
 def test_a_total_order_message_after_what_follows_it(clean: Store, root: Path, ids: dict[str, int]) -> None:
-    change = replaced(delivered(ids, "C2", "C3"), place=str(1 << 40))
+    change = replaced(delivered(ids, "C2", "C3"), position=str(1 << 40))
     broken = found(planted(clean, root, state_delivered=change), "total_order", "ginger")
     assert ("C2", "C3") in [(node, source) for _, node, source, *_ in broken]
     assert "key item k of topic t: delivered after 1 total-order messages, at" in broken[0][4]
 
 
 def test_an_eventual_message_on_the_other_side(clean: Store, root: Path, ids: dict[str, int]) -> None:
-    change = replaced(delivered(ids, "C1", "C2"), place=str(1 << 40))
+    change = replaced(delivered(ids, "C1", "C2"), position=str(1 << 40))
     broken = found(planted(clean, root, state_delivered=change), "total_order", "ginger")
     assert [(node, source, seq) for _, node, source, seq, _ in broken] == [("C1", "C2", 2)]
     assert "delivered after 2 total-order messages" in broken[0][4]
@@ -108,7 +108,7 @@ def test_an_eventual_message_on_the_other_side(clean: Store, root: Path, ids: di
 
 def test_an_effect_before_its_cause(clean: Store, root: Path, ids: dict[str, int]) -> None:
     """C2 has delivered C1's message when it publishes; C3 delivers it last of all."""
-    change = replaced(delivered(ids, "C3", "C1"), place=str(1 << 40))
+    change = replaced(delivered(ids, "C3", "C1"), position=str(1 << 40))
     broken = found(planted(clean, root, state_delivered=change), "causal_order", "ginger")
     assert ("C3", "C2", 2) in [(node, source, seq) for _, node, source, seq, _ in broken]
     assert all("which its publisher knew" in detail for *_, detail in broken)
@@ -228,7 +228,7 @@ def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, root: Path, i
 
 def test_a_transfer_that_one_replica_refuses(clean: Store, root: Path, ids: dict[str, int]) -> None:
     """At C3 the transfer comes first, then another account pays for the interest of b."""
-    change = replaced(delivered(ids, "C3", "C1", 4), place="0")
+    change = replaced(delivered(ids, "C3", "C1", 4), position="0")
     broken = found(planted(clean, root, state_delivered=change), "balances", "ginger")
     assert any(detail.startswith("b of t holds") for *_, detail in broken)
 

@@ -230,7 +230,7 @@ def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_pa
         stderr = err.read()
         out.read()
         assert running.wait(60) == 130
-    assert stderr == "interrupted; to go on: roundtable resume store\n"
+    assert stderr == "interrupted; to resume: roundtable resume store\n"
     asked = cli("sql", tmp_path / "store", "select verdict from run", "--format", "json")
     assert json.loads(asked.stdout) == [{"verdict": None}] * 2
     audited = cli("audit", tmp_path / "store")

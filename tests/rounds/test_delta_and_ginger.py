@@ -22,7 +22,7 @@ FIXED = {
     "fault_event": "*",
     "predicate": "*",
     "subscription": "run_id, subscription_id, subscriber, predicate, issued_round",
-    "publication": "run_id, source, source_seq, round, topic, content, guarantee, keys",
+    "publication": "run_id, source, source_seq, issued_round, topic, content, guarantee, keys",
 }
 """Columns that no protocol decides."""
 

@@ -123,7 +123,7 @@ class Played:
         self.store, self.runs, self.inputs = store, runs, inputs
         head = ("run_id", "kind", "src", "dst", "sent_round", "source", "source_seq", "message_id", "fate")
         self.messages = rows(store, "message", *head)
-        self.calls = rows(store, "publication", "run_id", "source_seq", "round")
+        self.calls = rows(store, "publication", "run_id", "source_seq", "issued_round")
         self.deliveries = rows(store, "delivery", "run_id", "subscriber", "source", "source_seq", "round", "hops")
 
     def story(self, run: RunConfig) -> Story:
@@ -221,7 +221,7 @@ def test_after_reconfigurations_the_tables_are_those_of_the_new_tree(played: Pla
         for _, subscriber, pattern in client
         for node in tree
     }
-    table = rows(played.store, "state_subscription", "run_id", "node_id", "pattern_id", "via")
+    table = rows(played.store, "state_routing_entry", "run_id", "node_id", "pattern_id", "next_hop")
     assert {row[1:] for row in table if row[0] == run} == wanted
     assert len(swaps) == 4
 
@@ -232,8 +232,8 @@ def test_a_full_cache_keeps_what_its_policy_says(sail: Session, eviction: str) -
     buffer, draw = 5, random.Random(eviction)
     sizes = {node: draw.randrange(1, 12) for node in range(40)}
     cached = [
-        {"run_id": 0, "node_id": node, "source": 0, "source_seq": n, "place": n, "is_own": draw.random() < 0.5,
-         "round": 0, "hops": 0, "issued_round": 0}
+        {"run_id": 0, "node_id": node, "source": 0, "source_seq": n, "position": n, "is_own": draw.random() < 0.5,
+         "cached_round": 0, "hops": 0, "issued_round": 0}
         for node, size in sizes.items()
         for n in range(size)
     ]  # fmt: skip
@@ -244,9 +244,9 @@ def test_a_full_cache_keeps_what_its_policy_says(sail: Session, eviction: str) -
         of_node = [row for row in cached if row["node_id"] == node]
         has = [row for row in of_node if (node, row["source_seq"]) in found]
         assert len(has) == min(size, buffer)
-        newest = sorted(of_node, key=lambda row: (row["is_own"] or eviction == "oldest", row["place"]))[-buffer:]
+        newest = sorted(of_node, key=lambda row: (row["is_own"] or eviction == "oldest", row["position"]))[-buffer:]
         if eviction != "random":
-            assert sorted(row["place"] for row in has) == sorted(row["place"] for row in newest)
+            assert sorted(row["position"] for row in has) == sorted(row["position"] for row in newest)
 
 
 def test_nothing_is_broken(played: Played) -> None:
@@ -266,9 +266,9 @@ def test_planted_violations_are_found(played: Played, tmp_path: Path) -> None:
     assert all(row[4].endswith("events, buffer is 4") for row in rows_found)
     own = list(VARIANTS).index("foreign first")
     cache = (
-        played.store.read("state_cache").where(f"run_id = {own} and is_own").orderBy("node_id", "place").collect()[0]
+        played.store.read("state_cache").where(f"run_id = {own} and is_own").orderBy("node_id", "position").collect()[0]
     )
-    foreign = f"run_id = {own} and node_id = {cache.node_id} and place = {cache.place}"
+    foreign = f"run_id = {own} and node_id = {cache.node_id} and position = {cache.position}"
     mixed = planted(played.store, tmp_path, state_cache=replaced(foreign, is_own="false"))
     assert {row[0] for row in found(mixed, "own_events_last", "epidemic")} == {own}
 

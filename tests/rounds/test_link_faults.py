@@ -182,7 +182,7 @@ def test_a_node_that_pauses_handles_in_order_what_came_meanwhile(lossy: Result) 
 
 
 def test_a_node_that_pauses_starts_nothing_by_itself(sail: Session, tmp_path: Path) -> None:
-    """Dispatchers gossip at intervals; the one that pauses sends nothing until it goes on."""
+    """Dispatchers gossip at intervals; the one that pauses sends nothing until it resumes."""
     parts = {
         **PARTS,
         "protocol": {"name": "epidemic", "recovery": "push", "gossip_rounds": 3},
@@ -201,7 +201,7 @@ def test_a_node_that_pauses_starts_nothing_by_itself(sail: Session, tmp_path: Pa
 
 
 def test_calls_of_a_node_that_pauses_come_after_it(lossy: Result) -> None:
-    query = "select source_seq, round from publication where run_id = {run}"
+    query = "select source_seq, issued_round from publication where run_id = {run}"
     issued = [(seq, 40 if 20 <= seq + 9 < 40 else seq + 9) for seq in range(1, 61)]
     assert found(lossy, query, run=RUNS["pause of a source"]) == issued
     assert n_delivered(lossy, "pause of a source") == 60

@@ -82,7 +82,7 @@ def history_queries() -> list[str]:
 
 def state_queries(reader: StoreReader) -> list[str]:
     names = [name for name in reader.tables() if name.startswith("state_")]
-    assert {"state_message", "state_call_log", "state_subscription"} <= set(names)
+    assert {"state_message", "state_call_log", "state_routing_entry"} <= set(names)
     return [f"select * from {name}" for name in names]
 
 
@@ -106,7 +106,7 @@ def test_calls_that_are_open_at_a_round_are_there_with_what_is_known_by_then(rea
     assert rows(reader, text, 5) == [(4, a, True, None, None)]
     assert rows(reader, text, 12) == [(4, a, True, None, None), (7, a, True, None, None)]
     assert rows(reader, text, 23) == [(4, a, False, None, None), (7, a, False, 22, None)]
-    text = "select source, round, content, confirmed_round from publication"
+    text = "select source, issued_round, content, confirmed_round from publication"
     assert rows(reader, text, 19) == []
     assert rows(reader, text, 20) == [(0, 20, '{"x":5}', None)]
     assert rows(reader, text)[0][3] > 23
@@ -129,7 +129,7 @@ def test_state_comes_from_the_last_commit_that_ended_by_the_round(readers: dict[
     seldom = readers["seldom"]
     assert [seldom.state_round(r) for r in (8, 12, 13)] == [8, 8, 13]
     assert seldom.state_round() == seldom.state_round(seldom.last_round()) == seldom.last_round()
-    text = "select * from state_subscription"
+    text = "select * from state_routing_entry"
     assert rows(seldom, text, 17) == rows(readers["often"], text, seldom.state_round(17))
 
 
@@ -248,7 +248,7 @@ def test_errors_while_rows_are_computed_are_one_line_too(reader: StoreReader) ->
 def test_an_earlier_round_looks_the_same_on_classic_spark(
     spark: Session, sail: Session, stores: dict[str, Path]
 ) -> None:
-    names = ("message", "subscription", "state_subscription", "sent_message")
+    names = ("message", "subscription", "state_routing_entry", "sent_message")
     answers = []
     for session in (sail, spark):
         session.activate()

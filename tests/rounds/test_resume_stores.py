@@ -1,4 +1,4 @@
-"""Which stores can be gone on with, what is refused and why, and what the command says."""
+"""Which stores can be resumed, what is refused and why, and what the command says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds.progress import Progress
-from pipelines.store.folder import LOCK, RECORD, locked
+from pipelines.store.folder import LOCK, MANIFEST, locked
+from pipelines.tables import STORE_FORMAT
 
 SCENARIO = """name: small
 protocol: {name: forwarding}
@@ -50,7 +51,7 @@ def made(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "links.csv").write_text("src,dst\nA,B\nB,C\n")
     with pytest.raises(KeyboardInterrupt) as caught:
         rt.run(folder / "s.yaml", sail.spark, folder / "interrupted", commit_every=2, observe=stop)
-    assert caught.value.__notes__ == [f"to go on: roundtable resume {folder / 'interrupted'}"]
+    assert caught.value.__notes__ == [f"to resume: roundtable resume {folder / 'interrupted'}"]
     with rt.run(folder / "s.yaml", sail.spark, folder / "finished", commit_every=2) as result:
         assert result.verdict == "valid"
     return folder
@@ -58,17 +59,17 @@ def made(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, tmp_path: Path) -> Path:
-    """A copy of the folder; the record names the copy's files."""
+    """A copy of the folder; the manifest names the copy's files."""
     shutil.copytree(made, tmp_path / "copy")
     for store in ("interrupted", "finished"):
-        record = tmp_path / "copy" / store / RECORD
-        record.write_text(record.read_text().replace(str(made), str(tmp_path / "copy")))
+        manifest = tmp_path / "copy" / store / MANIFEST
+        manifest.write_text(manifest.read_text().replace(str(made), str(tmp_path / "copy")))
     return tmp_path / "copy"
 
 
-def change_record(store: Path, **values: Any) -> None:
-    record = json.loads((store / RECORD).read_text())
-    (store / RECORD).write_text(json.dumps(record | values))
+def change_manifest(store: Path, **values: Any) -> None:
+    manifest = json.loads((store / MANIFEST).read_text())
+    (store / MANIFEST).write_text(json.dumps(manifest | values))
 
 
 def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: 
     result = cli("resume", "../interrupted")
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:3] == [
-        "building 1 run", "going on after round 2", "protocol forwarding on sail, for at most 30 rounds",
+        "building 1 run", "resuming after round 2", "protocol forwarding on sail, for at most 30 rounds",
     ]  # fmt: skip
     assert result.stdout.splitlines()[-1] == "valid: 1 run, all guarantees hold; history in ../interrupted"
     assert contents(sail, folder / "interrupted") == contents(sail, folder / "finished")
@@ -89,7 +90,7 @@ def test_a_finished_store_says_so(folder: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     said = f"finished: 1 run ended in round 7 and was found valid; history in {folder / 'finished'}\n"
     assert result.stdout == said
-    change_record(folder / "finished", versions={})
+    change_manifest(folder / "finished", versions={})
     [line] = cli("resume", folder / "finished", "--json").stdout.splitlines()
     assert json.loads(line) == {"event": "finished", "verdict": "valid", "store": str(folder / "finished")}
 
@@ -120,8 +121,8 @@ def test_a_store_that_is_written_is_refused(folder: Path, sail: Session) -> None
 
 
 def other_version(folder: Path) -> None:
-    record = json.loads((folder / "interrupted" / RECORD).read_text())
-    change_record(folder / "interrupted", versions=record["versions"] | {"roundtable-pubsub": "0.0.9"})
+    manifest = json.loads((folder / "interrupted" / MANIFEST).read_text())
+    change_manifest(folder / "interrupted", versions=manifest["versions"] | {"roundtable-pubsub": "0.0.9"})
 
 
 def other_scenario(folder: Path) -> None:
@@ -137,15 +138,15 @@ def no_links(folder: Path) -> None:
 
 
 def other_engine(folder: Path) -> None:
-    change_record(folder / "interrupted", engine="spark")
+    change_manifest(folder / "interrupted", engine="spark")
 
 
-def damaged_record(folder: Path) -> None:
-    (folder / "interrupted" / RECORD).write_text("{}")
+def damaged_manifest(folder: Path) -> None:
+    (folder / "interrupted" / MANIFEST).write_text(json.dumps({"store_format": STORE_FORMAT}))
 
 
-def no_record(folder: Path) -> None:
-    (folder / "interrupted" / RECORD).unlink()
+def no_manifest(folder: Path) -> None:
+    (folder / "interrupted" / MANIFEST).unlink()
 
 
 @pytest.mark.parametrize(
@@ -156,8 +157,8 @@ def no_record(folder: Path) -> None:
         (other_links, r"the input file .*links\.csv has changed since: put the old one back"),
         (no_links, r"the input file .*links\.csv is gone: put it back"),
         (other_engine, "it was begun on spark, this session is of sail: take one of spark"),
-        (damaged_record, r"its experiment\.json, which says how, cannot be read \(it is damaged\)"),
-        (no_record, r"its experiment\.json, which says how, cannot be read \(No such file or directory\)"),
+        (damaged_manifest, r"its experiment\.json, which says how, cannot be read \(it is damaged\)"),
+        (no_manifest, r"its experiment\.json, which says how, cannot be read \(No such file or directory\)"),
     ],
 )
 def test_what_is_another_experiment_now_is_refused_with_the_reason(
@@ -165,7 +166,7 @@ def test_what_is_another_experiment_now_is_refused_with_the_reason(
 ) -> None:
     before = contents(sail, folder / "interrupted")
     change(folder)
-    with pytest.raises(StoreError, match=f"cannot be gone on with: .*{words}.*with a new --store|{words}; run the"):
+    with pytest.raises(StoreError, match=f"cannot be resumed: .*{words}.*with a new --store|{words}; run the"):
         rt.resume(folder / "interrupted", sail.spark)
     assert contents(sail, folder / "interrupted") == before
 
@@ -179,11 +180,39 @@ def test_all_that_changed_is_told_at_once(folder: Path) -> None:
     assert all(words in result.stderr for words in ("0.0.9", "s.yaml has changed", "links.csv has changed"))
 
 
-def test_a_kill_before_the_record_leaves_a_folder_for_a_new_run(folder: Path) -> None:
+COMMANDS = {
+    "resume": (), "audit": (), "why": ("--run", "0", "--subscriber", "C", "--source", "A", "--seq", "1"),
+    "sql": ("select 1",), "compare-node": ("--run", "0", "--node", "B"), "export": ("--run", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", [None, STORE_FORMAT + 1], ids=["the first format", "a later format"])
+def test_a_store_of_another_format_is_refused_by_every_command(
+    folder: Path, sail: Session, written: int | None
+) -> None:
+    """The first format had no number."""
+    store = folder / "finished"
+    manifest = json.loads((store / MANIFEST).read_text())
+    assert manifest.pop("store_format") == STORE_FORMAT
+    (store / MANIFEST).write_text(json.dumps(manifest if written is None else manifest | {"store_format": written}))
+    message = (
+        f"the store {str(store)!r} is of format {written or 1}, this program reads format {STORE_FORMAT}; "
+        "run the scenario again, or read it with the version that wrote it"
+    )
+    for command, arguments in COMMANDS.items():
+        result = cli(command, store, *arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (64, "", f"error: {message}\n"), command
+    for opened in (rt.open_store, rt.resume):
+        with pytest.raises(StoreError) as caught:
+            opened(store, sail.spark)
+        assert str(caught.value) == message
+
+
+def test_a_kill_before_the_manifest_leaves_a_folder_for_a_new_run(folder: Path) -> None:
     store = folder / "new"
     store.mkdir()
     (store / LOCK).touch()
-    (store / f"{RECORD}.part").write_text("{")
+    (store / f"{MANIFEST}.part").write_text("{")
     assert "is no store" in cli("resume", store).stderr
     assert cli("run", folder / "s.yaml", "--store", store, "--quiet").exit_code == 0
 
@@ -191,12 +220,12 @@ def test_a_kill_before_the_record_leaves_a_folder_for_a_new_run(folder: Path) ->
 def test_a_kill_before_the_first_table_can_be_gone_on_with(folder: Path, sail: Session) -> None:
     store = folder / "new"
     store.mkdir()
-    shutil.copy(folder / "interrupted" / RECORD, store)
-    assert f"holds no complete round; wait, or if its program is gone, to go on: roundtable resume {store}" in (
+    shutil.copy(folder / "interrupted" / MANIFEST, store)
+    assert f"holds no complete round; wait, or if its program is gone, to resume: roundtable resume {store}" in (
         cli("sql", store, "select 1").stderr
     )
     assert "a store is there already" in cli("run", folder / "s.yaml", "--store", store).stderr
-    assert "going on from the beginning" in cli("resume", store).stderr
+    assert "resuming from the beginning" in cli("resume", store).stderr
     assert contents(sail, store) == contents(sail, folder / "finished")
 
 

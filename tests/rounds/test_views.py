@@ -284,7 +284,7 @@ def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     store.create(HISTORY)
     number = len(contents)
     published = pa.table({
-        "run_id": [3] * number, "source": [1] * number, "source_seq": range(number), "round": [0] * number,
+        "run_id": [3] * number, "source": [1] * number, "source_seq": range(number), "issued_round": [0] * number,
         "topic": pa.array(topics, pa.string()), "content": [to_json(content) for content in contents],
         "guarantee": pa.nulls(number, pa.string()), "keys": pa.nulls(number, pa.list_(pa.string())),
         "confirmed_round": pa.nulls(number, pa.int64()),

@@ -13,8 +13,8 @@ What the report leaves open and random schedules settled, beside the rules of th
   newer. Neither holds at a node that synchronises: PAR_SUB has low priority, newer Guided messages overtake it, and it
   is lost with its sender. Its content then comes as older messages from the next partner. A synchronising node
   therefore takes the routing information of a J, SUB or UNSUB that it refuses (``forwarding.refuse``).
-- A resend to a recovered node names what lies behind it and is confirmed already (``Recipient.is_again``): sent there
-  once more, the message would be an old one to nodes that had recovered in between.
+- A resend to a recovered node names what lies behind it and is confirmed already (``Recipient.is_reopened``): sent
+  there once more, the message would be an old one to nodes that had recovered in between.
 - New recipients are added to messages under way when they come into view (``forwarding.extend``), and everything is
   then sent in ProcessingList order; adding them later would put old messages behind new ones.
 - Who joined behind a node M while R was down is unknown to R, and while M is down nobody else may know: a synchronising

@@ -25,10 +25,10 @@ def failures_detected(node: Node, failed: set[int]) -> None:
     node.deferred -= failed
     node.answered -= failed
     for item in list(node.processing.values()):
-        hit = {x: r.path for x, r in item.gamma.items() if r.via in failed and not r.is_confirmed}
+        hit = {x: r.path for x, r in item.gamma.items() if r.responsible in failed and not r.is_confirmed}
         route(node, item, hit)
         send_waiting(node, item)
-        node.network.count["resends"] += len({item.gamma[x].via for x in hit} - {None})
+        node.network.count["resends"] += len({item.gamma[x].responsible for x in hit} - {None})
         settle(node, item)
 
 

@@ -124,8 +124,8 @@ def route(node: Node, item: Item, gamma: dict[int, Path]) -> None:
     """Makes the closest connected node toward each given recipient responsible for it (line 15)."""
     for x, path in gamma.items():
         recipient = item.gamma[x] = Recipient(path, node.closest(path))
-        if recipient.via is not None:
-            item.unsent.add(recipient.via)
+        if recipient.responsible is not None:
+            item.unsent.add(recipient.responsible)
 
 
 def extend(node: Node) -> None:
@@ -165,7 +165,7 @@ def transmit(node: Node, item: Item, peer: int) -> None:
         m = m.copy(origin=back[-1], origin_path=back)
     if node.connections[peer].is_recovering:
         behind = [r for r in item.gamma.values() if peer in r.path]
-        m = m.copy(to=tuple((r.path[r.path.index(peer) :], r.is_confirmed or r.is_again) for r in behind))
+        m = m.copy(to=tuple((r.path[r.path.index(peer) :], r.is_confirmed or r.is_reopened) for r in behind))
     else:
         node.network.passed_over(hops)
     node.network.send(node, peer, "MULTICAST", m)
@@ -203,7 +203,7 @@ def confirmation(node: Node, envelope: Envelope) -> None:
     if item is None:
         return
     for recipient in item.gamma.values():
-        recipient.is_confirmed = recipient.is_confirmed or recipient.via == envelope.src
+        recipient.is_confirmed = recipient.is_confirmed or recipient.responsible == envelope.src
     settle(node, item)
 
 

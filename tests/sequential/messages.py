@@ -44,13 +44,13 @@ class Multicast:
 class Recipient:
     """A member of Γ_N^m: its path, the member of Out that is responsible for it, and whether that one has confirmed.
 
-    ``is_again``: an earlier incarnation had confirmed, and what lies behind it with it; only the node itself lacks m.
+    ``is_reopened``: an earlier incarnation had confirmed, and what lies behind it with it; only the node lacks m.
     """
 
     path: Path
-    via: int | None = None
+    responsible: int | None = None
     is_confirmed: bool = False
-    is_again: bool = False
+    is_reopened: bool = False
 
 
 @dataclass
@@ -69,11 +69,11 @@ class Item:
     @property
     def out(self) -> set[int]:
         """Out_N^m: who still has to confirm."""
-        return {r.via for r in self.gamma.values() if r.via is not None and not r.is_confirmed}
+        return {r.responsible for r in self.gamma.values() if r.responsible is not None and not r.is_confirmed}
 
     def through(self, peer: int) -> list[Path]:
         """Returns the paths to the recipients that the peer still has to confirm, nearest first."""
-        found = [r.path for r in self.gamma.values() if r.via == peer and not r.is_confirmed]
+        found = [r.path for r in self.gamma.values() if r.responsible == peer and not r.is_confirmed]
         return sorted(found, key=lambda path: (len(path), path))
 
 

@@ -54,10 +54,10 @@ def resend(node: Node, peer: int) -> None:
         if item.message.kind != "PUB" and peer in scope(node, item):
             own = item.gamma.setdefault(peer, Recipient(node.view.paths[peer], is_confirmed=True))
             if own.is_confirmed:
-                own.is_again, own.is_confirmed = True, False
+                own.is_reopened, own.is_confirmed = True, False
                 behind.append(own)
         for recipient in behind:
-            recipient.via = peer
+            recipient.responsible = peer
         if behind:
             node.network.count["resends"] += 1
             item.unsent.add(peer)

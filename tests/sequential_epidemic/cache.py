@@ -14,7 +14,7 @@ class _Kept:
     event: Event
     hops: int
     is_own: bool
-    place: int
+    position: int
 
 
 class Cache:
@@ -39,8 +39,8 @@ class Cache:
         if self.settings.eviction == "foreign_first":
             kept = [row for row in kept if not row.is_own] or kept
         if self.settings.eviction == "random":
-            return min(kept, key=lambda row: (row.place + self._delay(row.event), row.place))
-        return min(kept, key=lambda row: row.place)
+            return min(kept, key=lambda row: (row.position + self._delay(row.event), row.position))
+        return min(kept, key=lambda row: row.position)
 
     def _delay(self, event: Event) -> float:
         return self.settings.buffer * draws.uniform(self.seed, "epidemic.discard", self.node, event.source, event.seq)

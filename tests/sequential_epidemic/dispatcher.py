@@ -26,7 +26,7 @@ class Dispatcher:
         self.expected: dict[tuple[int, int], int] = {}
         self.interval = settings.gossip_rounds
         self.next_round = int(draws.uniform(seed, "epidemic.phase", node) * settings.gossip_rounds)
-        self.push_until, self.is_busy = -1, False
+        self.push_end_round, self.is_busy = -1, False
         self.cache = Cache(node, settings, seed)
         self.sent: list[Message] = []
         self.delivered: list[Delivery] = []
@@ -53,7 +53,7 @@ class Dispatcher:
     def relink(self, gone: set[int], come: set[int]) -> None:
         """Links to some neighbours are no more, others are new."""
         self.neighbours = sorted({*self.neighbours} - gone | come)
-        self.table = {(p, via) for p, via in self.table if via not in gone}
+        self.table = {(p, next_hop) for p, next_hop in self.table if next_hop not in gone}
         self.fresh = come
 
     def hear(self, message: Message) -> None:
@@ -74,12 +74,12 @@ class Dispatcher:
 
     def tell(self, returned: set[int]) -> None:
         """What each neighbour has to know of the table since the round began; all of it, if it is back."""
-        self.table = {(p, via) for p, via in self.table if via != self.node}
+        self.table = {(p, next_hop) for p, next_hop in self.table if next_hop != self.node}
         self.table |= {(pattern, self.node) for pattern, _ in self.clients.values()}
         for pattern in sorted({p for p, _ in self.before | self.table}):
             for m in self.neighbours:
-                knew = any(p == pattern and via != m for p, via in self.before)
-                knows = any(p == pattern and via != m for p, via in self.table)
+                knew = any(p == pattern and next_hop != m for p, next_hop in self.before)
+                knows = any(p == pattern and next_hop != m for p, next_hop in self.table)
                 if knows and (not knew or m in returned | self.fresh):
                     self._send("SUB", m, 0, pattern, pattern=pattern)
                 if knew and not knows and m not in self.fresh:
@@ -107,7 +107,7 @@ class Dispatcher:
         assert event is not None
         is_new = event.key not in self.received
         is_routable = message.kind != "REPLY" and not self.received.get(event.key, False)
-        wanted = {via for p, via in self.table if p in event.matches}
+        wanted = {next_hop for p, next_hop in self.table if p in event.matches}
         if is_new:
             self._keep(message, event, is_own=message.kind == "PUBLISH" or self.node in wanted)
         elif not is_routable:
@@ -119,9 +119,9 @@ class Dispatcher:
                 newest, _ = self.routes.get(event.source, (-1, ()))
                 if event.seq > newest:
                     self.routes[event.source] = event.seq, tuple(reversed(message.path))
-            for via in wanted - {self.node, message.src}:
+            for next_hop in wanted - {self.node, message.src}:
                 what = {"event": event, "hops": message.hops + 1, "path": (*message.path, self.node)}
-                self._send("EVENT", via, message.trigger, 0, **what)
+                self._send("EVENT", next_hop, message.trigger, 0, **what)
 
     def _keep(self, message: Message, event: Event, is_own: bool) -> None:
         """The first copy of an event: delivered, cached, counted."""
@@ -132,7 +132,7 @@ class Dispatcher:
         if is_own or self.settings.caching == "all":
             self.cache.put(event, message.hops, is_own)
             if self.settings.recovery in PUSH:
-                self.push_until = self.round_ + self.settings.push_rounds
+                self.push_end_round = self.round_ + self.settings.push_rounds
         if message.kind != "PUBLISH" and self.settings.recovery in {*SUBSCRIBER, *PUBLISHER}:
             for pattern, number in event.tags:
                 self._count(event.source, pattern, number)
@@ -194,15 +194,15 @@ class Dispatcher:
         return True
 
     def _towards(self, message: Message, trigger: int, rank: int, but: set[int]) -> None:
-        vias = {via for p, via in self.table if p == message.pattern} - but - {self.node}
+        next_hops = {next_hop for p, next_hop in self.table if p == message.pattern} - but - {self.node}
         initiator, style = message.initiator or 0, 1 if message.style == "push" else 2
         drawn = sorted(
-            vias,
+            next_hops,
             key=lambda v: (draws.bits(self.seed, "epidemic.neighbour", self.node, self.round_, initiator, style, v), v),
         )
-        for via in drawn[: self.settings.fanout]:
+        for next_hop in drawn[: self.settings.fanout]:
             what = {"style": message.style, "initiator": initiator, "pattern": message.pattern}
-            self._send("GOSSIP", via, trigger, rank, digest=message.digest, **what)
+            self._send("GOSSIP", next_hop, trigger, rank, digest=message.digest, **what)
 
     def _back(self, path: tuple[int, ...], trigger: int, rank: int, initiator: int, digest: tuple[Entry, ...]) -> None:
         what = {"style": "publisher", "initiator": initiator, "digest": digest}
@@ -216,13 +216,13 @@ class Dispatcher:
         """The gossip timer: startGossipRound, if it is time."""
         since = self.round_ - self.next_round
         is_on_time = since >= 0 and since % self.interval == 0
-        may_push = is_on_time and self.push_until > self.round_
+        may_push = is_on_time and self.push_end_round > self.round_
         if may_push:
             self._start_push()
         lost = [key for key, (_, expires) in self.lost.items() if expires > self.round_]
         if lost and (is_on_time or (self.settings.gossip_on_detection and self.has_detected)):
             self._start_pulls(lost)
-        if is_on_time and (self.push_until > self.round_ or lost):
+        if is_on_time and (self.push_end_round > self.round_ or lost):
             self._pace()
 
     def _pace(self) -> None:
@@ -234,7 +234,7 @@ class Dispatcher:
         self.is_busy = False
 
     def _start_push(self) -> None:
-        known = {p for p, via in self.table if self.settings.push_patterns == "all" or via == self.node}
+        known = {p for p, next_hop in self.table if self.settings.push_patterns == "all" or next_hop == self.node}
         if not known:
             return
         chosen = min(known, key=lambda p: (draws.bits(self.seed, "epidemic.pattern", self.node, self.round_, p), p))

@@ -53,7 +53,7 @@ class _Network:
             self.calls[row["round"], row["node_id"]].append(row)
         self.first = min((row["round"] for row in rows["call"] if row["kind"] == "publish"), default=None)
         self.patterns, self.matches = matching(inputs, run.run_id)
-        self.down = [(row["node_id"], row["round"], row["until"]) for row in rows["crash"]]
+        self.down = [(row["node_id"], row["round"], row["end_round"]) for row in rows["crash"]]
         self.nodes = {
             row["node_id"]: Dispatcher(
                 row["node_id"], [b for a, b in self.latency if a == row["node_id"]], self.settings, run.seed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sequential_ginger.messages import APPLICATION, Event, Message, Publication
+from sequential_ginger.parent_search import Seeker
 from sequential_ginger.ports import Links
-from sequential_ginger.seeking import Seeker
 from sequential_ginger.topic import Pending, Topic
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sequential_ginger.messages import Event, Id, Message, Publication
+from sequential_ginger.parent_search import Seeker
 from sequential_ginger.ports import Links
 from sequential_ginger.repair import Known, Missing, Request
-from sequential_ginger.seeking import Seeker
 
 
 class Client(Seeker):

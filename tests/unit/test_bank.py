@@ -80,8 +80,14 @@ def test_a_replay_tells_balances_after_total_order_operations_and_at_the_end() -
         ("total", {"operation": "transfer", "account": "a", "to": "b", "amount": 15}),
     ]
     delivered = [
-        {"place": place, "source": 1, "source_seq": place, "guarantee": guarantee, "content": json.dumps(content)}
-        for place, (guarantee, content) in enumerate(contents)
+        {
+            "position": position,
+            "source": 1,
+            "source_seq": position,
+            "guarantee": guarantee,
+            "content": json.dumps(content),
+        }
+        for position, (guarantee, content) in enumerate(contents)
     ]
     replica = {"run_id": 0, "node_id": 9, "topic": "t", "start_balance": 10, "operations": delivered}
     (out,) = replay([pa.RecordBatch.from_pylist([replica])])

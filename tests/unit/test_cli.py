@@ -167,7 +167,7 @@ def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     assert ["2", "5", "4", "3", "2", "1", "1", "0", "0", "0", "16"] in rows
     assert "at most 96 of each kind in all runs" in result.stdout
     assert "PUB" in result.stdout
-    assert {row[0] for row in rows if row} >= {"delivery", "round_commit", "state_subscription"}
+    assert {row[0] for row in rows if row} >= {"delivery", "round_commit", "state_routing_entry"}
     assert list(Path.cwd().iterdir()) == []
 
 

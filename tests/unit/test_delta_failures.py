@@ -1,4 +1,4 @@
-"""Phase 1 of a round of `delta`: whom faults concern, and who is held for failed, on small frames."""
+"""Phase 1 of a round of `delta`: whom faults concern, and who is suspected, on small frames."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pipelines.protocols.delta.tables import (
     PATH,
     PEER,
     PROCESSING,
+    ROUTING_ENTRY,
     STATUS,
-    SUBSCRIPTION,
     SYN_REQUEST,
     SYNCH,
     TOPOLOGY,
@@ -120,13 +120,18 @@ def test_reports_new_joins_and_who_is_detached_tell_of_failures(sail: Session) -
     assert told(joiners=1) == [(1, 2, 20, 0), (1, 3, 20, 1), (1, 4, 20, 1)]
 
 
-@pytest.mark.parametrize(("until", "asks"), [(30, [(7, 1)]), (None, [])])
+@pytest.mark.parametrize(("end_round", "asks"), [(30, [(7, 1)]), (None, [])])
 def test_a_detached_node_asks_its_join_point_again_unless_that_is_down_for_good(
-    sail: Session, until: int | None, asks: list[tuple[int, int]]
+    sail: Session, end_round: int | None, asks: list[tuple[int, int]]
 ) -> None:
     """7 waits for 1, which has failed; what 4 has detected is dealt with as ever."""
     of = due(
-        "DETECT", {"down": frame(sail, "node_id incarnation until", {"node_id": 1, "incarnation": 0, "until": until})}
+        "DETECT",
+        {
+            "down": frame(
+                sail, "node_id incarnation end_round", {"node_id": 1, "incarnation": 0, "end_round": end_round}
+            )
+        },
     )
     of.run.link = frame(sail, "src dst latency_rounds", {"src": 7, "dst": 1, "latency_rounds": 3})
     one = work(of, join=joins(sail, n7="DETACHED", n4="VALID_JOINED"), status=statuses(sail))
@@ -162,7 +167,7 @@ def test_nobody_is_told_by_a_node_that_is_detached(sail: Session) -> None:
     ))  # fmt: skip
     one = work(
         due("STATUS PAR_TOP"), peer=frame(sail, PEER.columns), join=joins(sail, n6="DETACHED"), status=statuses(sail),
-        path=frame(sail, PATH.columns, way(1), way(6)), subscription=frame(sail, SUBSCRIPTION.columns),
+        path=frame(sail, PATH.columns, way(1), way(6)), routing_entry=frame(sail, ROUTING_ENTRY.columns),
         processing=frame(sail, PROCESSING.columns),
     )  # fmt: skip
     one.inbox = inbox
@@ -209,12 +214,12 @@ def test_an_entry_that_named_a_node_out_of_view_has_a_way_when_a_join_brings_it_
         due("J", {"down": frame(sail, "node_id", {"node_id": 9})}),
         topology=frame(sail, TOPOLOGY.columns, {"node_id": 1, "a": 1, "b": 2, "is_marked": False}),
         path=frame(sail, PATH.columns, way(1), way(1, 2)), peer=frame(sail, PEER.columns, {"node_id": 3, "peer": 9}),
-        subscription=frame(
-            sail, SUBSCRIPTION.columns, {"node_id": 1, "subscription_id": 5, "origin": 7, "distance": 2}
+        routing_entry=frame(
+            sail, ROUTING_ENTRY.columns, {"node_id": 1, "subscription_id": 5, "origin": 7, "distance": 2}
         ),
     )  # fmt: skip
     one.inbox = frame(sail, INBOX, told)
     assert joining.handle_joins(one) is None
     assert found(one.now("topology"), "a b is_marked") == [(1, 2, False), (2, 7, True)]
     assert found(one.now("path"), "target path") == [(1, [1]), (2, [1, 2]), (7, [1, 2, 7])]
-    assert found(one.now("subscription"), "origin distance first_hop via") == [(7, 2, 2, 2)]
+    assert found(one.now("routing_entry"), "origin distance first_hop responsible") == [(7, 2, 2, 2)]

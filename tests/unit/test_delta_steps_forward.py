@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import confirm, forward
-from pipelines.protocols.delta.tables import INBOX, PATH, PROCESSING, SUBSCRIPTION, WAITING
+from pipelines.protocols.delta.tables import INBOX, PATH, PROCESSING, ROUTING_ENTRY, WAITING
 
 VIEW = [way(1), way(1, 0), way(1, 2), way(1, 4), way(1, 2, 3), way(1, 2, 3, 5)]
 COPY = [*forward.COPY, "sender_hop", "msg_id"]
 N, SOURCE = 1, 9
 PUB, SUB = {"node_id": N, "source": SOURCE, "kind": "PUB"}, {"node_id": N, "source": SOURCE, "kind": "SUB"}
 HERE = {"node_id": N, "source": SOURCE}
-RECIPIENT = "node_id source source_seq recipient via path is_confirmed"
+RECIPIENT = "node_id source source_seq recipient responsible path is_confirmed"
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +63,19 @@ def test_later_copies_are_those_that_are_not_first(sail: Session) -> None:
 
 def test_a_publication_goes_to_matching_entries_but_not_back(sail: Session) -> None:
     """Entry 7 lies behind 2, entry 8 behind 0, entry 6 is N's own, entry 5 does not match."""
-    entries = [(5, 4, 4), (6, 1, 1), (7, 3, 2), (8, 0, 0)]
-    subscription = frame(
-        sail, SUBSCRIPTION.columns,
-        *({"node_id": N, "subscription_id": s, "origin": o, "first_hop": h, "via": h} for s, o, h in entries),
+    ways = [(5, 4, 4), (6, 1, 1), (7, 3, 2), (8, 0, 0)]
+    entries = frame(
+        sail, ROUTING_ENTRY.columns,
+        *({"node_id": N, "subscription_id": s, "origin": o, "first_hop": h, "responsible": h} for s, o, h in ways),
     )  # fmt: skip
     first = frame(
         sail, COPY,
         {**PUB, "source_seq": 1, "sender_hop": 0, "matches": [6, 7, 8], "round": 30, "issued_round": 26, "hops": 3},
         {**PUB, "source_seq": 2, "sender_hop": None, "matches": [6, 7, 8]},
     )  # fmt: skip
-    matched = forward.publication_recipients(first, subscription)
+    matched = forward.publication_recipients(first, entries)
     assert by_message(matched) == {1: [1, 3], 2: [0, 1, 3]}
-    assert found(matched.where("source_seq = 1"), "recipient via") == [(1, 1), (3, 2)]
+    assert found(matched.where("source_seq = 1"), "recipient responsible") == [(1, 1), (3, 2)]
     here = forward.matched_deliveries(matched.where("source_seq = 1"))
     assert found(here, "subscriber source source_seq round latency_rounds hops") == [(N, SOURCE, 1, 30, 4, 3)]
 
@@ -108,10 +108,10 @@ def test_a_join_goes_to_delta_hops_around_its_join_point_and_a_rejoin_a_hop_fart
 def test_processing_list_has_every_recipient_but_the_node_itself(sail: Session) -> None:
     first = frame(sail, COPY, {**PUB, "source_seq": 1, "sender": 0, "hops": 2})
     recipient = frame(sail, RECIPIENT, *(
-        {**HERE, "source_seq": 1, "recipient": r, "via": r, "is_confirmed": r == 4} for r in (N, 3, 4)
+        {**HERE, "source_seq": 1, "recipient": r, "responsible": r, "is_confirmed": r == 4} for r in (N, 3, 4)
     ))  # fmt: skip
     rows = forward.processing_rows(first, recipient)
-    assert found(rows, "recipient via sender hops is_confirmed is_again") == [
+    assert found(rows, "recipient responsible sender hops is_confirmed is_reopened") == [
         (3, 3, 0, 2, False, False), (4, 4, 0, 2, True, False),
     ]  # fmt: skip
 
@@ -124,8 +124,8 @@ def test_one_copy_goes_to_each_member_of_out_with_the_msg_ids_of_the_way(sail: S
         for k, v, m in said
     ))  # fmt: skip
     recipient = frame(sail, RECIPIENT, *(
-        {**HERE, "source_seq": k, "recipient": r, "via": via}
-        for k in (1, 2, 3) for r, via in ((N, N), (3, 2), (5, 2), (4, None))
+        {**HERE, "source_seq": k, "recipient": r, "responsible": responsible}
+        for k in (1, 2, 3) for r, responsible in ((N, N), (3, 2), (5, 2), (4, None))
     ))  # fmt: skip
     assert found(forward.copies_to_send(first, recipient), "trigger rank src dst sent_round hops visited") == [
         (41, 2, N, 2, 30, 3, [(0, 77), (N, 55)]),
@@ -135,11 +135,11 @@ def test_one_copy_goes_to_each_member_of_out_with_the_msg_ids_of_the_way(sail: S
 
 
 def processing(sail: Session, *rows: tuple[int, int, int | None, bool]) -> DataFrame:
-    """Message, recipient, via, whether that has confirmed."""
+    """Message, recipient, responsible, whether that has confirmed."""
     usual = {**HERE, "kind": "SUB", "origin_path": [1, 2, 3]}
     return frame(sail, PROCESSING.columns, *(
-        {**usual, "source_seq": k, "recipient": r, "via": via, "is_confirmed": done}
-        for k, r, via, done in rows
+        {**usual, "source_seq": k, "recipient": r, "responsible": responsible, "is_confirmed": done}
+        for k, r, responsible, done in rows
     ))  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def moved(sail: Session, listed: DataFrame) -> DataFrame:
     usual = {"dst": N, "source": SOURCE, "kind": "CONF"}
     conf = frame(
         sail, INBOX,
-        *({**usual, "source_seq": k, "src": via, "message_id": t, "due_round": r} for k, via, t, r in said),
+        *({**usual, "source_seq": k, "src": src, "message_id": t, "due_round": r} for k, src, t, r in said),
         {**usual, "source_seq": 5, "src": 4, "message_id": 1, "due_round": 8, "kind": "PUB"},
     )  # fmt: skip
     return confirm.progress(listed, confirm.confirmations(conf))
@@ -194,7 +194,9 @@ def test_a_copy_that_goes_nowhere_is_finished_at_once(sail: Session) -> None:
     """1 has a member of Out; 2 only the node itself, 3 somebody that nobody leads to, 4 no recipient."""
     first = frame(sail, COPY, *({**SUB, "source_seq": k, "trigger": k} for k in (1, 2, 3, 4)))
     out = {1: 2, 2: N, 3: None}
-    recipient = frame(sail, RECIPIENT, *({**HERE, "source_seq": k, "via": via} for k, via in out.items()))
+    recipient = frame(
+        sail, RECIPIENT, *({**HERE, "source_seq": k, "responsible": responsible} for k, responsible in out.items())
+    )
     assert found(confirm.finished_at_once(first, recipient), "source_seq") == [(2,), (3,), (4,)]
 
 

@@ -22,8 +22,8 @@ from pipelines.protocols.delta.tables import (
     JOIN_REQUEST,
     PATH,
     PROCESSING,
+    ROUTING_ENTRY,
     STATUS,
-    SUBSCRIPTION,
     TOPOLOGY,
 )
 
@@ -171,11 +171,11 @@ def test_par_top_has_the_links_within_delta_of_the_join_point(
 def test_par_sub_has_the_entries_as_a_sub_would_name_them(sail: Session, accepted: DataFrame) -> None:
     """δ is 1: 3 is two hops from M and three from the joiner, so entry 6 names 2. Node 4 takes in nobody."""
     origins = [(M, 5, 1), (M, 6, 3), (M, 7, 2), (4, 8, 4), (5, 9, 5)]
-    subscription = frame(sail, SUBSCRIPTION.columns, *(
+    entries = frame(sail, ROUTING_ENTRY.columns, *(
         {"node_id": n, "subscription_id": s, "origin": o} for n, s, o in origins
     ))  # fmt: skip
     path = frame(sail, PATH.columns, *VIEW, way(4), way(5))
-    sent = join.send_entries(accepted, subscription, path, frame(sail, "delta", {"delta": 1}))
+    sent = join.send_entries(accepted, entries, path, frame(sail, "delta", {"delta": 1}))
     assert found(sent, "src dst trigger rank kind sent_round source source_seq entries") == [
         (1, 7, 50, 1, "PAR_SUB", 20, 7, 3, [(5, 1, 1), (6, 2, 2), (7, 2, 2)]),
         (5, 2, 50, 1, "PAR_SUB", 20, 2, 3, [(9, 5, 1)]),
@@ -190,12 +190,12 @@ def test_what_the_join_point_processes_goes_to_the_joiner_too(sail: Session, acc
     ]  # fmt: skip
     processing = frame(sail, PROCESSING.columns, *(
         {**AT_M, "source_seq": k, "kind": kind, "source": s, "join_point": m, "trigger": t, "round": 12, "hops": 4,
-         "recipient": r, "via": r, "is_confirmed": True, "is_again": True}
+         "recipient": r, "responsible": r, "is_confirmed": True, "is_reopened": True}
         for k, kind, s, m, t in messages for r in (0, 2)
     ))  # fmt: skip
     path, setting = frame(sail, PATH.columns, *VIEW), frame(sail, "delta", {"delta": 2})
     added = join.processing_for_joiner(accepted, processing, path, setting)
-    assert found(added, "source_seq recipient via path is_confirmed is_again new_trigger new_round") == [
+    assert found(added, "source_seq recipient responsible path is_confirmed is_reopened new_trigger new_round") == [
         (1, 7, 7, None, False, False, 50, 20), (2, 7, 7, None, False, False, 50, 20),
     ]  # fmt: skip
     sent = join.copies_for_joiner(added)
@@ -218,7 +218,9 @@ def test_the_joiner_takes_what_par_top_and_par_sub_bring_and_issues_j(sail: Sess
     ))  # fmt: skip
     assert found(join.received_links(inbox), "node_id a b is_marked") == [(7, 0, 1, False), (7, 1, 7, True)]
     entries = join.received_entries(inbox)
-    assert found(entries, "node_id subscription_id origin distance first_hop via trigger") == [(7, 5, 2, 2, M, M, 61)]
+    assert found(entries, "node_id subscription_id origin distance first_hop responsible trigger") == [
+        (7, 5, 2, 2, M, M, 61)
+    ]
     issued = join.issued_joins(inbox)
     assert found(issued, "node_id source source_seq kind trigger sender round hops issued_round join_point") == [
         (7, 7, 3, "J", 60, None, 21, 0, 21, M)

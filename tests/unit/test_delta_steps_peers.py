@@ -37,7 +37,7 @@ def failed(sail: Session, *nodes: int) -> DataFrame:
 
 
 def processing(sail: Session, *rows: dict[str, Any]) -> DataFrame:
-    usual = {**HERE, "source": SOURCE, "source_seq": 1, "kind": "PUB", "is_confirmed": False, "is_again": False}
+    usual = {**HERE, "source": SOURCE, "source_seq": 1, "kind": "PUB", "is_confirmed": False, "is_reopened": False}
     return frame(sail, [*PROCESSING.columns, "now_round"], *({**usual, **row} for row in rows))
 
 
@@ -180,17 +180,18 @@ def test_new_peers_are_waited_for_and_asked_once_with_the_topology(sail: Session
 def test_orphans_go_to_the_closest_node_left(sail: Session) -> None:
     """2 failed, and N has asked 3: it takes 3 and 5; nobody is on the way to 6, which a Guided message told, or 8."""
     rows = processing(
-        sail, {"recipient": 3, "via": 2}, {"recipient": 2, "via": 2, "is_confirmed": True}, {"recipient": 4, "via": 4},
-        {"recipient": 5, "via": 2}, {"recipient": 6, "via": 2, "path": [1, 2, 7, 6]}, {"recipient": 8, "via": 2},
+        sail, {"recipient": 3, "responsible": 2}, {"recipient": 2, "responsible": 2, "is_confirmed": True},
+        {"recipient": 4, "responsible": 4}, {"recipient": 5, "responsible": 2},
+        {"recipient": 6, "responsible": 2, "path": [1, 2, 7, 6]}, {"recipient": 8, "responsible": 2},
     )  # fmt: skip
     orphan = peers.orphans(listed(rows), failed(sail, 2))
     assert found(orphan, "recipient now_round") == [(3, 20), (5, 20), (6, 20), (8, 20)]
     path = frame(sail, PATH.columns, *BEHIND_2)
     taken = peers.rerouted(orphan, path, peer_rows(sail, (2, "FAILED", 1, None), (3, "WAITING", None, 5)))
     expected = [(3, 3, None), (5, 3, None), (6, None, [1, 2, 7, 6]), (8, None, None)]
-    assert found(taken, "recipient via path") == expected
+    assert found(taken, "recipient responsible path") == expected
     after = peers.with_rows(listed(rows), taken)
-    assert found(after, "recipient via is_confirmed") == [
+    assert found(after, "recipient responsible is_confirmed") == [
         (2, 2, True), (3, 3, False), (4, 4, False), (5, 3, False), (6, None, False), (8, None, False),
     ]  # fmt: skip
 
@@ -200,8 +201,9 @@ def test_what_is_sent_again_goes_once_to_each_receiver_in_the_order_of_first_cop
     usual = {"now_round": 20, "round": 7, "trigger": 40, "hops": 2}
     pairs = [{"node": 0, "msg_id": 5}]
     rows = processing(
-        sail, {**usual, "recipient": 3, "via": 3, "visited": pairs, "msg_id": 6}, {**usual, "recipient": 6},
-        {**usual, "recipient": 5, "via": 3, "visited": pairs, "msg_id": 6}, {**usual, "recipient": 4, "via": 4},
+        sail, {**usual, "recipient": 3, "responsible": 3, "visited": pairs, "msg_id": 6}, {**usual, "recipient": 6},
+        {**usual, "recipient": 5, "responsible": 3, "visited": pairs, "msg_id": 6},
+        {**usual, "recipient": 4, "responsible": 4},
     )  # fmt: skip
     sent = peers.resent_copies(rows)
     assert found(sent, "src dst trigger rank sent_round hops visited") == [
@@ -220,7 +222,7 @@ SAID: dict[int, tuple[str, int, dict[str, Any]]] = {
 
 
 def test_what_peers_say_of_themselves_counts_where_there_is_a_connection(sail: Session) -> None:
-    """5 is held for failed, and 7 known in a later incarnation: their STATUS says nothing. 4 is no peer, 10 hands over.
+    """5 is suspected, and 7 known in a later incarnation: their STATUS says nothing. 4 is no peer, 10 hands over.
 
     New are those that N waits for, and those in a later incarnation than N knew, be it the first.
     """
@@ -255,7 +257,7 @@ def test_the_last_that_a_peer_says_counts(sail: Session) -> None:
 
 @pytest.mark.parametrize(("kind", "left"), [("SYN_REQUEST", [2, 6, 7]), ("STATUS", [2, 3, 6, 7])])
 def test_whoever_lies_behind_a_node_that_is_back_counts_as_up_again(sail: Session, kind: str, left: list[int]) -> None:
-    """2 is back: 3 behind it is not held for failed any more, 7 behind 4 is; a STATUS says nothing of that."""
+    """2 is back: 3 behind it is not suspected any more, 7 behind 4 is; a STATUS says nothing of that."""
     peer = peer_rows(
         sail, (2, "FAILED", 0, None), (3, "FAILED", 0, None), (6, "OPERATIONAL", 1, 4), (7, "FAILED", 0, None)
     )
@@ -289,9 +291,9 @@ def test_status_tells_whether_a_node_recovers_or_is_detached(sail: Session) -> N
 def test_what_waited_for_a_peer_leaves_with_its_first_answer(sail: Session) -> None:
     """3 answers, 4 had answered before, 6 asks for all that it lacks; what 3 has confirmed stays."""
     rows = processing(
-        sail, {"recipient": 3, "via": 3}, {"recipient": 5, "via": 3, "is_confirmed": True}, {"recipient": 4, "via": 4},
-        {"recipient": 6, "via": 6},
+        sail, {"recipient": 3, "responsible": 3}, {"recipient": 5, "responsible": 3, "is_confirmed": True},
+        {"recipient": 4, "responsible": 4}, {"recipient": 6, "responsible": 6},
     )  # fmt: skip
     said = [(3, "STATUS", True), (4, "STATUS", False), (6, "SYN_REQUEST", True)]
     answer = frame(sail, ANSWER, *({**HERE, "peer": p, "kind": k, "is_new": new, "round": 20} for p, k, new in said))
-    assert found(peers.held_back(listed(rows), answer), "recipient via now_round") == [(3, 3, 20)]
+    assert found(peers.held_back(listed(rows), answer), "recipient responsible now_round") == [(3, 3, 20)]

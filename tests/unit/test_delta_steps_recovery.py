@@ -21,8 +21,8 @@ from pipelines.protocols.delta.tables import (
     PATH,
     PEER,
     PROCESSING,
+    ROUTING_ENTRY,
     STATUS,
-    SUBSCRIPTION,
     SYN_REQUEST,
     SYNCH,
     TOMBSTONE,
@@ -33,12 +33,12 @@ N, SOURCE = 1, 9
 HERE = {"node_id": N}
 COPY = [*forward.COPY, "sender_hop", "msg_id"]
 ANSWER = [*PEER.columns, "kind", "trigger", "round", "is_new"]
-RECIPIENT = "node_id source source_seq recipient via path is_confirmed"
+RECIPIENT = "node_id source source_seq recipient responsible path is_confirmed"
 VIEW = [way(1), way(1, 0), way(1, 2), way(1, 4), way(1, 2, 3), way(1, 2, 3, 5)]
 
 
 def processing(sail: Session, *rows: dict[str, Any]) -> DataFrame:
-    usual = {**HERE, "source": SOURCE, "source_seq": 1, "kind": "SUB", "is_confirmed": False, "is_again": False}
+    usual = {**HERE, "source": SOURCE, "source_seq": 1, "kind": "SUB", "is_confirmed": False, "is_reopened": False}
     return frame(sail, PROCESSING.columns, *({**usual, **row} for row in rows))
 
 
@@ -61,7 +61,7 @@ def test_a_node_that_is_back_has_its_own_entries_and_asks_its_neighbours(sail: S
     own = frame(sail, OWN_SUBSCRIPTION.columns, {**HERE, "subscription_id": 7}, {"node_id": 4, "subscription_id": 8})
     back = frame(sail, "node_id incarnation round", {**HERE, "incarnation": 2, "round": 20})
     entry = recovery.own_entries(own, back)
-    assert found(entry, "node_id subscription_id origin distance first_hop via") == [(N, 7, N, 0, N, N)]
+    assert found(entry, "node_id subscription_id origin distance first_hop responsible") == [(N, 7, N, 0, N, N)]
     asked = recovery.neighbours(frame(sail, PATH.columns, *VIEW), back)
     assert found(asked, "node_id peer path round") == [(N, 0, [1, 0], 20), (N, 2, [1, 2], 20), (N, 4, [1, 4], 20)]
     after = recovery.more_synch(synch(sail, n2=True, n5=True), asked)
@@ -123,10 +123,11 @@ def test_a_recovering_node_gets_what_it_is_on_the_way_of_and_what_changes_its_ow
     5 of message 1 is behind 2 by the view, 6 by what a Guided message told; 4 is not, 3 has confirmed.
     """
     rows = processing(
-        sail, {"recipient": 5, "via": 3}, {"recipient": 6, "via": 2, "path": [1, 2, 6], "is_again": True},
-        {"recipient": 4, "via": 4}, {"recipient": 3, "is_confirmed": True}, {"recipient": 2, "via": 2},
-        {"source_seq": 2, "recipient": 2, "via": 2, "is_confirmed": True, "hops": 3},
-        {"source_seq": 3, "kind": "PUB", "recipient": 3, "via": 2},
+        sail, {"recipient": 5, "responsible": 3},
+        {"recipient": 6, "responsible": 2, "path": [1, 2, 6], "is_reopened": True},
+        {"recipient": 4, "responsible": 4}, {"recipient": 3, "is_confirmed": True}, {"recipient": 2, "responsible": 2},
+        {"source_seq": 2, "recipient": 2, "responsible": 2, "is_confirmed": True, "hops": 3},
+        {"source_seq": 3, "kind": "PUB", "recipient": 3, "responsible": 2},
     )  # fmt: skip
     in_scope = [(1, 2), (1, 4), (2, 2), (2, 5)]
     reach = frame(sail, RECIPIENT, *(
@@ -134,7 +135,7 @@ def test_a_recovering_node_gets_what_it_is_on_the_way_of_and_what_changes_its_ow
     ))  # fmt: skip
     answer = answers(sail, (2, "SYN_REQUEST", True), (4, "CON_REQUEST", True))
     earlier = recovery.earlier_messages(rows, reach, answer, frame(sail, PATH.columns, *VIEW))
-    assert found(earlier, "source_seq recipient via path hops is_confirmed is_again now_round") == [
+    assert found(earlier, "source_seq recipient responsible path hops is_confirmed is_reopened now_round") == [
         (1, 2, 2, None, None, False, False, 20), (1, 5, 2, None, None, False, False, 20),
         (1, 6, 2, [1, 2, 6], None, False, True, 20), (2, 2, 2, None, 3, False, True, 20),
         (3, 3, 2, None, None, False, False, 20),
@@ -169,14 +170,16 @@ def test_par_sub_of_a_synchronisation_point_brings_entries_and_tombstones(sail: 
 
 def test_of_two_entries_the_farther_from_stays_and_none_that_ended(sail: Session) -> None:
     """Of two that are as far the lower; 3 ended."""
-    known = frame(sail, SUBSCRIPTION.columns, {**HERE, "subscription_id": 1, "origin": 2, "distance": 1, "via": 2})
+    known = frame(
+        sail, ROUTING_ENTRY.columns, {**HERE, "subscription_id": 1, "origin": 2, "distance": 1, "responsible": 2}
+    )
     entries = [(1, 3, 2), (2, 5, 3), (2, 4, 3), (3, 5, 3)]
     told = frame(sail, "node_id subscription_id origin distance", *(
         {**HERE, "subscription_id": s, "origin": o, "distance": d} for s, o, d in entries
     ))  # fmt: skip
     ended = frame(sail, TOMBSTONE.columns, {**HERE, "subscription_id": 3})
     merged = recovery.merged_entries(known, told, ended)
-    assert found(merged, "subscription_id origin distance via") == [(1, 3, 2, None), (2, 4, 3, None)]
+    assert found(merged, "subscription_id origin distance responsible") == [(1, 3, 2, None), (2, 4, 3, None)]
 
 
 def test_nodes_rise_that_wait_for_nobody_and_end_with_their_rejoin(sail: Session) -> None:
@@ -194,7 +197,7 @@ def test_nodes_rise_that_wait_for_nobody_and_end_with_their_rejoin(sail: Session
 
 
 def test_a_node_is_alone_if_nobody_that_it_sees_is_up(sail: Session) -> None:
-    path = frame(sail, PATH.columns, way(1), way(1, 2, via=None), way(4), way(4, 1), way(5))
+    path = frame(sail, PATH.columns, way(1), way(1, 2, responsible=None), way(4), way(4, 1), way(5))
     ready = frame(
         sail, "node_id incarnation round", *({"node_id": n, "incarnation": 2, "round": 20} for n in (1, 4, 5))
     )
@@ -257,9 +260,9 @@ def test_recipients_of_a_guided_message_are_the_ends_of_its_paths(sail: Session)
     others = [(3, 2, [1, 2, 3], False), (5, None, [1, 2, 3, 5], True), (6, 8, [1, 4, 8, 6], False)]
     itself = (1, 1, [1], False)
     for seq, expected in {1: [itself, *others], 2: others, 3: [itself, *others]}.items():
-        assert found(rows.where(f"source_seq = {seq}"), "recipient via path is_confirmed") == expected, seq
+        assert found(rows.where(f"source_seq = {seq}"), "recipient responsible path is_confirmed") == expected, seq
     nobody = recovery.guided_recipients(first.where("source_seq = 2"), own, peer.where("false"))
-    assert found(nobody, "recipient via") == [(3, 2), (5, None), (6, 4)]
+    assert found(nobody, "recipient responsible") == [(3, 2), (5, None), (6, 4)]
     here = recovery.guided_deliveries(first, rows)
     assert found(here, "subscriber source_seq round latency_rounds hops") == [(N, 1, 20, 8, 3)]
 
@@ -316,7 +319,7 @@ def test_r_gets_the_entries_that_are_not_behind_it_or_name_a_subscriber_within_r
     view = [*VIEW, way(1, 4, 6), way(1, 2, 3, 5, 7)]
     origins = {1: 0, 2: 1, 3: 6, 5: 3, 6: 3, 7: 7, 8: 2}
     subscribers = {1: 0, 2: 8, 3: 6, 5: 3, 6: 5, 7: 7, 8: 2}
-    subscription = frame(sail, SUBSCRIPTION.columns, *(
+    entries = frame(sail, ROUTING_ENTRY.columns, *(
         {**HERE, "subscription_id": s, "origin": o} for s, o in origins.items()
     ))  # fmt: skip
     subscriber = frame(sail, "subscription_id subscriber", *(
@@ -327,7 +330,7 @@ def test_r_gets_the_entries_that_are_not_behind_it_or_name_a_subscriber_within_r
         "*", "array(named_struct('a', 0L, 'b', 1L, 'is_marked', false)) as links"
     )
     ended = frame(sail, TOMBSTONE.columns, *({**HERE, "subscription_id": s} for s in (31, 30)))
-    sent = handover.send_entries(ready, subscription, frame(sail, PATH.columns, *view), ended, subscriber, setting)
+    sent = handover.send_entries(ready, entries, frame(sail, PATH.columns, *view), ended, subscriber, setting)
     (row,) = found(sent, "src dst kind trigger rank sent_round entries tombstones delay_rounds")
     assert row == (1, 2, "PAR_SUB", -1, 1_000_001, 20, [(1, 0, 2), (2, 1, 1), (3, 4, 2), (5, 3, 1)], [30, 31], 2)
 
@@ -341,7 +344,7 @@ def test_what_is_handed_over_waits_by_its_size_and_par_sub_as_long_as_par_top(sa
     assert found(top, "dst kind rank trigger delay_rounds") == [
         (2, "PAR_TOP", 1_000_000, -1, 2), (4, "PAR_TOP", 1_000_000, -1, 0),
     ]  # fmt: skip
-    nothing = frame(sail, SUBSCRIPTION.columns), frame(sail, PATH.columns, *VIEW), frame(sail, TOMBSTONE.columns)
+    nothing = frame(sail, ROUTING_ENTRY.columns), frame(sail, PATH.columns, *VIEW), frame(sail, TOMBSTONE.columns)
     sub = handover.send_entries(ready, *nothing, frame(sail, "subscription_id subscriber"), setting)
     assert found(sub, "dst kind entries tombstones delay_rounds") == [
         (2, "PAR_SUB", None, None, 2), (4, "PAR_SUB", None, None, 0),

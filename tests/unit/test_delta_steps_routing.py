@@ -20,7 +20,7 @@ from pipelines.protocols.delta.tables import (
     PATH,
     PEER,
     PROCESSING,
-    SUBSCRIPTION,
+    ROUTING_ENTRY,
     TOMBSTONE,
     TOPOLOGY,
 )
@@ -49,9 +49,12 @@ def peers(sail: Session, **status: str) -> DataFrame:
 
 def entries(sail: Session, *rows: tuple[int, int, int, int]) -> DataFrame:
     """Subscription, origin, distance, first hop at N, and one entry of another node."""
-    own = [{**HERE, "subscription_id": s, "origin": o, "distance": d, "first_hop": h, "via": h} for s, o, d, h in rows]
-    other = {"node_id": OTHER, "subscription_id": 1, "origin": 3, "distance": 1, "first_hop": 3, "via": 3}
-    return frame(sail, SUBSCRIPTION.columns, *own, other)
+    own = [
+        {**HERE, "subscription_id": s, "origin": o, "distance": d, "first_hop": h, "responsible": h}
+        for s, o, d, h in rows
+    ]
+    other = {"node_id": OTHER, "subscription_id": 1, "origin": 3, "distance": 1, "first_hop": 3, "responsible": 3}
+    return frame(sail, ROUTING_ENTRY.columns, *own, other)
 
 
 def test_a_finished_sub_is_an_entry_with_the_way_to_its_from(sail: Session) -> None:
@@ -66,10 +69,10 @@ def test_a_finished_sub_is_an_entry_with_the_way_to_its_from(sail: Session) -> N
         {**sub, "subscription_id": 4, "origin": 3, "kind": "UNSUB"},
     )  # fmt: skip
     added = routing.added_entries(finished, path)
-    assert found(added, "subscription_id origin distance first_hop via trigger") == [
+    assert found(added, "subscription_id origin distance first_hop responsible trigger") == [
         (1, 3, 2, 2, 2, 70), (2, N, 0, N, N, 70), (3, 8, 4, 0, None, 70),
     ]  # fmt: skip
-    assert found(routing.removed_entries(finished), "subscription_id gone") == [(4, 70)]
+    assert found(routing.removed_entries(finished), "subscription_id removed_trigger") == [(4, 70)]
     ended = frame(sail, TOMBSTONE.columns, {**HERE, "subscription_id": 2})
     assert found(routing.unknown_entries(added, entries(sail, (1, 3, 2, 2)), ended), "subscription_id") == [(3,)]
 
@@ -97,7 +100,7 @@ def test_the_view_has_all_nodes_within_its_radius(sail: Session, radius: int, ta
     assert [target for (target,) in found(paths, "target")] == targets
     known = {0: (1, [1, 0], 0), 1: (0, [1], 1), 2: (1, [1, 2], 2), 3: (2, [1, 2, 3], 2)}
     known |= {4: (1, [1, 4], 4), 5: (3, [1, 2, 3, 5], 2)}
-    rows = {row[0]: row[1:] for row in found(paths, "target distance path via")}
+    rows = {row[0]: row[1:] for row in found(paths, "target distance path responsible")}
     assert rows == {target: known[target] for target in targets}
 
 
@@ -106,8 +109,8 @@ def test_the_closest_connected_node_is_responsible_where_the_neighbour_failed(sa
     path = frame(sail, PATH.columns, way(1), way(1, 4), way(1, 2), way(1, 2, 3), way(1, 2, 3, 5), way(9, 3))
 
     def ways(**status: str) -> dict[tuple[int, int], int | None]:
-        rows = found(routing.responsible_peers(path, peers(sail, **status)), "node_id target via")
-        return {(node, target): via for node, target, via in rows}
+        rows = found(routing.responsible_peers(path, peers(sail, **status)), "node_id target responsible")
+        return {(node, target): responsible for node, target, responsible in rows}
 
     others = {(1, 1): 1, (1, 4): 4, (9, 3): 3}
     assert ways(n2="FAILED") == {**others, (1, 2): None, (1, 3): None, (1, 5): None}
@@ -124,15 +127,15 @@ def test_views_change_at_changed_nodes_alone(sail: Session) -> None:
     anew = routing.next_paths(path, topology, changed, 2, None, as_is)
     assert found(anew, "node_id target") == [(1, 1), (1, 2), (9, 7), (9, 9)]
     other = routing.other_ways(path, frame(sail, "node_id", HERE), peers(sail, n7="FAILED"))
-    assert found(other, "node_id target via") == [(1, 1, 1), (1, 7, None), (9, 7, 7), (9, 9, 9)]
+    assert found(other, "node_id target responsible") == [(1, 1, 1), (1, 7, None), (9, 7, 7), (9, 9, 9)]
 
 
 def test_entries_follow_the_paths_of_changed_nodes(sail: Session) -> None:
     """1: 3 is reached by way of 4 now; 2: 8 is out of view, and nobody is responsible; 3 is N's own."""
     before = entries(sail, (1, 3, 3, 2), (2, 8, 4, 0), (3, N, 0, N))
-    path = frame(sail, PATH.columns, way(1), way(1, 4, 3, via=3))
+    path = frame(sail, PATH.columns, way(1), way(1, 4, 3, responsible=3))
     now = routing.rerouted_entries(before, path, frame(sail, "node_id", HERE, HERE))
-    assert found(now, "node_id subscription_id distance first_hop via") == [
+    assert found(now, "node_id subscription_id distance first_hop responsible") == [
         (N, 1, 2, 4, 3), (N, 2, 4, 0, None), (N, 3, 0, N, N), (OTHER, 1, 1, 3, 3),
     ]  # fmt: skip
 
@@ -215,11 +218,11 @@ def test_messages_take_the_connection_that_their_sender_knows(sail: Session) -> 
 def test_a_recovering_receiver_gets_the_paths_to_the_recipients_behind_it(sail: Session) -> None:
     """Of message 1 node 3 is open and 5 done behind 2, 6 is there twice over; all of message 2 is confirmed."""
     path = frame(sail, PATH.columns, way(1, 4), way(1, 2, 3), way(1, 2, 3, 5))
-    listed = {**HERE, "source": OTHER, "source_seq": 1, "is_confirmed": False, "is_again": False}
+    listed = {**HERE, "source": OTHER, "source_seq": 1, "is_confirmed": False, "is_reopened": False}
     processing = frame(
         sail, PROCESSING.columns,
         {**listed, "recipient": 3}, {**listed, "recipient": 4}, {**listed, "recipient": 5, "is_confirmed": True},
-        {**listed, "recipient": 6, "path": [1, 2, 6], "is_again": True},
+        {**listed, "recipient": 6, "path": [1, 2, 6], "is_reopened": True},
     )  # fmt: skip
     message = {"src": N, "kind": "SUB", "source": OTHER, "origin_path": [7]}
     outbox = frame(

@@ -22,8 +22,8 @@ from pipelines.protocols.delta.tables import (
     OWN_SUBSCRIPTION,
     PATH,
     PEER,
+    ROUTING_ENTRY,
     STATUS,
-    SUBSCRIPTION,
     WAITING,
 )
 from pipelines.protocols.delta.work import Sent, union
@@ -79,22 +79,22 @@ def entry(node: int, number: int) -> dict[str, int]:
 
 def test_between_narrow_and_widen_steps_see_and_change_the_nodes_in_question_alone(sail: Session) -> None:
     """The relations with many rows at every node; the others stay whole."""
-    subscription = frame(sail, SUBSCRIPTION.columns, *(entry(node, 1) for node in (1, 2, 3)))
+    entries = frame(sail, ROUTING_ENTRY.columns, *(entry(node, 1) for node in (1, 2, 3)))
     status = frame(sail, STATUS.columns, {"node_id": 1}, {"node_id": 2})
-    one = work(subscription=subscription, status=status)
-    assert found(one.now("subscription"), "node_id") == [(1,), (2,), (3,)]
+    one = work(routing_entry=entries, status=status)
+    assert found(one.now("routing_entry"), "node_id") == [(1,), (2,), (3,)]
     one.narrow(frame(sail, "node_id", {"node_id": 1}, {"node_id": 2}))
-    assert found(one.now("subscription"), "node_id") == [(1,), (2,)]
+    assert found(one.now("routing_entry"), "node_id") == [(1,), (2,)]
     assert found(one.now("status"), "node_id") == [(1,), (2,)]
-    assert found(one.whole("subscription"), "node_id") == [(1,), (2,), (3,)]
-    one.change("subscription", frame(sail, SUBSCRIPTION.columns, entry(1, 7)))
+    assert found(one.whole("routing_entry"), "node_id") == [(1,), (2,), (3,)]
+    one.change("routing_entry", frame(sail, ROUTING_ENTRY.columns, entry(1, 7)))
     one.change("status", frame(sail, STATUS.columns, {"node_id": 2}))
-    assert found(one.now("subscription"), "node_id subscription_id") == [(1, 7)]
-    assert found(one.whole("subscription"), "node_id subscription_id") == [(1, 7), (3, 1)]
+    assert found(one.now("routing_entry"), "node_id subscription_id") == [(1, 7)]
+    assert found(one.whole("routing_entry"), "node_id subscription_id") == [(1, 7), (3, 1)]
     assert set(one.result.state) == {"status"}
     one.widen()
-    assert found(one.now("subscription"), "node_id subscription_id") == [(1, 7), (3, 1)]
-    assert found(one.result.state["subscription"], "node_id") == [(1,), (3,)]
+    assert found(one.now("routing_entry"), "node_id subscription_id") == [(1, 7), (3, 1)]
+    assert found(one.result.state["routing_entry"], "node_id") == [(1,), (3,)]
 
 
 def test_what_is_noted_for_a_crash_is_noted_in_its_runs_alone(sail: Session) -> None:

@@ -17,8 +17,8 @@ from pipelines.experiment.build import build_inputs
 from pipelines.experiment.plan import build, check, combinations
 from pipelines.experiment.prepared import prepare
 from pipelines.inputs.faults.build import build_faults, describe
-from pipelines.inputs.faults.rates import drawn_times
-from pipelines.inputs.faults.schedule import Outage, Room, Schedule
+from pipelines.inputs.faults.renewal import renewal_times
+from pipelines.inputs.faults.timeline import Outage, Room, Timeline
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
@@ -278,7 +278,7 @@ def test_times_by_rates_have_the_means_of_their_distributions(
     ids=lambda value: getattr(value, "kind", ""),
 )
 def test_the_medians_of_drawn_times_are_those_of_their_distributions(times: Times, median: float) -> None:
-    drawn = drawn_times(times, 5, "test", np.arange(40_000))
+    drawn = renewal_times(times, 5, "test", np.arange(40_000))
     assert np.median(drawn) == pytest.approx(median, rel=0.05)
     assert drawn.min() >= 1
 
@@ -296,7 +296,7 @@ def test_a_node_that_a_list_and_a_rate_take_down_is_down_as_long_as_either_says(
 
 
 def test_a_rate_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.inputs.faults.rates.MAX_OUTAGES", 10_000)
+    monkeypatch.setattr("pipelines.inputs.faults.renewal.MAX_OUTAGES", 10_000)
     always = {"kind": "exponential", "mean": 1e-6}
     path, message = problem(tree(9), generate(rate={"up": always, "down": always}), horizon=1_000_000)
     assert path == ("faults", 0, "generate", "rate")
@@ -307,7 +307,7 @@ def test_room_is_what_counting_round_by_round_says() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
         rows: list[Row] = []
-        schedule, room = Schedule(), Room([], 3, 4)
+        schedule, room = Timeline(), Room([], 3, 4)
         for node, start, length in rng.integers([0, 0, 1], [8, 60, 12], size=(40, 3)).tolist():
             outage = Outage(node, start, start + length)
             fits = not_operational([*rows, tuple(outage)], 4, horizon=100) <= 3

@@ -13,9 +13,9 @@ from test_faults_crashes import tree
 
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.bursts import bad_times
-from pipelines.inputs.faults.meeting import cut_times
-from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.rounds.faults.link_changes import link_times
 from pipelines.spec.faults import Fault
@@ -46,23 +46,23 @@ def columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 
 def test_a_loss_without_links_is_one_row_for_any_pair_of_nodes() -> None:
     found = built(line(4), loss(kinds=["PUB"]))
-    where = columns(found.link_fault, "effect", "src", "dst", "round", "until", "kinds", "rate")
+    where = columns(found.link_fault, "effect", "src", "dst", "round", "end_round", "kinds", "rate")
     assert where == [("lose", None, None, 0, FOR_GOOD, ["PUB"], 0.5)]
     assert columns(found.fault_event, *found.fault_event.column_names) == [(0, "loss", None, None, None)]
 
 
 def test_a_loss_strikes_both_directions_or_the_one_that_is_written() -> None:
     both = built(line(4), loss(links=[["N2", "N1"]], round=5, until=9))
-    assert columns(both.link_fault, "src", "dst", "round", "until") == [(2, 1, 5, 9), (1, 2, 5, 9)]
+    assert columns(both.link_fault, "src", "dst", "round", "end_round") == [(2, 1, 5, 9), (1, 2, 5, 9)]
     forward = built(line(4), loss(links=[["N2", "N1"]], round=5, until=9, direction="forward"))
-    assert columns(forward.link_fault, "src", "dst", "round", "until") == [(2, 1, 5, 9)]
+    assert columns(forward.link_fault, "src", "dst", "round", "end_round") == [(2, 1, 5, 9)]
     events = columns(forward.fault_event, "round", "kind", "src", "dst")
     assert events == [(5, "loss", 2, 1), (9, "loss_end", 2, 1)]
 
 
 def test_what_comes_after_the_horizon_or_never_strikes_is_left_out() -> None:
     found = built(line(3), loss(round=6), loss(rate=0.0), loss(round=2, until=7), horizon=5)
-    assert columns(found.link_fault, "round", "until") == [(2, 7)]
+    assert columns(found.link_fault, "round", "end_round") == [(2, 7)]
     assert columns(found.fault_event, "round", "kind") == [(2, "loss")]
 
 
@@ -103,7 +103,7 @@ def test_a_link_is_bad_at_the_same_times_whatever_other_links_do() -> None:
 
 def test_bursts_cover_each_direction_of_each_link_and_the_time_between_at_the_good_rate() -> None:
     found = built(tree(5), loss(burst={"good": 20.0, "bad": 5.0, "good_rate": 0.01}, round=10, until=300))
-    rows = columns(found.link_fault, "src", "dst", "round", "until", "rate")
+    rows = columns(found.link_fault, "src", "dst", "round", "end_round", "rate")
     assert len({row[:2] for row in rows}) == 8
     for pair in {row[:2] for row in rows}:
         spans = sorted(row[2:] for row in rows if row[:2] == pair)
@@ -121,7 +121,7 @@ def test_times_are_cut_where_a_fault_begins_or_ends() -> None:
     start = rng.integers(0, 30, 60)
     fault = pa.table({
         "run_id": rng.integers(0, 3, 60), "src": rng.integers(0, 2, 60), "round": start,
-        "until": start + rng.integers(1, 20, 60), "number": np.arange(60),
+        "end_round": start + rng.integers(1, 20, 60), "number": np.arange(60),
     })  # fmt: skip
     cut = cut_times(fault, ("run_id", "src"), ("number",))
     rows = fault.to_pylist()
@@ -131,12 +131,12 @@ def test_times_are_cut_where_a_fault_begins_or_ends() -> None:
                 wanted = [
                     row["number"]
                     for row in rows
-                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["until"]
+                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["end_round"]
                 ]
                 found = [
                     [struct["number"] for struct in row["faults"]]
                     for row in cut.to_pylist()
-                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["until"]
+                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["end_round"]
                 ]
                 assert found == ([wanted] if wanted else [])
     assert len(cut_times(fault.slice(0, 0), ("run_id", "src"), ("number",))) == 0
@@ -149,7 +149,7 @@ def test_a_partition_has_the_sides_of_all_that_split_at_the_time() -> None:
         {"kind": "partition", "groups": [["N2", "N3"]], "round": 7, "until": 12},
     )
     times: dict[tuple[int, int], list[int]] = {}
-    for node, low, high, side in columns(found.side, "node_id", "round", "until", "side"):
+    for node, low, high, side in columns(found.side, "node_id", "round", "end_round", "side"):
         times.setdefault((low, high), []).append(side)
         assert len(times[low, high]) == node + 1
     parts = {
@@ -165,10 +165,10 @@ def test_a_partition_has_the_sides_of_all_that_split_at_the_time() -> None:
 
 def test_a_delay_concerns_what_has_to_wait_behind_it() -> None:
     found = built(line(2), {"kind": "delay", "rounds": [1, 5], "round": 3, "until": 8})
-    names = ("effect", "round", "until", "low", "high", "first_round", "last_round")
+    names = ("effect", "round", "end_round", "low", "high", "first_round", "last_round")
     assert columns(found.link_fault, *names) == [("delay", 3, 13, 1, 5, 3, 7)]
     reorder = built(line(2), {"kind": "delay", "rounds": [1, 5], "round": 3, "until": 8, "reorder": True})
-    assert columns(reorder.link_fault, "effect", "round", "until") == [("reorder", 3, 8)]
+    assert columns(reorder.link_fault, "effect", "round", "end_round") == [("reorder", 3, 8)]
     assert columns(reorder.fault_event, "round", "kind") == [(3, "reorder"), (8, "reorder_end")]
     assert len(built(line(2), {"kind": "delay", "rounds": [0, 0]}).link_fault) == 0
 
@@ -193,10 +193,10 @@ def test_pauses_are_made_one_where_they_meet_and_end_with_a_crash() -> None:
         pause("N2", 21, 24),
         crash,
     )
-    assert columns(found.pause, "node_id", "round", "until") == [(0, 3, 9), (1, 10, 20), (2, 21, 24)]
+    assert columns(found.pause, "node_id", "round", "end_round") == [(0, 3, 9), (1, 10, 20), (2, 21, 24)]
     assert columns(found.fault_event, "round", "kind", "node_id")[:2] == [(3, "pause", 0), (9, "pause_end", 0)]
     later = built(line(3), pause("N1", 22, 30), crash)
-    assert columns(later.pause, "node_id", "round", "until") == [(1, 25, 30)]
+    assert columns(later.pause, "node_id", "round", "end_round") == [(1, 25, 30)]
 
 
 def test_generators_make_what_is_wanted_and_keep_it_apart() -> None:
@@ -208,13 +208,13 @@ def test_generators_make_what_is_wanted_and_keep_it_apart() -> None:
         for faults in found:
             if kind == "break":
                 place = {row[:2]: [] for row in columns(faults.link_fault, "src", "dst")}
-                for row in columns(faults.link_fault, "src", "dst", "round", "until"):
+                for row in columns(faults.link_fault, "src", "dst", "round", "end_round"):
                     place[row[:2]].append(row[2:])
                 assert len(faults.link_fault) == 12
                 assert all(place[src, dst] == place[dst, src] for src, dst in place)
             else:
                 place = {row: [] for row in columns(faults.pause, "node_id")}
-                for row in columns(faults.pause, "node_id", "round", "until"):
+                for row in columns(faults.pause, "node_id", "round", "end_round"):
                     place[row[:1]].append(row[1:])
                 assert len(faults.pause) == 6
             for times in place.values():
@@ -231,7 +231,7 @@ def test_a_replaced_link_breaks_and_the_other_comes_later() -> None:
     found = built(where, replaced("CB", "AD", 9, after=4), replaced("DA", "BC", 20), horizon=100)
     names = ("round", "old_a", "old_b", "a", "b", "latency_rounds")
     assert columns(found.replacement, *names) == [(13, 2, 1, 0, 3, 2), (20, 3, 0, 1, 2, 2)]
-    where_lost = columns(found.link_fault, "effect", "src", "dst", "round", "until", "rate")
+    where_lost = columns(found.link_fault, "effect", "src", "dst", "round", "end_round", "rate")
     assert where_lost == [("lose", 2, 1, 9, 13, 1.0), ("lose", 1, 2, 9, 13, 1.0)]
     events = columns(found.fault_event, "round", "kind", "src", "dst")
     assert events == [
@@ -252,7 +252,7 @@ def test_times_of_links_are_those_between_replacements() -> None:
     names = ["run_id", "round", "old_a", "old_b", "a", "b", "latency_rounds"]
     replacement = pa.table(dict(zip(names, map(list, zip(*swaps, strict=True)), strict=True)))
     times = link_times(replacement, pa.table(ends)).to_pylist()
-    found = sorted((row["run_id"], row["src"], row["dst"], row["round"], row["until"]) for row in times)
+    found = sorted((row["run_id"], row["src"], row["dst"], row["round"], row["end_round"]) for row in times)
     assert found == [
         (0, 0, 1, 0, 5), (0, 0, 1, 9, FOR_GOOD), (0, 0, 2, 5, 9), (0, 1, 0, 0, 5), (0, 1, 0, 9, FOR_GOOD),
         (0, 1, 2, 0, FOR_GOOD), (0, 2, 0, 5, 9), (0, 2, 1, 0, FOR_GOOD), (1, 0, 1, 0, FOR_GOOD), (1, 1, 0, 0, FOR_GOOD),

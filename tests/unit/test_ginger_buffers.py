@@ -7,7 +7,7 @@ import json
 import pytest
 
 from udfs.ginger.buffer import Buffer, Event, Runs, in_runs, joined, runs_of
-from udfs.ginger.missing import Missing, read_missing
+from udfs.ginger.missing_sets import MissingSets, read_missing_sets
 from udfs.ginger.queue import Message
 
 
@@ -24,10 +24,10 @@ def processed(seq: int) -> Event:
 
 
 def filled(*events: Event) -> Buffer:
-    """A buffer with these events at places from 10 on."""
+    """A buffer with these events at positions from 10 on."""
     buffer = Buffer("t")
-    for place, event in enumerate(events, 10):
-        buffer.add(place, event)
+    for position, event in enumerate(events, 10):
+        buffer.add(position, event)
     return buffer
 
 
@@ -122,7 +122,7 @@ def test_what_has_left_is_read_as_it_was_written() -> None:
 
 
 def test_what_a_partner_lacks_is_told_and_read_with_all_that_comes_with_it() -> None:
-    told = Missing([passed(3)], failed={8, 2}, back={2}, collected={"u": {"5": [[1, 2]]}}, members={"t": [1, 2]})
+    told = MissingSets([passed(3)], failed={8, 2}, back={2}, collected={"u": {"5": [[1, 2]]}}, members={"t": [1, 2]})
     for event in (passed(1), processed(2)):
         told.note(event)
     told.name("u")
@@ -131,13 +131,13 @@ def test_what_a_partner_lacks_is_told_and_read_with_all_that_comes_with_it() -> 
         "passed": {"t": [[5, 1], [5, 2]], "u": []}, "processed": {"t": [[5, 2]], "u": []},
         "failed": [2, 8], "back": [2], "collected": {"u": {"5": [[1, 2]]}}, "members": {"t": [1, 2]},
     }  # fmt: skip
-    assert read_missing(told.text()) == told
-    assert json.loads(Missing().text()) == {"events": [], "passed": {}, "processed": {}, "failed": []}
-    assert read_missing(Missing().text()) == Missing()
+    assert read_missing_sets(told.text()) == told
+    assert json.loads(MissingSets().text()) == {"events": [], "passed": {}, "processed": {}, "failed": []}
+    assert read_missing_sets(MissingSets().text()) == MissingSets()
 
 
 def test_a_partner_has_had_what_it_names_and_what_everybody_has_had() -> None:
-    told = Missing(passed={"t": {(5, 1)}}, processed={"t": {(5, 2)}}, collected={"t": {"5": [[7, 7]]}})
+    told = MissingSets(passed={"t": {(5, 1)}}, processed={"t": {(5, 2)}}, collected={"t": {"5": [[7, 7]]}})
     found = {seq: (told.has(passed(seq)), told.has(processed(seq))) for seq in (1, 2, 3, 7)}
     assert found == {1: (True, False), 2: (False, True), 3: (False, False), 7: (True, True)}
     elsewhere = Event("passed", Message("u", 5, 1, "total", (), 0), 1)

@@ -10,7 +10,7 @@ from ginger_items import bare, bodies, got, had, kept, memory, message, mode, pa
 from udfs.ginger.buffer import Event
 from udfs.ginger.items import Item, with_message
 
-CLIENT = [mode(), Item("neighbour", 0, "edge", 4, wait=3), Item("client_topic", 0, "subscribed", topic="t")]
+CLIENT = [mode(), Item("neighbour", 0, "edge", 4, latency_rounds=3), Item("client_topic", 0, "subscribed", topic="t")]
 OWN = with_message("history", 3, message(5, "causal"), kind="published")
 
 
@@ -22,15 +22,15 @@ def test_a_client_looks_for_a_broker_of_its_topics_when_its_own_fails() -> None:
         used,
         view(n6=(0, 2)),
         memory("client", told={"t": 3}),
-        got(1, "NeighborDown", 9, details="4", wait=5),
+        got(1, "NeighborDown", 9, details="4", latency_rounds=5),
     )
-    assert sent(rows, "wait") == [("ParentRequest", 6, 4), ("Timer", 9, 2 * 4 + 36)]
+    assert sent(rows, "latency_rounds") == [("ParentRequest", 6, 4), ("Timer", 9, 2 * 4 + 36)]
     assert bodies(rows, "ParentRequest") == [
         {"subscribedTopics": ["s", "t"], "breakDegree": False, "isClient": True, "subscribed": ["t"]}
     ]
     known = remembered(rows)
     assert (known["is_level"], known["told"], known["dead"], kept(rows, "neighbour")) == (False, {}, [4], [])
-    assert sent(play(9, CLIENT, memory("client"), got(1, "NeighborDown", 9, details="8", wait=5))) == []
+    assert sent(play(9, CLIENT, memory("client"), got(1, "NeighborDown", 9, details="8", latency_rounds=5))) == []
 
 
 def test_a_client_tells_its_new_broker_what_it_has_delivered() -> None:
@@ -41,7 +41,7 @@ def test_a_client_tells_its_new_broker_what_it_has_delivered() -> None:
     assert [event[3] for event in request["events"]] == [2]
     assert request["passed"] == {"s": [], "t": [[9, 1], [9, 2]]}
     assert request["failed"] == [3]
-    assert sent(play(8, CLIENT, memory("client"), buffer._replace(other=6))) == []
+    assert sent(play(8, CLIENT, memory("client"), buffer._replace(peer=6))) == []
 
 
 def test_a_client_delivers_what_it_missed_and_publishes_again_what_nobody_has() -> None:
@@ -54,7 +54,7 @@ def test_a_client_delivers_what_it_missed_and_publishes_again_what_nobody_has() 
     assert kept(rows, "delivered", "source_seq", "hops") == [(1, 4), (3, 4)]
     assert sent(rows, "source_seq", "hops") == [("Metadata", 4, 5, 1)]
     assert remembered(rows)["is_level"]
-    late = play(9, CLIENT, OWN, memory("client", is_level=False), missing._replace(other=6))
+    late = play(9, CLIENT, OWN, memory("client", is_level=False), missing._replace(peer=6))
     assert (sent(late), remembered(late)["is_level"]) == ([], False)
     delivered_ = play(9, CLIENT, OWN, memory("client", is_level=False), told("LostMessages", 4, passed(5)))
     assert sent(delivered_) == []
@@ -75,17 +75,17 @@ def test_a_client_holds_deliveries_until_what_it_lacks_is_repeated() -> None:
 def test_a_publisher_repeats_what_somebody_lacks_and_notes_it_once_for_each() -> None:
     exception = got(1, "Exception", 4, message(5, "causal"), details="7")
     rows = play(
-        9, CLIENT, OWN, memory("client"), exception, exception._replace(place=2), exception._replace(details="6")
+        9, CLIENT, OWN, memory("client"), exception, exception._replace(position=2), exception._replace(details="6")
     )
     assert sent(rows, "source_seq", "guarantee", "details") == [
         ("Repeat", 4, 5, "causal", "7"), ("Repeat", 4, 5, "causal", "7"), ("Repeat", 4, 5, "causal", "6"),
     ]  # fmt: skip
-    assert kept(rows, "exception", "source_seq", "other", "details") == [(5, 7, None), (5, 6, None)]
+    assert kept(rows, "exception", "source_seq", "peer", "details") == [(5, 7, None), (5, 6, None)]
     assert sent(play(9, [CLIENT[0], CLIENT[2]], OWN, memory("client"), exception)) == []
 
 
 def test_a_client_tells_what_it_has_delivered_and_forgets_what_everybody_has_had() -> None:
-    """Of its own messages 5 is over; 6 is not, and stays in the buffer from its place on."""
+    """Of its own messages 5 is over; 6 is not, and stays in the buffer from its position on."""
     state = [
         mode(collect_every=1),
         *CLIENT[1:],
@@ -96,9 +96,9 @@ def test_a_client_tells_what_it_has_delivered_and_forgets_what_everybody_has_had
     assert sent(rows, "topic", "details", "covered") == [("Received", 4, "t", '{"9": [[5, 5]]}', [9])]
     collect = got(1, "Collect", 4, topic="t", details='{"9": [[5, 5]]}')
     over = play(9, state, had(7, passed(5)), memory("client", told={"t": 1}), collect)
-    assert kept(over, "history", "kind", "place") == [("collected", 8), ("left", 7)]
+    assert kept(over, "history", "kind", "position") == [("collected", 8), ("left", 7)]
     last = play(9, state[:-1], had(7, passed(5)), memory("client", told={"t": 1}), collect)
-    assert kept(last, "history", "kind", "place") == [("collected", 3), ("left", 7)]
+    assert kept(last, "history", "kind", "position") == [("collected", 3), ("left", 7)]
     published = play(
         9, [*state[:2], Item("client_topic", 0, "published", topic="t"), OWN], had(7, passed(5)), memory("client")
     )

@@ -33,7 +33,7 @@ from ginger_items import (
 from udfs.ginger.items import Item, with_message
 
 TREE = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
-WITH_7 = [mode(), *around(0, (2, 7), (9,)), *sub_tree((0, 2, 7), (9,)), Item("await", 7, other=7)]
+WITH_7 = [mode(), *around(0, (2, 7), (9,)), *sub_tree((0, 2, 7), (9,)), Item("await", 7, peer=7)]
 
 
 def timer(*what: Any, node: int = 1) -> Item:
@@ -53,7 +53,7 @@ def test_a_new_parent_takes_what_it_lacked_and_answers_with_what_the_child_lacks
         {"events": [["passed", "t", 9, 1, "causal", ["k"], 1, 3]], "passed": listed(1, 2), "processed": listed(),
          "failed": [6]}
     ]  # fmt: skip
-    assert (kept(rows, "await"), kept(rows, "failed", "other"), remembered(rows)["dead"]) == ([], [6], [6])
+    assert (kept(rows, "await"), kept(rows, "failed", "peer"), remembered(rows)["dead"]) == ([], [6], [6])
 
 
 def test_pending_messages_wait_for_a_child_that_came_back_and_count_it_if_it_is_a_client() -> None:
@@ -61,10 +61,10 @@ def test_pending_messages_wait_for_a_child_that_came_back_and_count_it_if_it_is_
     pending = with_message("pending", 5, message(3), kind="above", hops=2, covered=[1], acked=[7])
     rows = play(1, WITH_7, pending, memory(), told("LostMessageRequest", 7))
     assert kept(rows, "pending", "acked", "covered") == [([], [1])]
-    client = [*WITH_7[:-1], Item("neighbour", 8, "client", 8, wait=1), Item("await", 8, other=8)]
+    client = [*WITH_7[:-1], Item("neighbour", 8, "client", 8, latency_rounds=1), Item("await", 8, peer=8)]
     rows = play(1, client, pending, memory(clients={"8": ["t"]}), told("LostMessageRequest", 8))
     assert kept(rows, "pending", "acked", "covered") == [([7], [1, 8])]
-    assert ("client", 8) in kept(rows, "subscriber", "kind", "other")
+    assert ("client", 8) in kept(rows, "subscriber", "kind", "peer")
 
 
 def test_a_stranger_hears_that_it_is_no_neighbour_and_one_that_is_level_nothing() -> None:
@@ -91,7 +91,7 @@ def test_messages_are_held_until_the_new_child_is_level() -> None:
 @pytest.mark.parametrize(("number", "is_lost"), [(3, True), (2, False)])
 def test_a_child_that_does_not_ask_in_time_has_failed(number: int, is_lost: bool) -> None:
     rows = play(1, WITH_7, memory(taken={"7": 3}), timer("child", 7, number))
-    assert (7 in kept(rows, "neighbour", "other"), kept(rows, "await", "other")) == (
+    assert (7 in kept(rows, "neighbour", "peer"), kept(rows, "await", "peer")) == (
         not is_lost,
         [] if is_lost else [7],
     )
@@ -104,20 +104,20 @@ def test_an_orphan_tells_its_new_parent_what_that_lacks() -> None:
     """Alg. 11; also who has to lock, where a broker joins. What it has sent to an earlier parent it sends again."""
     buffer = told("ParentBuffer", 4, passed={"t": {(9, 1)}}, members={"t": [1, 2, 4]})
     events = had(5, passed(1)), had(6, passed(2)), had(7, passed(3, "total", "processed"))
-    rows = play(1, ORPHAN, *events, memory(is_level=False, dead=[0]), Item("failed", 0, other=0), buffer)
+    rows = play(1, ORPHAN, *events, memory(is_level=False, dead=[0]), Item("failed", 0, peer=0), buffer)
     (request,) = bodies(rows, "LostMessageRequest")
     assert [(event[0], event[3]) for event in request["events"]] == [("passed", 2), ("processed", 3)]
     assert (request["passed"], request["processed"]) == (listed(1, 2, 3), listed(3))
     assert (request["failed"], "back" in request) == ([0], False)
     assert kept(rows, "member", "topic", "covered") == [("t", [1, 2, 4])]
-    back = play(1, ORPHAN, memory(is_level=False), Item("failed", 0, other=0), buffer)
+    back = play(1, ORPHAN, memory(is_level=False), Item("failed", 0, peer=0), buffer)
     assert bodies(back, "LostMessageRequest")[0]["back"] == [0]
-    assert sent(play(1, ORPHAN, memory(is_level=False), buffer._replace(other=2))) == []
+    assert sent(play(1, ORPHAN, memory(is_level=False), buffer._replace(peer=2))) == []
 
 
 def test_an_orphan_is_level_with_the_missing_messages_and_lets_go_what_it_held() -> None:
     """Message 1 was missing, 2 held; the news that 0 failed goes away from who tells it."""
-    held = with_message("hold", 5, message(2, "causal"), kind="Metadata", other=9, hops=1)
+    held = with_message("hold", 5, message(2, "causal"), kind="Metadata", peer=9, hops=1)
     missing = told("LostMessages", 4, passed(1), failed={0, 6}, back={6})
     rows = play(1, ORPHAN, held, memory(is_level=False), missing)
     assert sent(rows, "source_seq", "hops", "details") == [
@@ -126,7 +126,7 @@ def test_an_orphan_is_level_with_the_missing_messages_and_lets_go_what_it_held()
         ("Metadata", 2, 2, 2, None), ("Metadata", 4, 2, 2, None), ("Metadata", 9, 2, 2, None),
     ]  # fmt: skip
     assert (remembered(rows)["is_level"], remembered(rows)["dead"], kept(rows, "hold")) == (True, [0], [])
-    late = play(1, ORPHAN, memory(is_level=False), missing._replace(other=2))
+    late = play(1, ORPHAN, memory(is_level=False), missing._replace(peer=2))
     assert (sent(late), remembered(late)["is_level"]) == ([], False)
 
 
@@ -146,10 +146,10 @@ def test_a_message_of_which_only_the_id_is_left_is_asked_of_its_publisher() -> N
     """4.3.2.3: the answer is put aside, and the client hears of it; or the tree, if it hangs elsewhere."""
     missing = told("LostMessages", 4, bare(1), passed(2))
     rows = play(1, ORPHAN, memory(is_level=False), missing)
-    assert sent(rows, "source_seq", "wait", "details") == [
+    assert sent(rows, "source_seq", "latency_rounds", "details") == [
         ("Exception", 9, 1, 1, "1"), ("Timer", 1, None, 2 + 3 * 12, '["gap", 1, 1]'),
     ]  # fmt: skip
-    assert (kept(rows, "parked", "kind", "other"), kept(rows, "gap", "kind", "source_seq")) == (
+    assert (kept(rows, "parked", "kind", "peer"), kept(rows, "gap", "kind", "source_seq")) == (
         [("LostMessages", 4)], [("open", 1)],
     )  # fmt: skip
     assert remembered(rows)["is_level"] is False
@@ -158,7 +158,7 @@ def test_a_message_of_which_only_the_id_is_left_is_asked_of_its_publisher() -> N
 
 
 PARKED = [
-    *ORPHAN, told("LostMessages", 4, bare(1), passed(2))._replace(relation="parked", place=4),
+    *ORPHAN, told("LostMessages", 4, bare(1), passed(2))._replace(relation="parked", position=4),
     with_message("gap", 5, message(1).without_body(), kind="open"), memory(is_level=False, n_asked=1),
 ]  # fmt: skip
 
@@ -188,7 +188,7 @@ def test_nobody_is_asked_who_has_nobody_to_pass_the_message_on_to() -> None:
     rows = play(1, alone, told("LostMessages", 4, bare(1)))
     assert sent(rows) == []
     assert kept(rows, "history", "source_seq", "guarantee", "hops") == [(1, "", 4)]
-    awaited = [mode(), *around(4, (7,)), *sub_tree((4, 7)), memory(is_level=False), Item("await", 7, other=7)]
+    awaited = [mode(), *around(4, (7,)), *sub_tree((4, 7)), memory(is_level=False), Item("await", 7, peer=7)]
     assert sent(play(1, awaited, told("LostMessages", 4, bare(1)))) == []
 
 
@@ -206,7 +206,7 @@ def test_an_exception_goes_to_the_publisher_and_a_repeat_to_who_lacks_the_messag
 def test_whoever_joins_the_sub_tree_of_a_topic_asks_all_its_neighbours() -> None:
     """2 asks 1, which is not in sub-tree u: it asks 0, and answers when 0 has; both have found nobody."""
     rows = play(1, TREE, memory(), got(1, "JoinTopic", 2, topic="u"))
-    assert sent(rows, "topic", "wait") == [("JoinTopic", 0, "u", 2)]
+    assert sent(rows, "topic", "latency_rounds") == [("JoinTopic", 0, "u", 2)]
     assert remembered(rows)["joins"] == {"u": {"askers": [2], "waiting": [0], "is_own": False}}
     assert remembered(rows)["sought"] == ["u"]
     over = play(1, TREE, memory(**remembered(rows)), got(1, "TopicJoined", 0, topic="u"))
@@ -222,7 +222,7 @@ def test_whoever_is_in_the_sub_tree_lets_its_neighbour_in_and_tells_what_it_has_
     assert sent(rows, "topic") == [("TopicJoined", 3, "t")]
     (answer,) = bodies(rows, "TopicJoined")
     assert ([event[3] for event in answer["events"]], answer["passed"]) == ([1], listed(1))
-    assert kept(rows, "subscriber", "other") == [2, 3]
+    assert kept(rows, "subscriber", "peer") == [2, 3]
     later = play(1, tree, memory(is_level=False), got(1, "JoinTopic", 3, topic="t"))
     assert (sent(later), remembered(later)["later"]) == ([], [[3, "t"]])
 
@@ -239,7 +239,7 @@ def test_two_parts_of_a_sub_tree_give_each_other_what_they_lack() -> None:
     first, second = bodies(rows, "TopicJoined")
     assert [event[3] for event in first["events"]] == [2]
     assert sorted(event[3] for event in second["events"]) == [1, 2]
-    assert kept(rows, "subscriber", "other") == [0, 2, 3]
+    assert kept(rows, "subscriber", "peer") == [0, 2, 3]
     assert remembered(rows)["joined"] == ["t"]
 
 
@@ -259,7 +259,7 @@ def test_a_broker_tells_its_parent_what_all_below_it_have_had() -> None:
     one = play(1, COLLECTS, memory(), received(2, 2, 2, 20))
     assert sent(one) == []
     both = play(1, COLLECTS, memory(), received(2, 2, 2, 20), received(9, 1, 9))
-    assert sent(both, "topic", "details", "covered", "wait") == [
+    assert sent(both, "topic", "details", "covered", "latency_rounds") == [
         ("Received", 0, "t", '{"9": [[1, 1]]}', [1, 2, 9, 20], 2)
     ]
     known = remembered(both)
@@ -277,9 +277,9 @@ def test_the_topics_root_forgets_what_all_members_have_had_and_says_so() -> None
         ("Collect", 2, "t", '{"9": [[1, 1]]}'),
         ("Collect", 9, "t", '{"9": [[1, 1]]}'),
     ]
-    (left,) = kept(rows, "discarded", "details", "place")
+    (left,) = kept(rows, "discarded", "details", "position")
     assert left == ('{"collected": {"9": [[1, 1]]}, "left": []}', 5)
-    assert kept(rows, "history", "kind", "place") == [("left", 5)]
+    assert kept(rows, "history", "kind", "position") == [("left", 5)]
     assert sent(play(1, root, memory(), received(2, 2, 2), received(9, 1, 9))) == []
 
 
@@ -291,7 +291,7 @@ def test_what_everybody_has_had_is_forgotten_below_and_pending_messages_are_over
     assert kept(rows, "pending") == []
     assert [to for kind, to in sent(rows) if kind == "Collect"] == [2, 9]
     assert remembered(rows)["told"] == {"t": 1}
-    assert sent(play(1, COLLECTS, memory(), collect._replace(other=2))) == []
+    assert sent(play(1, COLLECTS, memory(), collect._replace(peer=2))) == []
 
 
 JOIN = got(1, "Join", None, covered=[0, 4], acked=[2, 5], details="RECOVERING")
@@ -300,12 +300,12 @@ JOIN = got(1, "Join", None, covered=[0, 4], acked=[2, 5], details="RECOVERING")
 def test_a_broker_that_comes_back_asks_the_nearest_and_tells_of_its_failure_itself() -> None:
     """Its numbers are above those of an earlier life: 256 times the round."""
     rows = play(1, [mode()], JOIN)
-    assert sent(rows, "wait", "details") == [
+    assert sent(rows, "latency_rounds", "details") == [
         ("ParentRequest", 0, 2, '{"subscribedTopics": [], "breakDegree": false, "isJoining": true}'),
         ("Timer", 1, 2 * 2 + 36, f'["parent", 0, {7 * 256 + 1}]'),
     ]  # fmt: skip
-    assert (kept(rows, "status", "kind"), kept(rows, "failed", "other")) == (["RECOVERING"], [1])
-    assert kept(rows, "tree_view", "other", "hops", "issued_round", "wait") == [(0, 0, 1, 2), (4, 0, 2, 5)]
+    assert (kept(rows, "status", "kind"), kept(rows, "failed", "peer")) == (["RECOVERING"], [1])
+    assert kept(rows, "tree_view", "peer", "hops", "issued_round", "latency_rounds") == [(0, 0, 1, 2), (4, 0, 2, 5)]
     known = remembered(rows)
     assert (known["is_new"], known["is_level"], known["is_root"]) == (True, False, False)
     assert (known["election"], known["taken"]) == (7 * 256, {"1": 7 * 256})
@@ -321,7 +321,7 @@ def test_a_broker_is_operational_when_it_is_level() -> None:
 
 
 def test_what_has_left_the_buffer_is_not_read_back_into_it() -> None:
-    """All up to place 5 has left; of what everybody has had nothing is told."""
+    """All up to position 5 has left; of what everybody has had nothing is told."""
     left = Item("discarded", 5, topic="t", details='{"left": [["passed", 9, 1, 3]], "collected": {}}')
     events = had(5, passed(2)), had(6, passed(3)), Item("history", 7, "left", topic="t")
     rows = play(1, ORPHAN, left, *events, memory(is_level=False), told("ParentBuffer", 4))
@@ -342,7 +342,7 @@ def test_a_message_that_is_there_is_not_asked_for() -> None:
 def test_while_an_answer_is_put_aside_its_sender_is_not_taken_for_failed_and_if_it_fails_it_is_forgotten() -> None:
     rows = play(1, PARKED, timer("parent", 4, 0))
     assert (sent(rows), len(kept(rows, "parked", "kind"))) == ([], 1)
-    rows = play(1, PARKED, view(n6=(0, 2)), got(1, "NeighborDown", 1, details="4", wait=5))
+    rows = play(1, PARKED, view(n6=(0, 2)), got(1, "NeighborDown", 1, details="4", latency_rounds=5))
     assert (kept(rows, "parked"), kept(rows, "gap")) == ([], [])
     assert sent(rows)[0] == ("ParentRequest", 6)
 

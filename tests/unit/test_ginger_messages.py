@@ -21,7 +21,7 @@ BROKER = [*around(0, (2, 3), (8, 9)), *sub_tree((0, 2, 3), (8, 9))]
 def test_an_eventual_message_goes_a_hop_on_to_all_but_the_broker_that_brings_it() -> None:
     about = message(1, "eventual")
     rows = play(1, BROKER, got(1, "Metadata", 2, about, hops=3))
-    assert sent(rows, "hops", "wait") == [
+    assert sent(rows, "hops", "latency_rounds") == [
         ("Metadata", 0, 4, 2), ("Metadata", 3, 4, 1), ("Metadata", 8, 4, 1), ("Metadata", 9, 4, 1),
     ]  # fmt: skip
     assert [row.relation for row in rows] == ["out"] * 4
@@ -33,22 +33,22 @@ def test_the_client_that_brings_a_message_gets_it_back() -> None:
     assert [to for _, to, _ in sent(rows, "hops")] == [0, 2, 3, 8, 9]
 
 
-def test_rows_of_a_round_have_places_above_those_of_the_last() -> None:
+def test_rows_of_a_round_have_positions_above_those_of_the_last() -> None:
     rows = play(1, BROKER, got(1, "Metadata", 2, message(1, "eventual")))
-    places = [row.place for row in rows]
-    assert places == sorted(set(places))
-    assert {place >> 20 for place in places} == {ROUND}
+    positions = [row.position for row in rows]
+    assert positions == sorted(set(positions))
+    assert {position >> 20 for position in positions} == {ROUND}
 
 
 def test_a_total_order_message_from_a_client_locks_and_waits_for_both_children() -> None:
     """Then the parent gets it, with all that have locked its keys; news of more of them follow as TotalAck.
 
-    Its places in the queue and in the buffer come before that among the pending messages.
+    Its positions in the queue and in the buffer come before that among the pending messages.
     """
     about = message(1)
     first = play(1, BROKER, got(1, "Metadata", 9, about, hops=1))
     assert sent(first, "hops") == [("Metadata", 2, 2), ("Metadata", 3, 2)]
-    assert kept(first, "pending", "kind", "place", "hops", "covered", "acked", "sent") == [
+    assert kept(first, "pending", "kind", "position", "hops", "covered", "acked", "sent") == [
         ("below", (ROUND << 20) + 3, 1, [1, 8, 9], [], None)
     ]
     second = play(1, BROKER, state(first), got(2, "TotalAck", 2, about, covered=[2, 20]), round_=8)
@@ -87,7 +87,7 @@ def test_what_the_topics_root_has_processed_is_delivered_and_passed_on_a_hop_far
     about, later = message(1), message(2, "causal")
     pending = play(1, BROKER, got(1, "Metadata", 0, about, hops=2))
     waits = play(1, BROKER, state(pending), got(2, "Metadata", 9, later, hops=1), round_=8)
-    assert kept(waits, "entry_queue", "source_seq", "other", "hops", "place") == [(2, 9, 1, (8 << 20) + 1)]
+    assert kept(waits, "entry_queue", "source_seq", "peer", "hops", "position") == [(2, 9, 1, (8 << 20) + 1)]
     rows = play(1, BROKER, state(waits), got(3, "TotalProcessed", 0, about, hops=5), round_=9)
     assert sent(rows, "source_seq", "hops") == [
         ("Metadata", 8, 1, 6), ("Metadata", 9, 1, 6), ("TotalProcessed", 2, 1, 6), ("TotalProcessed", 3, 1, 6),
@@ -155,12 +155,12 @@ def test_what_has_passed_or_was_processed_does_not_count_again() -> None:
     assert play(1, BROKER, got(1, "TotalAck", 2, message(3))) == []
 
 
-CLIENT = [Item("neighbour", 0, "edge", 4, wait=3), Item("client_topic", 0, "subscribed", topic="t")]
+CLIENT = [Item("neighbour", 0, "edge", 4, latency_rounds=3), Item("client_topic", 0, "subscribed", topic="t")]
 
 
 def test_a_client_publishes_at_its_edge_broker() -> None:
     rows = play(9, CLIENT, got(1, "publish", None, message(1)))
-    assert sent(rows, "hops", "wait", "source_seq") == [("Metadata", 4, 1, 3, 1)]
+    assert sent(rows, "hops", "latency_rounds", "source_seq") == [("Metadata", 4, 1, 3, 1)]
     assert [row.relation for row in rows] == ["out"]
     stored = play(9, CLIENT, mode(), got(1, "publish", None, message(1)))
     assert sent(stored, "hops") == [("Metadata", 4, 1)]

@@ -37,9 +37,9 @@ PATIENCE = 2 * 4 + 3 * 12
 """Rounds in which a node four rounds away has answered: there and back, and three times the timer."""
 
 
-def down(node: int, wait: int = 6) -> Item:
+def down(node: int, latency_rounds: int = 6) -> Item:
     """The failure detector's news."""
-    return got(1, "NeighborDown", 1, details=str(node), wait=wait)
+    return got(1, "NeighborDown", 1, details=str(node), latency_rounds=latency_rounds)
 
 
 def timer(*what: Any) -> Item:
@@ -57,17 +57,21 @@ def test_a_child_that_fails_is_forgotten_and_the_news_goes_on() -> None:
         ("Failed", 0, "[2, true]"), ("Failed", 3, "[2, true]"),
         ("TreeViewUpdate", 3, "[[0, 0, 1, 2]]"), ("TreeViewUpdate", 9, "[[0, 0, 1, 2], [3, 1, 0, 1]]"),
     ]  # fmt: skip
-    assert kept(rows, "neighbour", "kind", "other", "wait") == [("parent", 0, 2), ("child", 3, 1), ("client", 9, 1)]
-    assert kept(rows, "subscriber", "kind", "other") == [("broker", 0), ("broker", 3), ("client", 9)]
-    assert kept(rows, "failed", "other") == [2]
+    assert kept(rows, "neighbour", "kind", "peer", "latency_rounds") == [
+        ("parent", 0, 2),
+        ("child", 3, 1),
+        ("client", 9, 1),
+    ]
+    assert kept(rows, "subscriber", "kind", "peer") == [("broker", 0), ("broker", 3), ("client", 9)]
+    assert kept(rows, "failed", "peer") == [2]
     assert remembered(rows)["dead"] == [2]
 
 
-@pytest.mark.parametrize(("wait", "is_heard"), [(3, False), (2, True)])
-def test_news_from_before_the_connection_is_stale(wait: int, is_heard: bool) -> None:
+@pytest.mark.parametrize(("latency_rounds", "is_heard"), [(3, False), (2, True)])
+def test_news_from_before_the_connection_is_stale(latency_rounds: int, is_heard: bool) -> None:
     """The connection is of round 5; the news was sent in round 4, or in round 5."""
-    rows = play(1, TREE, memory(since={"2": 5}), down(2, wait))
-    assert (2 not in kept(rows, "neighbour", "other")) == is_heard
+    rows = play(1, TREE, memory(since={"2": 5}), down(2, latency_rounds))
+    assert (2 not in kept(rows, "neighbour", "peer")) == is_heard
 
 
 def test_a_child_that_fails_is_not_waited_for_and_its_acknowledgement_does_not_count() -> None:
@@ -87,14 +91,14 @@ def test_a_child_that_fails_is_not_waited_for_and_its_acknowledgement_does_not_c
 def test_an_orphan_asks_ancestors_then_siblings_and_holds_what_comes() -> None:
     """Alg. 4: the grandparent first; the news waits until what came from the parent before has been handled."""
     rows = play(1, TREE, SEES, down(0), got(2, "Metadata", 9, message(1, "causal")), got(3, "Metadata", 7, message(2)))
-    assert sent(rows, "wait", "details") == [
+    assert sent(rows, "latency_rounds", "details") == [
         ("ParentRequest", 4, 4, asks()), ("Timer", 1, PATIENCE, '["parent", 4, 1]'),
     ]  # fmt: skip
-    assert kept(rows, "neighbour", "kind", "other") == [("child", 2), ("client", 9)]
-    assert kept(rows, "tree_view", "kind", "other", "hops", "issued_round", "wait") == [
+    assert kept(rows, "neighbour", "kind", "peer") == [("child", 2), ("client", 9)]
+    assert kept(rows, "tree_view", "kind", "peer", "hops", "issued_round", "latency_rounds") == [
         ("ancestor", 4, 0, 2, 4), ("sibling", 5, 1, 1, 4),
     ]  # fmt: skip
-    assert kept(rows, "hold", "kind", "other", "details", "source_seq") == [
+    assert kept(rows, "hold", "kind", "peer", "details", "source_seq") == [
         ("Failed", 1, "[0, true]", None), ("Metadata", 9, None, 1),
     ]  # fmt: skip
     known = remembered(rows)
@@ -119,9 +123,9 @@ def answered(answer: str, sender: int = 4, **values: Any) -> list[Item]:
 def test_whoever_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None:
     rows = answered("true", break_degree=True, passes=2, declined=[5])
     assert sent(rows) == []
-    assert kept(rows, "connected", "other", "wait") == [(4, 4)]
-    assert (("parent", 4) in kept(rows, "neighbour", "kind", "other"), kept(rows, "status")) == (True, [])
-    assert ("broker", 4) in kept(rows, "subscriber", "kind", "other")
+    assert kept(rows, "connected", "peer", "latency_rounds") == [(4, 4)]
+    assert (("parent", 4) in kept(rows, "neighbour", "kind", "peer"), kept(rows, "status")) == (True, [])
+    assert ("broker", 4) in kept(rows, "subscriber", "kind", "peer")
     known = remembered(rows)
     assert (known["asked"], known["since"], known["is_level"]) == (None, {"4": ROUND}, False)
     assert (known["is_seeking"], known["break_degree"], known["passes"], known["declined"]) == (False, False, 0, [])
@@ -141,7 +145,7 @@ def test_a_second_pass_breaks_degrees_and_after_it_comes_a_pause() -> None:
     assert sent(second, "details") == [("ParentRequest", 4, asks(breakDegree=True)), ("Timer", 1, '["parent", 4, 3]')]
     assert (remembered(second)["break_degree"], remembered(second)["declined"]) == (True, [])
     pause = answered("false", 5, asked=5, attempt=4, declined=[4], break_degree=True)
-    assert sent(pause, "wait", "details") == [("Timer", 1, 12, '["again", 1, 5]')]
+    assert sent(pause, "latency_rounds", "details") == [("Timer", 1, 12, '["again", 1, 5]')]
     known = remembered(pause)
     assert (known["passes"], known["break_degree"], known["declined"], known["attempt"]) == (1, False, [], 5)
     again = play(1, ORPHAN, memory(**known), timer("again", 1, 5))
@@ -169,7 +173,7 @@ def test_a_broker_that_knows_of_nobody_alive_is_the_root_of_what_is_left() -> No
 def test_whoever_joins_sub_trees_first_is_asked_again_meanwhile() -> None:
     """Rule G25: after the time in which any other answer comes."""
     rows = answered("null")
-    assert sent(rows, "wait", "details") == [("Timer", 1, PATIENCE, '["parent", 4, 2]')]
+    assert sent(rows, "latency_rounds", "details") == [("Timer", 1, PATIENCE, '["parent", 4, 2]')]
     known = remembered(rows)
     assert (known["asked"], known["is_promised"]) == (4, True)
     again = play(1, ORPHAN, memory(**known), timer("parent", 4, 2))
@@ -198,13 +202,13 @@ def test_a_new_parent_that_does_not_go_on_in_time_has_failed() -> None:
 
 def requested(sender: int = 7, *more: Item, settings: Any = None, known: Any = None, **values: Any) -> list[Item]:
     tree = [mode(**settings or {}), *TREE[1:], *SEES, memory(**known or {})]
-    return play(1, tree, *more, got(1, "ParentRequest", sender, wait=3, details=asks(**values)))
+    return play(1, tree, *more, got(1, "ParentRequest", sender, latency_rounds=3, details=asks(**values)))
 
 
 def test_a_broker_with_degree_left_takes_an_orphan_in() -> None:
     """Alg. 5: it is connected, told what passed here, and waited for; all below see it."""
     rows = requested(7, had(5, passed(1)), known={"dead": [6, 7]})
-    assert sent(rows, "wait") == [
+    assert sent(rows, "latency_rounds") == [
         ("ParentResponse", 7, 3), ("ParentBuffer", 7, 3), ("Timer", 1, 2 * 3 + 3 * 12),
         ("TreeViewUpdate", 2, 1), ("TreeViewUpdate", 7, 3), ("TreeViewUpdate", 9, 1),
     ]  # fmt: skip
@@ -213,9 +217,9 @@ def test_a_broker_with_degree_left_takes_an_orphan_in() -> None:
     assert bodies(rows, "ParentResponse") == [True]
     assert bodies(rows, "Timer") == [["child", 7, 1]]
     assert bodies(rows, "TreeViewUpdate")[1] == [[0, 0, 1, 2], [2, 1, 0, 1], [4, 0, 2, 4], [5, 1, 1, 4]]
-    assert (kept(rows, "await", "other"), kept(rows, "connected", "other", "wait")) == ([7], [(7, 3)])
-    assert ("broker", 7) in kept(rows, "subscriber", "kind", "other")
-    assert ("child", 7) in kept(rows, "neighbour", "kind", "other")
+    assert (kept(rows, "await", "peer"), kept(rows, "connected", "peer", "latency_rounds")) == ([7], [(7, 3)])
+    assert ("broker", 7) in kept(rows, "subscriber", "kind", "peer")
+    assert ("child", 7) in kept(rows, "neighbour", "kind", "peer")
     known = remembered(rows)
     assert (known["dead"], known["taken"], known["since"]) == ([6], {"7": 1}, {"7": ROUND})
 
@@ -242,8 +246,8 @@ def test_a_full_broker_takes_clients_in_and_orphans_that_break_degrees(
 
 def test_a_client_is_not_in_the_sub_tree_before_it_is_level() -> None:
     rows = requested(7, isClient=True, subscribed=["t"])
-    assert ("client", 7) in kept(rows, "neighbour", "kind", "other")
-    assert 7 not in kept(rows, "subscriber", "other")
+    assert ("client", 7) in kept(rows, "neighbour", "kind", "peer")
+    assert 7 not in kept(rows, "subscriber", "peer")
     assert remembered(rows)["clients"] == {"7": ["t"]}
 
 
@@ -269,7 +273,7 @@ def test_a_broker_outside_a_sub_tree_joins_it_only_for_who_breaks_degrees() -> N
     """Until it has, the orphan is told to be patient, and the neighbours are asked."""
     assert bodies(requested(7, subscribedTopics=["u"]), "ParentResponse") == [False]
     rows = requested(7, subscribedTopics=["u"], breakDegree=True)
-    assert sent(rows, "topic", "wait") == [
+    assert sent(rows, "topic", "latency_rounds") == [
         ("ParentResponse", 7, None, 3), ("JoinTopic", 0, "u", 2), ("JoinTopic", 2, "u", 1),
     ]  # fmt: skip
     assert bodies(rows, "ParentResponse") == [None]
@@ -286,7 +290,7 @@ ELECTING = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,)), *view(n5=(1
 def test_children_of_the_root_elect_a_new_one_by_their_residual_degrees() -> None:
     """Alg. 4: the vote is what is left of five connections without the parent."""
     rows = play(1, ELECTING, down(0))
-    assert sent(rows, "wait", "details") == [
+    assert sent(rows, "latency_rounds", "details") == [
         ("RootElection", 5, 4, "3"), ("Timer", 1, 20, '["vote", 5, 1]'),
         ("RootElection", 6, 4, "3"), ("Timer", 1, 20, '["vote", 6, 1]'),
     ]  # fmt: skip
@@ -386,7 +390,7 @@ def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
 
 
 def test_questions_of_siblings_wait_for_the_end_of_the_election() -> None:
-    rows = play(1, VOTER, memory(**VOTED), got(1, "ParentRequest", 5, wait=4, details=asks()))
+    rows = play(1, VOTER, memory(**VOTED), got(1, "ParentRequest", 5, latency_rounds=4, details=asks()))
     assert (sent(rows), remembered(rows)["deferred"]) == ([], [[5, json.loads(asks())]])
     over = voted("2", deferred=remembered(rows)["deferred"])
     assert [(kind, to) for kind, to in sent(over) if to == 5] == [
@@ -398,11 +402,11 @@ def test_questions_of_siblings_wait_for_the_end_of_the_election() -> None:
 def test_what_the_parent_sees_is_seen_a_step_farther_down_within_the_hops() -> None:
     """Alg. 2: 4 is its parent, 5 another child; 6, 7 are farther, 8 a sibling of 4; whoever is seen is not dead."""
     seen = [[1, 1, 0, 9], [4, 0, 1, 3], [5, 1, 0, 3], [6, 0, 3, 3], [7, 0, 2, 3], [8, 1, 1, 3], [10, 1, 2, 3]]
-    update = got(1, "TreeViewUpdate", 0, details=json.dumps(seen), wait=2)
+    update = got(1, "TreeViewUpdate", 0, details=json.dumps(seen), latency_rounds=2)
     rows = play(1, TREE, view(n3=(0, 2)), memory(dead=[3, 4]), update)
-    assert kept(rows, "tree_view", "kind", "other", "hops", "issued_round", "wait") == [
+    assert kept(rows, "tree_view", "kind", "peer", "hops", "issued_round", "latency_rounds") == [
         ("ancestor", 4, 0, 2, 5), ("sibling", 5, 1, 1, 5), ("ancestor", 7, 0, 3, 5), ("ancestor", 8, 1, 2, 5),
     ]  # fmt: skip
     assert remembered(rows)["dead"] == [3]
     assert bodies(rows, "TreeViewUpdate")[0] == [[0, 0, 1, 2], [4, 0, 2, 5], [5, 1, 1, 5], [7, 0, 3, 5], [8, 1, 2, 5]]
-    assert sent(play(1, TREE, memory(), update._replace(other=3))) == []
+    assert sent(play(1, TREE, memory(), update._replace(peer=3))) == []

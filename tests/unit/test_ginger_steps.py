@@ -101,7 +101,7 @@ def test_subscribe_goes_on_to_all_other_brokers_with_the_way_so_far(
 def test_a_broker_waits_for_all_brokers_that_it_asks(inbox: DataFrame, neighbour: DataFrame) -> None:
     """For three of a client's, for two of what one of them brought, and for none where there are none."""
     noted = subscribe.noted(inbox, neighbour)
-    assert found(noted, "node_id subscription_id edge via n_waiting trigger round") == [
+    assert found(noted, "node_id subscription_id edge next_hop n_waiting trigger round") == [
         (1, 5, 1, 9, 3, 50, 20), (1, 6, 5, 2, 2, 51, 20), (6, 7, 6, 8, 0, 52, 20),
     ]  # fmt: skip
 
@@ -110,7 +110,7 @@ def test_answers_are_counted_and_the_last_one_is_answered(sail: Session) -> None
     """Two have answered 5, and one 6; nothing is new of 7 and 8, which one broker still has to answer."""
     waiting = {5: 2, 6: 2, 7: 0, 8: 1}
     known = frame(sail, KNOWN, *(
-        {"node_id": 1, "subscription_id": s, "topic": "t", "source": 9, "source_seq": s, "via": 9, "n_waiting": n,
+        {"node_id": 1, "subscription_id": s, "topic": "t", "source": 9, "source_seq": s, "next_hop": 9, "n_waiting": n,
          "trigger": 40 if s == 8 else None, "round": 19 if s == 8 else None}
         for s, n in waiting.items()
     ))  # fmt: skip
@@ -134,8 +134,9 @@ def test_a_broker_is_in_a_sub_tree_with_clients_or_between_two_neighbours(sail: 
     """t comes from 2 and 3, u twice from 2, v from client 9, w from 9 and from 2; 6 knows of t alone."""
     came = [("t", 2, 70), ("t", 3, 71), ("u", 2, 70), ("u", 2, 71), ("v", 9, 9), ("w", 9, 9), ("w", 2, 70)]
     known = frame(sail, SUBSCRIBE.schema, *(
-        {"node_id": 1, "topic": t, "via": via, "source": s, "subscription_id": k} for k, (t, via, s) in enumerate(came)
-    ), {"node_id": 6, "topic": "t", "via": 2, "source": 70, "subscription_id": 9})  # fmt: skip
+        {"node_id": 1, "topic": t, "next_hop": hop, "source": s, "subscription_id": k}
+        for k, (t, hop, s) in enumerate(came)
+    ), {"node_id": 6, "topic": "t", "next_hop": 2, "source": 70, "subscription_id": 9})  # fmt: skip
     subscriber = subscribe.subscribers(known)
     assert found(subscriber, "node_id topic neighbour relationship") == [
         (1, "t", 2, "broker"), (1, "t", 3, "broker"), (1, "v", 9, "client"),
@@ -185,9 +186,9 @@ def test_the_root_is_the_first_broker_unless_another_is_named(
 def test_neighbours_and_what_is_farther_are_told_apart(sail: Session) -> None:
     kinds = ["parent", "child", "client", "edge", "ancestor", "sibling"]
     schema = columns(**{name: TEXT if kind == "string" else LONG for name, kind in NEIGHBOURS})
-    rows = frame(sail, schema, *({"node_id": 1, "other": k, "relationship": kind} for k, kind in enumerate(kinds)))
+    rows = frame(sail, schema, *({"node_id": 1, "peer": k, "relationship": kind} for k, kind in enumerate(kinds)))
     assert found(tree.neighbours(rows), "neighbour") == [(0,), (1,), (2,), (3,)]
-    assert found(tree.tree_views(rows), "other") == [(4,), (5,)]
+    assert found(tree.tree_views(rows), "peer") == [(4,), (5,)]
 
 
 def test_a_client_that_subscribes_to_a_topic_may_publish_on_it(sail: Session) -> None:
@@ -202,11 +203,13 @@ def test_messages_come_with_the_rounds_that_they_took_and_publications_as_calls(
         {"kind": kind, "message_id": m, "src": 0, "dst": 1, "sent_round": 17, "due_round": 20} for kind, m in kinds
     ))  # fmt: skip
     items = handling.inbox_items(inbox)
-    assert found(items, "node_id relation place kind other wait round") == [(1, "inbox", 50, "Metadata", 0, 3, 20)]
+    assert found(items, "node_id relation position kind peer latency_rounds round") == [
+        (1, "inbox", 50, "Metadata", 0, 3, 20)
+    ]
     call = {"node_id": 9, "source_seq": 4, "round": 20, "topic": "t", "guarantee": "total", "keys": ["l", "k"]}
     calls = frame(sail, CALL, *({**call, "kind": kind} for kind in ("publish", "subscribe")))
     published = handling.call_items(calls)
-    assert found(published, "node_id place kind source source_seq keys issued_round") == [
+    assert found(published, "node_id position kind source source_seq keys issued_round") == [
         (9, LAST + 4, "publish", 9, 4, ["k", "l"], 20)
     ]
 
@@ -216,7 +219,7 @@ def test_a_broker_that_joins_asks_the_nearest_first_before_all_else(sail: Sessio
     contact = frame(sail, CONTACT.schema, *({"node_id": 1, "contact": c, "latency_rounds": k} for c, k in near.items()))
     who = frame(sail, "node_id round", {"node_id": 1, "round": 20})
     items = handling.join_items(contact, who, "JOINING")
-    assert found(items, "node_id place kind covered acked details round") == [
+    assert found(items, "node_id position kind covered acked details round") == [
         (1, -1, "Join", [5, 4, 6], [1, 3, 3], "JOINING", 20)
     ]
 
@@ -227,7 +230,7 @@ RELATIONS = ("neighbour", "subscriber", "tree_view", "client_topic", "member", "
 @pytest.fixture(scope="module")
 def part(sail: Session) -> DataFrame:
     """All relations at 1, in a run that may be mended, at 2, in one that is not, and at 3, which handles nothing."""
-    rows = ({"node_id": n, "relation": name, "place": 0} for n in (1, 2, 3) for name in RELATIONS)
+    rows = ({"node_id": n, "relation": name, "position": 0} for n in (1, 2, 3) for name in RELATIONS)
     return frame(sail, PART.schema, *rows)
 
 
@@ -251,7 +254,7 @@ def test_what_nodes_leave_behind_replaces_what_may_have_changed(
 ) -> None:
     """Without mending the tree stays as it is; what nodes send and do is no part of them."""
     gone = ("out", "delivered", "history", "connected", "status")
-    rows = frame(sail, ROWS, *({"node_id": 1, "relation": name, "place": 1} for name in (*gone, "hold")))
+    rows = frame(sail, ROWS, *({"node_id": 1, "relation": name, "position": 1} for name in (*gone, "hold")))
     after = by_node(handling.parts_after(rows, part, touched))
     assert after == {1: {"client_topic", "member", "hold"}, 2: {*RELATIONS} - {"pending"}, 3: {*RELATIONS}}
 
@@ -259,10 +262,10 @@ def test_what_nodes_leave_behind_replaces_what_may_have_changed(
 def test_nodes_get_their_buffers_and_the_settings_where_the_tree_may_be_mended(
     sail: Session, touched: DataFrame
 ) -> None:
-    buffer = frame(sail, METADATA_BUFFER.schema, *({"node_id": n, "place": n, "event": "passed"} for n in (1, 3)))
+    buffer = frame(sail, METADATA_BUFFER.schema, *({"node_id": n, "position": n, "event": "passed"} for n in (1, 3)))
     names = "total_degree max_hops timer_rounds buffer_size collect_every"
     mode, history = handling.memory(buffer, touched, frame(sail, names, dict.fromkeys(names.split(), 4)))
-    assert found(history, "node_id relation kind place") == [(1, "history", "passed", 1)]
+    assert found(history, "node_id relation kind position") == [(1, "history", "passed", 1)]
     settings = '{"total_degree":4,"max_hops":4,"timer":4,"buffer_size":4,"collect_every":4}'
     assert found(mode, "node_id relation details") == [(1, "mode", settings)]
 
@@ -273,13 +276,13 @@ def rows(sail: Session) -> DataFrame:
     done = {"node_id": 1, "source": 9, "source_seq": 4, "round": 20, "topic": "t"}
     return frame(
         sail, ROWS,
-        {**done, "relation": "out", "place": 1, "kind": "Metadata", "other": 2, "hops": 3, "wait": 2},
-        {**done, "relation": "delivered", "place": 2, "hops": 3, "issued_round": 13},
-        {**done, "relation": "history", "place": 3, "kind": "passed"},
-        {**done, "relation": "connected", "place": 4, "other": 7, "wait": 2},
-        {**done, "relation": "status", "place": 5, "kind": "OPERATIONAL"},
-        {**done, "relation": "status", "place": 6, "kind": "ISOLATED"},
-        {**done, "relation": "repair", "place": 7, "kind": "OPERATIONAL"},
+        {**done, "relation": "out", "position": 1, "kind": "Metadata", "peer": 2, "hops": 3, "latency_rounds": 2},
+        {**done, "relation": "delivered", "position": 2, "hops": 3, "issued_round": 13},
+        {**done, "relation": "history", "position": 3, "kind": "passed"},
+        {**done, "relation": "connected", "position": 4, "peer": 7, "latency_rounds": 2},
+        {**done, "relation": "status", "position": 5, "kind": "OPERATIONAL"},
+        {**done, "relation": "status", "position": 6, "kind": "ISOLATED"},
+        {**done, "relation": "repair", "position": 7, "kind": "OPERATIONAL"},
     )  # fmt: skip
 
 
@@ -291,7 +294,7 @@ def test_what_nodes_leave_behind_becomes_relations(rows: DataFrame) -> None:
     delivery = handling.deliveries(rows)
     assert found(delivery, "subscriber source source_seq round latency_rounds hops") == [(1, 9, 4, 20, 7, 3)]
     assert found(handling.delivered(rows), "node_id source source_seq") == [(1, 9, 4)]
-    assert found(handling.buffered(rows), "node_id event place") == [(1, "passed", 3)]
+    assert found(handling.buffered(rows), "node_id event position") == [(1, "passed", 3)]
     assert found(handling.statuses(rows), "node_id round status") == [(1, 20, "ISOLATED"), (1, 20, "OPERATIONAL")]
     assert found(handling.joined(rows), "source source_seq round event") == [(1, 1, 20, "confirmed")]
 
@@ -310,16 +313,16 @@ def test_neighbours_hear_of_a_crash_when_all_has_come_and_a_delay_after(
 
 
 def test_buffers_are_without_what_has_left_them(sail: Session) -> None:
-    """Of topic t all up to place 2 has left, and of its own publications what was up to 1; nothing of topic s."""
+    """Of topic t all up to position 2 has left, and of its own publications what was up to 1; nothing of topic s."""
     events = [
         ("t", "passed", 1), ("t", "processed", 2), ("t", "passed", 3), ("t", "left", 1), ("t", "left", 2),
         ("t", "published", 1), ("t", "published", 2), ("t", "collected", 1), ("s", "passed", 1), ("s", "published", 1),
     ]  # fmt: skip
     increments = frame(sail, METADATA_BUFFER.schema, *(
-        {"node_id": 1, "topic": topic, "event": event, "place": place} for topic, event, place in events
+        {"node_id": 1, "topic": topic, "event": event, "position": position} for topic, event, position in events
     ))  # fmt: skip
     (compact,) = [state.compact for state in parts.STATES if state.table == METADATA_BUFFER]
     assert compact is not None
-    assert found(compact(increments), "topic event place") == [
+    assert found(compact(increments), "topic event position") == [
         ("s", "passed", 1), ("s", "published", 1), ("t", "passed", 3), ("t", "published", 2),
     ]  # fmt: skip

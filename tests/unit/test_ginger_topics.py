@@ -39,7 +39,7 @@ def test_answers_are_awaited_of_all_and_one_that_is_inside_is_enough() -> None:
     assert (sent(rows), remembered(rows)["joins"]["u"]["waiting"]) == ([], [3])
     inside = play(1, BARE, memory(joins={"u": ASKED}), answer(0))
     assert [row[:2] for row in sent(inside)] == [("TopicJoined", 2)]
-    assert kept(inside, "subscriber", "other", "topic") == [(0, "u"), (2, "u")]
+    assert kept(inside, "subscriber", "peer", "topic") == [(0, "u"), (2, "u")]
     assert sent(play(1, BARE, memory(joins={"u": ASKED}), answer(8))) == []
 
 
@@ -47,7 +47,7 @@ def test_two_that_look_for_the_same_sub_tree_make_it() -> None:
     """0 asks 1, which has asked 0: the two are connected; 1 joins for its own sake only if it wants to."""
     for is_own in (True, False):
         rows = play(1, BARE, memory(joins={"u": {"askers": [], "waiting": [0, 2], "is_own": is_own}}), question(0))
-        assert kept(rows, "subscriber", "other", "topic") == [(0, "u")]
+        assert kept(rows, "subscriber", "peer", "topic") == [(0, "u")]
         assert (sent(rows), remembered(rows)["joins"]) == ([], {})
         assert remembered(rows).get("joined", []) == (["u"] if is_own else [])
 
@@ -90,7 +90,7 @@ def test_questions_that_came_meanwhile_are_answered_when_the_broker_is_level() -
 
 def test_over_a_new_connection_it_looks_for_what_was_looked_for() -> None:
     """It is in t, where 7 is already, and in s; for u it asks all its neighbours."""
-    tree = [mode(), *around(0, (2, 7)), *sub_tree((7,)), *sub_tree((2,), topic="s"), Item("await", 7, other=7)]
+    tree = [mode(), *around(0, (2, 7)), *sub_tree((7,)), *sub_tree((2,), topic="s"), Item("await", 7, peer=7)]
     rows = play(1, tree, memory(sought=["t", "s", "u"]), told("LostMessageRequest", 7))
     assert [row for row in sent(rows, "topic") if row[0] == "JoinTopic"] == [
         ("JoinTopic", 7, "s"), ("JoinTopic", 0, "u"), ("JoinTopic", 2, "u"), ("JoinTopic", 7, "u"),
@@ -99,7 +99,7 @@ def test_over_a_new_connection_it_looks_for_what_was_looked_for() -> None:
 
 
 def test_a_neighbour_that_failed_answers_nothing_and_is_not_answered() -> None:
-    down = got(1, "NeighborDown", 1, details="3", wait=6)
+    down = got(1, "NeighborDown", 1, details="3", latency_rounds=6)
     rows = play(1, BARE, memory(joins={"u": ASKED | {"waiting": [3]}}), down)
     assert [row[:2] for row in sent(rows) if row[0] == "TopicJoined"] == [("TopicJoined", 2)]
     asked = play(1, BARE, memory(joins={"u": {"askers": [3, 2], "waiting": [0], "is_own": False}}), down)
@@ -124,20 +124,22 @@ def test_messages_that_are_pending_have_not_been_had_for_good() -> None:
 
 def test_members_that_failed_need_not_have_had_a_message() -> None:
     """20 is nowhere below; a client that only publishes hears of what is over, too."""
-    publisher = Item("neighbour", 8, "client", 8, wait=1)
+    publisher = Item("neighbour", 8, "client", 8, latency_rounds=1)
     own = with_message("history", 7, message(3, "causal", source=8), kind="passed", hops=1)
     said = [
         received(2, 2, 2)._replace(details='{"8": [[3, 3]]}'),
         received(9, 2, 9)._replace(details='{"8": [[3, 3]]}'),
     ]
     assert sent(play(1, ROOT, publisher, own, memory(), said)) == []
-    rows = play(1, ROOT, publisher, own, memory(), Item("failed", 20, other=20), said)
+    rows = play(1, ROOT, publisher, own, memory(), Item("failed", 20, peer=20), said)
     assert sent(rows) == [("Collect", 2), ("Collect", 8), ("Collect", 9)]
 
 
 def test_what_a_neighbour_that_failed_has_had_counts_no_more_and_all_is_told_anew() -> None:
     known = {"t": {"2": [[2], {"9": [[1, 1]]}], "9": [[9], {}]}}
-    rows = play(1, ROOT, memory(received=known, told={"t": 1}), got(1, "NeighborDown", 1, details="2", wait=6))
+    rows = play(
+        1, ROOT, memory(received=known, told={"t": 1}), got(1, "NeighborDown", 1, details="2", latency_rounds=6)
+    )
     assert (remembered(rows)["received"], remembered(rows)["told"]) == ({"t": {"9": [[9], {}]}}, {})
 
 
@@ -149,7 +151,7 @@ def test_failed_brokers_need_not_lock_and_the_news_goes_on_once() -> None:
     rows = play(1, tree, pending, memory(), news)
     assert sent(rows, "details")[0] == ("Failed", 2, "[20, true]")
     assert ("Metadata", 9) in sent(rows)
-    assert (remembered(rows)["dead"], kept(rows, "failed", "other")) == ([20], [20])
-    assert sent(play(1, tree, memory(), Item("failed", 20, other=20), news)) == []
+    assert (remembered(rows)["dead"], kept(rows, "failed", "peer")) == ([20], [20])
+    assert sent(play(1, tree, memory(), Item("failed", 20, peer=20), news)) == []
     back = play(1, tree, memory(), got(1, "Failed", 3, details="[20, false]"))
     assert (sent(back, "details"), remembered(back).get("dead", [])) == ([("Failed", 2, "[20, false]")], [])

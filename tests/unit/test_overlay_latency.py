@@ -12,7 +12,7 @@ import pytest
 from support import shared_data
 
 from pipelines.errors import OverlayError
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.latency import to_rounds
@@ -93,7 +93,7 @@ def test_planetlab_latencies_are_half_the_round_trip_of_rows_drawn_without_repet
     path = shared_data("latency", "planetlab490", "PlanetLabData_1.gz")
     rtt = np.loadtxt(path)
     overlay = build({"generate": {"kind": "line", "nodes": 490}, "latency": {"matrix": str(path)}}, round_ms=0.001)
-    row = np.argsort(hashing.bits(0, "overlay.latency.matrix", np.arange(490)))
+    row = np.argsort(draws_numpy.bits(0, "overlay.latency.matrix", np.arange(490)))
     assert sorted(row.tolist()) == list(range(490))
     expected = (rtt[row[:-1], row[1:]] + rtt[row[1:], row[:-1]]) / 4.0
     assert np.abs(overlay.latency_rounds * 0.001 - expected).max() <= 0.0011

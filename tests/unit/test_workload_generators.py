@@ -13,7 +13,13 @@ import pytest
 from pipelines.errors import WorkloadError
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload
-from pipelines.inputs.workload.draws import RepetitionError, distinct_ranks, distinct_rows, publication_slots, zipf
+from pipelines.inputs.workload.distributions import (
+    RepetitionError,
+    distinct_ranks,
+    distinct_rows,
+    publication_slots,
+    zipf,
+)
 from pipelines.inputs.workload.quotes import symbol
 from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Workload
 from pipelines.matching.predicate import parse_predicates
@@ -277,12 +283,12 @@ def test_subscribe_calls_and_lifetimes_are_drawn_in_their_intervals() -> None:
     generator = {"kind": "topics", "per_node": 10, "rounds": [5, 14], "lifetime": [20, 29]}
     rows = build(line(100), subscriptions=generator).subscription.to_pylist()
     rounds = Counter(row["round"] for row in rows)
-    lifetimes = Counter(row["until"] - row["round"] for row in rows)
+    lifetimes = Counter(row["end_round"] - row["round"] for row in rows)
     assert (set(rounds), set(lifetimes)) == (set(range(5, 15)), set(range(20, 30)))
     assert max(rounds.values()) < 160
     assert max(lifetimes.values()) < 160
     stays = build(line(3), subscriptions={"kind": "topics"}).subscription
-    assert stays["until"].to_pylist() == [None] * 3
+    assert stays["end_round"].to_pylist() == [None] * 3
 
 
 def test_nodes_are_named_drawn_all_or_leaves() -> None:

@@ -49,8 +49,8 @@ def test_subscriptions_carry_ids_and_canonical_predicates() -> None:
         {"at": "A", "round": 100, "topic": "5"},
     ]
     assert build(subscriptions=listed).subscription.to_pylist() == [
-        {"node_id": 4, "round": 0, "until": 9, "predicate": "topic = 'news' and price > 10 and symbol prefix 'A'"},
-        {"node_id": 0, "round": 100, "until": None, "predicate": "topic = '5'"},
+        {"node_id": 4, "round": 0, "end_round": 9, "predicate": "topic = 'news' and price > 10 and symbol prefix 'A'"},
+        {"node_id": 0, "round": 100, "end_round": None, "predicate": "topic = '5'"},
     ]
 
 

@@ -63,7 +63,7 @@ def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Args:
         batches: One row a replica and topic: ``run_id, node_id, topic, start_balance``, and ``operations``, structs
-            ``place, source, source_seq, guarantee, content``, in the order of delivery.
+            ``position, source, source_seq, guarantee, content``, in the order of delivery.
 
     Yields:
         Rows of `BALANCES`: an account after each operation in total order on it, and, without source, at the end.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from udfs.ginger.buffer import Buffer, Event, Id
-from udfs.ginger.collecting import Collector
+from udfs.ginger.garbage_collection import GarbageCollector
 from udfs.ginger.items import Item
 from udfs.ginger.queue import Message, next_admitted
 
@@ -21,7 +21,7 @@ class Pending:
 
     Attributes:
         message: The message.
-        arrival: When it came, among the node's places.
+        arrival: When it came, among the node's positions.
         is_from_below: Whether a client or a child brought it, so that the parent has not got it yet.
         hops: Links it travelled over.
         covered: The nodes known to have locked its keys.
@@ -75,7 +75,7 @@ class Topic:
         return {key for pending in self.pending.values() for key in pending.message.keys}
 
 
-class Broker(Collector):
+class Broker(GarbageCollector):
     """A broker in a round."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
@@ -90,17 +90,17 @@ class Broker(Collector):
 
     def _read_subscriber(self, row: Item) -> None:
         topic = self.topic(row.topic)
-        (topic.clients if row.kind == "client" else topic.brokers).add(row.other)  # type: ignore[arg-type]
+        (topic.clients if row.kind == "client" else topic.brokers).add(row.peer)  # type: ignore[arg-type]
 
     def _read_pending(self, row: Item) -> None:
         sent = None if row.sent is None else set(row.sent)
         pending = Pending(
-            row.message, row.place, row.kind == "below", row.hops or 0, set(row.covered), set(row.acked), sent
+            row.message, row.position, row.kind == "below", row.hops or 0, set(row.covered), set(row.acked), sent
         )  # fmt: skip
         self.topic(row.topic).pending[pending.message.id] = pending
 
     def _read_entry_queue(self, row: Item) -> None:
-        waiting = Waiting(row.message, row.place, row.other or 0, row.hops or 0)
+        waiting = Waiting(row.message, row.position, row.peer or 0, row.hops or 0)
         self.topic(row.topic).queue.append(waiting)
 
     def _read_member(self, row: Item) -> None:
@@ -125,7 +125,7 @@ class Broker(Collector):
 
     def handle(self, item: Item) -> None:
         """Handles one application message."""
-        topic, message, sender, hops = self.topic(item.topic), item.message, item.other or 0, item.hops or 0
+        topic, message, sender, hops = self.topic(item.topic), item.message, item.peer or 0, item.hops or 0
         if item.kind == "TotalAck":
             self.on_total_ack(topic, sender, message, item.covered or ())
         elif item.kind == "TotalProcessed":
@@ -138,13 +138,13 @@ class Broker(Collector):
     def on_publish(self, topic: Topic, client: int, message: Message, hops: int) -> None:
         """A client brings a message; one that it sends again may be known."""
         if message.id not in topic.seen and all(waiting.message.id != message.id for waiting in topic.queue):
-            topic.queue.append(Waiting(message, self.next_place(), client, hops))
+            topic.queue.append(Waiting(message, self.next_position(), client, hops))
             self.run_pass(topic)
 
     def run_pass(self, topic: Topic) -> None:
         """Lets in the messages of the entry queue that may enter; those whose keys a processed one unlocks too."""
-        while (place := next_admitted([waiting.message for waiting in topic.queue], topic.locked)) is not None:
-            entered = topic.queue.pop(place)
+        while (position := next_admitted([waiting.message for waiting in topic.queue], topic.locked)) is not None:
+            entered = topic.queue.pop(position)
             if entered.message.id in topic.seen:
                 continue
             self.on_metadata(topic, entered.client, entered.message, entered.hops, ())
@@ -175,7 +175,7 @@ class Broker(Collector):
             return
         self._note(topic, "passed", message, hops)
         covered = {self.node, *topic.clients}
-        pending = Pending(message, self.next_place(), sender != self.parent, hops, covered)
+        pending = Pending(message, self.next_position(), sender != self.parent, hops, covered)
         topic.pending[message.id] = pending
         for child in sorted((topic.brokers & self.children) - {sender}):
             self.send(child, "Metadata", message, hops + 1)
@@ -244,7 +244,7 @@ class Broker(Collector):
         for topic in self.topics.values():
             for waiting in topic.queue:
                 self.keep(
-                    "entry_queue", waiting.message, waiting.arrival, other=waiting.client, hops=waiting.hops
+                    "entry_queue", waiting.message, waiting.arrival, peer=waiting.client, hops=waiting.hops
                 )  # fmt: skip
             for pending in topic.pending.values():
                 self.keep(

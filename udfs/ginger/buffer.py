@@ -26,8 +26,8 @@ class Event(NamedTuple):
 def in_runs(runs: Mapping[str, list[list[int]]], of: Id) -> bool:
     """Returns whether an id is in one of the runs."""
     own = runs.get(str(of[0]), [])
-    place = bisect_right(own, of[1], key=lambda run: run[0]) - 1
-    return place >= 0 and of[1] <= own[place][1]
+    position = bisect_right(own, of[1], key=lambda run: run[0]) - 1
+    return position >= 0 and of[1] <= own[position][1]
 
 
 def joined(runs: Runs, others: Iterable[tuple[str, list[list[int]]]]) -> Runs:
@@ -64,9 +64,9 @@ class Buffer:
     Attributes:
         topic: The topic.
         left: The events that have left the buffer; of their messages the ids alone are known.
-        whole: Those that are in the buffer, by their places.
+        whole: Those that are in the buffer, by their positions.
         collected: The messages that everybody has had, so that there is nothing else left of them.
-        mark: No event up to this place is in the buffer.
+        mark: No event up to this position is in the buffer.
         has_changed: Whether any left in this round.
     """
 
@@ -91,10 +91,10 @@ class Buffer:
         """Returns whether it had an event."""
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
-    def add(self, place: int, event: Event) -> None:
+    def add(self, position: int, event: Event) -> None:
         """Adds an event at the end."""
         if not in_runs(self.collected, event.message.id):
-            self.whole[place] = event
+            self.whole[position] = event
             self._know(event)
 
     def _know(self, event: Event) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from udfs.ginger.buffer import Buffer, Event, Id, Runs, in_runs
-from udfs.ginger.collecting import Collector
+from udfs.ginger.garbage_collection import GarbageCollector
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing
+from udfs.ginger.missing_sets import MissingSets
 from udfs.ginger.queue import Message
 
 
-class Client(Collector):
+class Client(GarbageCollector):
     """A client in a round; where nodes may crash it has buffers of what it delivered, and what it published."""
 
     def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
@@ -31,7 +31,7 @@ class Client(Collector):
     def _read_history(self, row: Item) -> None:
         if row.kind == "published":
             if not self.has_delivered_all(row.message):
-                self.published[row.message.id] = row.place, row.message
+                self.published[row.message.id] = row.position, row.message
         else:
             super()._read_history(row)
 
@@ -77,9 +77,9 @@ class Client(Collector):
     def publish(self, message: Message) -> None:
         """Hands a message to the edge broker, if there is one that it is level with."""
         if self.may_crash:
-            place = self.next_place()
-            self.published[message.id] = place, message
-            self.keep("history", message, place, kind="published")
+            position = self.next_position()
+            self.published[message.id] = position, message
+            self.keep("history", message, position, kind="published")
         if self.is_level and self.parent is not None:
             self.send(self.parent, "Metadata", message, 1)
 
@@ -99,9 +99,9 @@ class Client(Collector):
     def on_exception(self, item: Item) -> None:
         """A message of this client has left the buffers, and somebody lacks it: it is published again (4.3.2.3)."""
         lacking = int(item.details or 0)
-        if all((told.message.id, told.other) != (item.message.id, lacking) for told in self.exceptions):
-            place = self.next_place()
-            self.exceptions.append(item._replace(relation="exception", place=place, other=lacking, details=None))
+        if all((told.message.id, told.peer) != (item.message.id, lacking) for told in self.exceptions):
+            position = self.next_position()
+            self.exceptions.append(item._replace(relation="exception", position=position, peer=lacking, details=None))
         if self.parent is not None:
             self.send(self.parent, "Repeat", self.published[item.message.id][1], details=item.details)
 
@@ -118,7 +118,7 @@ class Client(Collector):
 
     def on_tree_view_update(self, item: Item) -> None:
         """Remembers whom it saw before: a new edge broker may be cut off before it sees anybody itself."""
-        if item.other == self.parent:
+        if item.peer == self.parent:
             seen = {str(broker): self.latency.get(broker, 1) for broker in self.view}
             self.remember(seen={**self.recall("seen", {}), **seen})
         super().on_tree_view_update(item)
@@ -141,10 +141,10 @@ class Client(Collector):
 
     def on_parent_buffer(self, item: Item) -> None:
         """Sends what the new broker lacks of what was delivered here."""
-        if item.other != self.parent:
+        if item.peer != self.parent:
             return
         theirs = self.told(item)
-        own = Missing(failed=self.dead)
+        own = MissingSets(failed=self.dead)
         for topic in theirs.passed:
             for event in self.buffer(topic).events:
                 own.note(event)
@@ -157,7 +157,7 @@ class Client(Collector):
 
     def on_lost_messages(self, item: Item) -> None:
         """Delivers what it missed; then its own messages that nobody seems to have go out again."""
-        told = self.filled(item) if item.other == self.parent else None
+        told = self.filled(item) if item.peer == self.parent else None
         if told is None:
             return
         for event in told.events:
@@ -193,5 +193,5 @@ class Client(Collector):
             self.report_all()
             self.leave_around("edge")
             self.leave_buffers()
-            self.rows += [*self.exceptions, *(item._replace(place=self.next_place()) for item in self.hold)]
+            self.rows += [*self.exceptions, *(item._replace(position=self.next_position()) for item in self.hold)]
             self.keep("repair", None, kind="client", details=json.dumps(self.memory, sort_keys=True))

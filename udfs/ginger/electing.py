@@ -83,7 +83,7 @@ class Elector(TopicJoiner):
 
         Who votes with it though it has another parent, or is the root, is told to ask it, and whom it is below.
         """
-        sender, gone = item.other or 0, list(item.covered or ())
+        sender, gone = item.peer or 0, list(item.covered or ())
         if self.is_newcomer:
             return
         if item.details == ASK_ME:

@@ -12,9 +12,9 @@ from udfs.ginger.queue import Message
 LONGS = pa.list_(pa.int64())
 FIELDS: tuple[tuple[str, pa.DataType], ...] = (
     ("relation", pa.string()),
-    ("place", pa.int64()),
+    ("position", pa.int64()),
     ("kind", pa.string()),
-    ("other", pa.int64()),
+    ("peer", pa.int64()),
     ("topic", pa.string()),
     ("source", pa.int64()),
     ("source_seq", pa.int64()),
@@ -25,7 +25,7 @@ FIELDS: tuple[tuple[str, pa.DataType], ...] = (
     ("covered", LONGS),
     ("acked", LONGS),
     ("sent", LONGS),
-    ("wait", pa.int64()),
+    ("latency_rounds", pa.int64()),
     ("details", pa.string()),
 )
 """Columns of an item; what a column means depends on the relation, see `broker` and `client`."""
@@ -37,9 +37,9 @@ class Item(NamedTuple):
     """A row; fields in the order of `FIELDS`."""
 
     relation: str
-    place: int
+    position: int
     kind: str | None = None
-    other: int | None = None
+    peer: int | None = None
     topic: str | None = None
     source: int | None = None
     source_seq: int | None = None
@@ -50,7 +50,7 @@ class Item(NamedTuple):
     covered: Any = None
     acked: Any = None
     sent: Any = None
-    wait: int | None = None
+    latency_rounds: int | None = None
     details: str | None = None
 
     @property
@@ -60,12 +60,12 @@ class Item(NamedTuple):
         return Message(self.topic, self.source, self.source_seq, self.guarantee, keys, self.issued_round)  # type: ignore[arg-type]
 
 
-def with_message(relation: str, place: int, message: Message | None, **others: Any) -> Item:  # noqa: ANN401
+def with_message(relation: str, position: int, message: Message | None, **others: Any) -> Item:  # noqa: ANN401
     """Makes an item, about a message if there is one."""
     if message is None:
-        return Item(relation, place, **others)
+        return Item(relation, position, **others)
     return Item(
-        relation, place, topic=message.topic, source=message.source, source_seq=message.source_seq,
+        relation, position, topic=message.topic, source=message.source, source_seq=message.source_seq,
         guarantee=message.guarantee, keys=list(message.keys), issued_round=message.issued_round, **others,
     )  # fmt: skip
 
@@ -78,5 +78,5 @@ def node_rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, list[Item]
     rows = [Item(*row) for row in zip(*columns, strict=True)]
     offsets = items.offsets.to_pylist()
     heads = zip(*(batch.column(name).to_pylist() for name in ("run_id", "node_id", "round")), strict=True)
-    for place, (run, node, round_) in enumerate(heads):
-        yield run, node, round_, rows[offsets[place] : offsets[place + 1]]
+    for position, (run, node, round_) in enumerate(heads):
+        yield run, node, round_, rows[offsets[position] : offsets[position + 1]]

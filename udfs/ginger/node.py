@@ -22,8 +22,8 @@ class Node:
         Args:
             node: Its id.
             round_: The round.
-            state: Items of all relations but ``inbox``, those of each in order of place. ``mode`` is there where nodes
-                may crash, and ``repair`` where the node has anything to do with it.
+            state: Items of all relations but ``inbox``, those of each in order of position. ``mode`` is there where
+                nodes may crash, and ``repair`` where the node has anything to do with it.
         """
         self.node = node
         self.round = round_
@@ -40,17 +40,17 @@ class Node:
             getattr(self, f"_read_{row.relation}")(row)
 
     def _read_neighbour(self, row: Item) -> None:
-        other = row.other or 0
-        self.latency[other] = row.wait or 1
+        other = row.peer or 0
+        self.latency[other] = row.latency_rounds or 1
         if row.kind in ("parent", "edge"):
             self.parent = other
         else:
             (self.children if row.kind == "child" else self.clients).add(other)
 
     def _read_tree_view(self, row: Item) -> None:
-        other = row.other or 0
+        other = row.peer or 0
         self.view[other] = (row.hops or 0, row.issued_round or 0)
-        self.latency.setdefault(other, row.wait or 1)
+        self.latency.setdefault(other, row.latency_rounds or 1)
 
     def _read_mode(self, row: Item) -> None:
         self.settings = json.loads(row.details or "{}")
@@ -68,7 +68,7 @@ class Node:
         """The brokers that it is connected to."""
         return self.children | ({self.parent} if self.parent is not None else set())
 
-    def next_place(self) -> int:
+    def next_position(self) -> int:
         """Returns ascending numbers, those of later rounds above those of earlier ones."""
         self._place += 1
         return self._place
@@ -79,12 +79,12 @@ class Node:
     ) -> None:  # fmt: skip
         """Puts a message on a link; a node's messages leave in the order in which it sends them."""
         body = None if covered is None else sorted(covered)
-        wait = self.latency.get(dst)
-        self.keep("out", message, kind=kind, other=dst, hops=hops, covered=body, wait=wait, details=details)
+        latency = self.latency.get(dst)
+        self.keep("out", message, kind=kind, peer=dst, hops=hops, covered=body, latency_rounds=latency, details=details)
 
     def connect(self, other: int) -> None:
         """Opens a connection to a new neighbour; if that is down, the failure detector says so."""
-        self.keep("connected", None, other=other, wait=self.latency.get(other, 1))
+        self.keep("connected", None, peer=other, latency_rounds=self.latency.get(other, 1))
 
     def timer(self, what: str, partner: int, number: int, rounds: int) -> None:
         """Wakes the node after so many rounds, to see whether a partner has answered.
@@ -95,18 +95,27 @@ class Node:
             number: Tells timers of the same kind apart, so that one of an earlier talk is known for stale.
             rounds: When.
         """
-        self.keep("out", None, kind="Timer", other=self.node, wait=rounds, details=json.dumps([what, partner, number]))
+        self.keep(
+            "out",
+            None,
+            kind="Timer",
+            peer=self.node,
+            latency_rounds=rounds,
+            details=json.dumps([what, partner, number]),
+        )
 
     def keep(
-        self, relation: str, message: Message | None, place: int | None = None, **others: Any  # noqa: ANN401
+        self, relation: str, message: Message | None, position: int | None = None, **others: Any  # noqa: ANN401
     ) -> None:  # fmt: skip
-        """Leaves a row behind, at a place of its own unless one is given."""
-        self.rows.append(with_message(relation, self.next_place() if place is None else place, message, **others))
+        """Leaves a row behind, at a position of its own unless one is given."""
+        self.rows.append(
+            with_message(relation, self.next_position() if position is None else position, message, **others)
+        )
 
     def hear(self, item: Item) -> None:
         """Remembers how far away the sender of a message is."""
-        if item.other is not None and item.wait and item.other != self.node:
-            self.latency.setdefault(item.other, item.wait)
+        if item.peer is not None and item.latency_rounds and item.peer != self.node:
+            self.latency.setdefault(item.peer, item.latency_rounds)
 
     def leave_around(self, parent: str) -> None:
         """Leaves neighbours and view behind; ``parent`` is what the parent is called."""
@@ -114,8 +123,8 @@ class Node:
         if self.parent is not None:
             around[self.parent] = parent
         for other, relationship in sorted(around.items()):
-            self.keep("neighbour", None, kind=relationship, other=other, wait=self.latency.get(other, 1))
+            self.keep("neighbour", None, kind=relationship, peer=other, latency_rounds=self.latency.get(other, 1))
         for other, (up, down) in sorted(self.view.items()):
             kind = "sibling" if (up, down) == (1, 1) else "ancestor"
-            wait = self.latency.get(other, 1)
-            self.keep("tree_view", None, kind=kind, other=other, hops=up, issued_round=down, wait=wait)
+            latency = self.latency.get(other, 1)
+            self.keep("tree_view", None, kind=kind, peer=other, hops=up, issued_round=down, latency_rounds=latency)

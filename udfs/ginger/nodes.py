@@ -21,7 +21,7 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Args:
         batches: One row a node: ``run_id, node_id, round, items``; items are structs of `items.FIELDS`, sorted by
-            (relation, place). Those of relation ``inbox`` are its messages and calls, the others its state.
+            (relation, position). Those of relation ``inbox`` are its messages and calls, the others its state.
 
     Yields:
         Rows of `items.OUT`: ``out`` (messages to send), ``delivered``, ``history``, ``connected`` (new neighbours),
@@ -30,11 +30,11 @@ def handle_nodes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = []
         for run, node, round_, items in node_rows(batch):
-            rows += [(run, node, round_, *item) for item in handled(node, round_, items)]
+            rows += [(run, node, round_, *item) for item in handled_rows(node, round_, items)]
         yield as_batch(rows, OUT)
 
 
-def handled(node: int, round_: int, items: list[Item]) -> list[Item]:
+def handled_rows(node: int, round_: int, items: list[Item]) -> list[Item]:
     """Returns what a node leaves behind in a round."""
     state = [item for item in items if item.relation != "inbox"]
     is_client = any((item.relation, item.kind) in _CLIENT for item in state)

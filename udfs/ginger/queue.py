@@ -60,12 +60,12 @@ def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | No
         locked: The locked key items of the topic.
 
     Returns:
-        The place of the message, or None.
+        The position of the message, or None.
     """
     blocked: set[str] = set()
-    for place, message in enumerate(queue):
+    for position, message in enumerate(queue):
         is_free = message.is_total or not any(key in locked for key in message.keys)
         if is_free and blocked.isdisjoint(message.keys):
-            return place
+            return position
         blocked.update(message.keys)
     return None

@@ -7,8 +7,8 @@ from typing import Any
 
 from udfs.ginger.electing import Elector
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing
-from udfs.ginger.seeking import BACK
+from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.parent_search import BACK
 
 APPLICATION = frozenset({"Metadata", "TotalAck", "TotalProcessed", "Failed"})
 """Kinds that are held while a broker is reconfigured; repair messages pass."""
@@ -26,7 +26,7 @@ class RepairingBroker(Elector):
         self.hear(item)
         if item.kind not in APPLICATION:
             self.handle_repair(item)
-        elif item.other not in self.children | self.clients | {self.parent}:
+        elif item.peer not in self.children | self.clients | {self.parent}:
             return
         elif self.is_waiting:
             self.hold.append(item)
@@ -37,7 +37,7 @@ class RepairingBroker(Elector):
         """Handles what mends the tree."""
         match item.kind:
             case "ParentRequest":
-                self.on_parent_request(item.other or 0, json.loads(item.details or "{}"))
+                self.on_parent_request(item.peer or 0, json.loads(item.details or "{}"))
             case "LostMessageRequest":
                 self.on_lost_message_request(item)
             case "RootElection":
@@ -45,18 +45,18 @@ class RepairingBroker(Elector):
             case "Received":
                 self.on_received(item)
             case "JoinTopic":
-                self.on_join_topic(item.other or 0, item.topic or "")
+                self.on_join_topic(item.peer or 0, item.topic or "")
             case "TopicJoined":
                 self.on_topic_joined(item)
             case "Join":
                 self.on_join(item)
             case "Exception":
-                self.pass_exception(item.message, item.other, item.details or "")
+                self.pass_exception(item.message, item.peer, item.details or "")
             case _:
                 super().handle_repair(item)
 
     def on_join(self, item: Item) -> None:
-        """Looks for a parent: a broker that is new, or that comes back and knows nothing (section 6.1).
+        """Looks for a parent: a broker that is new, or that recovers and knows nothing (section 6.1).
 
         Whatever it has to do with later is numbered above what an earlier life may have left under way.
         """
@@ -176,7 +176,7 @@ class RepairingBroker(Elector):
         self.remember(expected=[broker for broker in self.recall("expected", []) if broker != sender])
         if is_client:
             self.remember(clients={**self.recall("clients", {}), str(sender): request["subscribed"]})
-        known = Missing()
+        known = MissingSets()
         if request.get("isJoining", False):
             known.members = {name: sorted(topic.members) for name, topic in self.topics.items() if topic.members}
         for name in request["subscribedTopics"]:
@@ -226,11 +226,11 @@ class RepairingBroker(Elector):
         for name, topic in sorted(self.topics.items()):
             for kind, nodes in (("broker", topic.brokers), ("client", topic.clients)):
                 for node in sorted(nodes):
-                    self.keep("subscriber", None, kind=kind, other=node, topic=name)
+                    self.keep("subscriber", None, kind=kind, peer=node, topic=name)
         for relation, partners in (("await", self.awaits), ("failed", self.failed)):
             for node in sorted(partners):
-                self.keep(relation, None, other=node)
+                self.keep(relation, None, peer=node)
         for item in self.hold:
-            self.rows.append(item._replace(relation="hold", place=self.next_place()))
+            self.rows.append(item._replace(relation="hold", position=self.next_position()))
         self.remember(is_root=self.is_root)
         self.keep("repair", None, kind="broker", details=json.dumps(self.memory, sort_keys=True))

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from udfs.ginger.broker import Topic
-from udfs.ginger.holding import HoldingBroker
+from udfs.ginger.hold_queue import HoldQueueBroker
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing
+from udfs.ginger.missing_sets import MissingSets
 
 
-class TopicJoiner(HoldingBroker):
+class TopicJoiner(HoldQueueBroker):
     """A broker with sub-trees that it joins.
 
-    Its ``memory`` holds beside that of `HoldingBroker`: ``joins`` (by topic the neighbours that asked it, those whose
+    Its ``memory`` holds beside that of `HoldQueueBroker`: ``joins`` (by topic the neighbours that asked it, those whose
     answers it waits for, and whether it wants to join itself), ``joined`` and ``sought`` (topics that it wanted to
     join, and those that it was asked for), ``entrants`` (who waits to be taken in) and ``later`` (questions that came
     while it was reconfigured).
@@ -85,13 +85,13 @@ class TopicJoiner(HoldingBroker):
         name, details = topic.buffer.topic, None
         if self.is_inside(topic):
             self._connect(topic, asker)
-            details = self.missing_of(Missing(passed={name: set()})).text()
+            details = self.missing_of(MissingSets(passed={name: set()})).text()
         self.tell(asker, "TopicJoined", name, details)
         self.try_all(topic)
 
     def on_topic_joined(self, item: Item) -> None:
         """A neighbour is in the sub-tree, or has not found it."""
-        name, sender, joins = item.topic or "", item.other or 0, self.recall("joins", {})
+        name, sender, joins = item.topic or "", item.peer or 0, self.recall("joins", {})
         if sender not in self.neighbours:
             return
         if name in joins and sender in joins[name]["waiting"]:
@@ -103,7 +103,7 @@ class TopicJoiner(HoldingBroker):
 
     def link(self, item: Item) -> bool:
         """Connects two parts of a sub-tree: each gets what it lacks; tells whether it could."""
-        name, sender = item.topic or "", item.other or 0
+        name, sender = item.topic or "", item.peer or 0
         topic = self.topic(name)
         self._connect(topic, sender)
         theirs = self.filled(item)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from udfs.ginger.batches import as_batch, schema_of
 
 NEIGHBOURS = (
-    ("run_id", "bigint"), ("node_id", "bigint"), ("other", "bigint"), ("relationship", "string"), ("up", "bigint"),
-    ("down", "bigint"), ("latency_rounds", "bigint"),
+    ("run_id", "bigint"), ("node_id", "bigint"), ("peer", "bigint"), ("relationship", "string"), ("n_up", "bigint"),
+    ("n_down", "bigint"), ("latency_rounds", "bigint"),
 )  # fmt: skip
 """Columns of what `rooted` gives, with their SQL types."""
 _OUT = schema_of(NEIGHBOURS)
@@ -26,8 +26,8 @@ def rooted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Yields:
         One row a node and neighbour (``parent``, ``child``, ``client`` or ``edge``) or broker of its view
-        (``ancestor`` or ``sibling``), columns `NEIGHBOURS`; from the other one comes to the node by ``up`` steps
-        upwards and ``down`` steps downwards.
+        (``ancestor`` or ``sibling``), columns `NEIGHBOURS`; from the other one comes to the node by ``n_up`` steps
+        upwards and ``n_down`` steps downwards.
     """
     for batch in batches:
         rows: list[tuple[Any, ...]] = []

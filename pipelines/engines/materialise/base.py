@@ -54,13 +54,13 @@ class Relation:
     Attributes:
         frame: Reads it.
         release: Gives its room back; the frame must not be used afterwards.
-        place: Where it is written, if it is in a file.
+        path: Where it is written, if it is in a file.
         content: Tells of its rows, once they are there.
     """
 
     frame: DataFrame
     release: Callable[[], None] = _nothing
-    place: Path | None = None
+    path: Path | None = None
     content: Callable[[], Content] = Content
 
     @property
@@ -83,19 +83,19 @@ class Materialiser(ABC):
         """Makes a relation of rows that the driver holds."""
 
     @abstractmethod
-    def keep(self, name: str, frame: DataFrame) -> Relation:
+    def cache(self, name: str, frame: DataFrame) -> Relation:
         """Materialises what several steps of one round read."""
 
-    def add(self, name: str, frame: DataFrame) -> Relation:
-        """Materialises an increment, for `together`; where that takes a job, the frame is made when it is read."""
+    def append(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises an increment, for `union`; where that takes a job, the frame is made when it is read."""
         return Relation(frame)
 
-    def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
-        """Returns a relation that lies in parts: the first was settled, the others were added."""
+    def union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Returns a relation that lies in parts: the first is a checkpoint, the others were appended."""
         return reduce(DataFrame.unionByName, (part.frame for part in parts))
 
     @abstractmethod
-    def settle(
+    def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Materialises what outlives a round, with its plan cut.
@@ -108,7 +108,7 @@ class Materialiser(ABC):
             The relations, and all facts by name.
         """
 
-    def spread(self, frame: DataFrame) -> DataFrame:
+    def repartition(self, frame: DataFrame) -> DataFrame:
         """Returns rows that come from elsewhere placed like those of relations."""
         return frame
 
@@ -126,12 +126,49 @@ def _placeholder(kind: T.DataType) -> str:
 
 
 @dataclass
-class Kept:
+class Cached:
     """A relation, its columns, and how many need it: its round's plans, and the state."""
 
     relation: Relation
     schema: T.StructType
     n_holders: int = 1
+
+
+class TrackingMaterialiser(Materialiser):
+    """Knows its relations by their frames, and the columns that each name stands for."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._schemas: dict[str, T.StructType] = {}
+        self._cached: dict[int, Cached] = {}
+
+    def declare(self, schemas: Mapping[str, T.StructType]) -> None:
+        """Remembers the columns, so that they are not asked for."""
+        self._schemas |= {name: nullable(schema) for name, schema in schemas.items()}
+
+    def append(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises an increment at once."""
+        return self.cache(name, frame)
+
+    def union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Returns a relation that lies in parts, without those that have no rows."""
+        full = [part for part in parts if not part.is_empty]
+        return self._union(name, full) if len(full) > 1 else (full or parts)[0].frame
+
+    @abstractmethod
+    def _union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+        """Returns a relation that lies in two parts or more, all with rows."""
+
+    def _schema(self, name: str, frame: DataFrame) -> T.StructType:
+        """Returns the columns that a name stands for; they are asked for once."""
+        if name not in self._schemas:
+            self._schemas[name] = nullable(frame.schema)
+        return self._schemas[name]
+
+    def _known(self, frame: DataFrame, schema: T.StructType) -> Cached | None:
+        """Returns the relation that a frame reads, if it does nothing else and the columns are the same."""
+        cached = self._cached.get(id(frame))
+        return cached if cached is not None and cached.schema == schema else None
 
 
 def asked_facts(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.engines.inline import inlined, later
-from pipelines.engines.materialise.base import Content, Facts, Kept, Materialiser, Relation, asked_facts, nullable
+from pipelines.engines.materialise.base import Cached, Content, Facts, Relation, TrackingMaterialiser, asked_facts
 from pipelines.engines.session import Session
 
 _FEW_BYTES = 128 * 1024
@@ -34,7 +34,7 @@ class _Written:
     content: Content
 
 
-class FileMaterialiser(Materialiser):
+class FileMaterialiser(TrackingMaterialiser):
     """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one)."""
 
     _OPTIONS: ClassVar = {"compression": "uncompressed", "dictionary_enabled": "false", "statistics_enabled": "none"}
@@ -43,17 +43,11 @@ class FileMaterialiser(Materialiser):
         super().__init__(session)
         self._number = itertools.count()
         self._folder = Path(tempfile.mkdtemp(prefix="rounds-", dir=session.scratch))
-        self._schemas: dict[str, T.StructType] = {}
-        self._kept: dict[int, Kept] = {}
         # A writer waits only for relations that were begun before its own, so some writer always goes on.
         self._writers = ThreadPoolExecutor(_N_WRITERS)
         self._pending: list[Future[_Written]] = []
 
-    def declare(self, schemas: Mapping[str, T.StructType]) -> None:
-        """Remembers the columns, so that they are not asked for."""
-        self._schemas |= {name: nullable(schema) for name, schema in schemas.items()}
-
-    def _place(self, name: str) -> Path:
+    def _path(self, name: str) -> Path:
         return self._folder / f"{next(self._number)}_{name}"
 
     def close(self) -> None:
@@ -61,84 +55,75 @@ class FileMaterialiser(Materialiser):
         self._writers.shutdown(cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _relation(self, place: Path, schema: T.StructType, written: Future[_Written]) -> Relation:
+    def _relation(self, path: Path, schema: T.StructType, written: Future[_Written]) -> Relation:
         frame = later(self.session.spark, lambda: written.result().frame)
-        relation = Relation(frame, lambda: self._release(id(frame), place), place, lambda: written.result().content)
-        self._kept[id(frame)] = Kept(relation, schema)
+        relation = Relation(frame, lambda: self._release(id(frame), path), path, lambda: written.result().content)
+        self._cached[id(frame)] = Cached(relation, schema)
         return relation
 
-    def _read_back(self, place: Path, schema: T.StructType) -> _Written:
+    def _read_back(self, path: Path, schema: T.StructType) -> _Written:
         # Nothing is written where there are no rows.
-        files = [*place.glob("*.parquet")]
+        files = [*path.glob("*.parquet")]
         n_bytes = sum(file.stat().st_size for file in files)
         rows = _rows(files, schema) if n_bytes <= _FEW_BYTES else None
-        frame = self._scan([place], schema) if rows is None else inlined(self.session.spark, rows, schema)
+        frame = self._scan([path], schema) if rows is None else inlined(self.session.spark, rows, schema)
         return _Written(frame, Content(not files, rows, n_bytes))
 
-    def _scan(self, places: Sequence[Path], schema: T.StructType) -> DataFrame:
-        return self.session.spark.read.schema(schema).parquet(*map(str, places))
+    def _scan(self, paths: Sequence[Path], schema: T.StructType) -> DataFrame:
+        return self.session.spark.read.schema(schema).parquet(*map(str, paths))
 
-    def _release(self, key: int, place: Path) -> None:
-        kept = self._kept[key]
-        kept.n_holders -= 1
-        if not kept.n_holders:
-            shutil.rmtree(place, ignore_errors=True)
-            del self._kept[key]
+    def _release(self, key: int, path: Path) -> None:
+        cached = self._cached[key]
+        cached.n_holders -= 1
+        if not cached.n_holders:
+            shutil.rmtree(path, ignore_errors=True)
+            del self._cached[key]
 
-    def _settled(self, name: str, frame: DataFrame) -> Relation:
+    def _checkpointed(self, name: str, frame: DataFrame) -> Relation:
         """Returns the relation that the frame reads if it does nothing else: it has one more holder then."""
-        kept = self._kept.get(id(frame))
-        if kept is None or kept.schema != self._schemas.get(name):
-            return self.keep(name, frame)
-        kept.n_holders += 1
-        return kept.relation
+        known = self._known(frame, self._schema(name, frame))
+        if known is None:
+            return self.cache(name, frame)
+        known.n_holders += 1
+        return known.relation
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
-        place = self._place(name)
-        place.mkdir()
+        path = self._path(name)
+        path.mkdir()
         if len(rows):
             # Its size tells whether the rows go into plans.
             size = max(1, len(rows) // 4)
-            pq.write_table(rows, place / "part.parquet", size, compression="none", use_dictionary=False)
-        return self._relation(place, schema, self._writers.submit(self._read_back, place, schema))
+            pq.write_table(rows, path / "part.parquet", size, compression="none", use_dictionary=False)
+        return self._relation(path, schema, self._writers.submit(self._read_back, path, schema))
 
-    def keep(self, name: str, frame: DataFrame) -> Relation:
-        """Writes and reads back; a name always stands for the same columns, so its schema is asked for once."""
-        if name not in self._schemas:
-            self._schemas[name] = nullable(frame.schema)
-        place, schema = self._place(name), self._schemas[name]
+    def cache(self, name: str, frame: DataFrame) -> Relation:
+        """Writes and reads back."""
+        path, schema = self._path(name), self._schema(name, frame)
 
         def write() -> _Written:
-            frame.write.options(**self._OPTIONS).parquet(str(place))
-            return self._read_back(place, schema)
+            frame.write.options(**self._OPTIONS).parquet(str(path))
+            return self._read_back(path, schema)
 
         written = self._writers.submit(write)
         self._pending.append(written)
-        return self._relation(place, schema, written)
+        return self._relation(path, schema, written)
 
-    def add(self, name: str, frame: DataFrame) -> Relation:
-        """Writes an increment."""
-        return self.keep(name, frame)
-
-    def together(self, name: str, parts: Sequence[Relation]) -> DataFrame:
+    def _union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
         """Reads all files in one scan; planning a union of scans takes long."""
-        full = [part for part in parts if not part.is_empty]
-        if len(full) <= 1:
-            return (full or parts)[0].frame
-        rows = [rows for part in full if (rows := part.content().rows) is not None]
-        if len(rows) == len(full) and sum(table.nbytes for table in rows) <= _FEW_BYTES:
+        rows = [rows for part in parts if (rows := part.content().rows) is not None]
+        if len(rows) == len(parts) and sum(table.nbytes for table in rows) <= _FEW_BYTES:
             return inlined(self.session.spark, pa.concat_tables(rows), self._schemas[name])
-        return self._scan([part.place for part in full if part.place is not None], self._schemas[name])
+        return self._scan([part.path for part in parts if part.path is not None], self._schemas[name])
 
-    def settle(
+    def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Writes each relation that is not written yet, then asks for all facts in one query.
 
         Whatever is still being written comes to its end: it may read relations that end with the round.
         """
-        relations = {name: self._settled(name, frame) for name, frame in frames.items()}
+        relations = {name: self._checkpointed(name, frame) for name, frame in frames.items()}
         for written in self._pending:
             written.result()
         self._pending.clear()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 from pyspark.sql.observation import Observation
 
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation, asked_facts
 from pipelines.engines.session import Session
 
@@ -37,35 +37,35 @@ class MemoryMaterialiser(Materialiser):
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Distributes the rows by run, so that later joins and windows over runs need no exchange."""
         frame = self.session.spark.createDataFrame(rows, schema=schema)
-        return self.settle({name: self.spread(frame)}, {})[0][name]
+        return self.checkpoint({name: self.repartition(frame)}, {})[0][name]
 
     def empty(self, schema: T.StructType) -> DataFrame:
         """Returns a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
-        return self.spread(super().empty(schema))
+        return self.repartition(super().empty(schema))
 
-    def spread(self, frame: DataFrame) -> DataFrame:
+    def repartition(self, frame: DataFrame) -> DataFrame:
         """Returns the rows partitioned by run."""
         return frame.repartition(self.session.partitions, "run_id")
 
-    def keep(self, name: str, frame: DataFrame) -> Relation:
+    def cache(self, name: str, frame: DataFrame) -> Relation:
         """Marks the frame: the first job that needs a part of it keeps it for the others.
 
         A lazy checkpoint rather than ``cache()``: the planner compares every plan with every cached one.
         """
         return Relation(frame.localCheckpoint(eager=False))
 
-    def settle(
+    def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Runs one job a relation, all at once; the facts are observed on the way."""
-        jobs = [partial(self._settled, frame, facts.get(name) or {}) for name, frame in frames.items()]
+        jobs = [partial(self._checkpointed, frame, facts.get(name) or {}) for name, frame in frames.items()]
         relations, found = {}, dict[str, int | None]()
-        for name, (relation, of) in zip(frames, at_once(jobs), strict=True):
+        for name, (relation, of) in zip(frames, concurrently(jobs), strict=True):
             relations[name] = relation
             found |= of
         return relations, found
 
-    def _settled(self, frame: DataFrame, facts: Facts) -> tuple[Relation, dict[str, int | None]]:
+    def _checkpointed(self, frame: DataFrame, facts: Facts) -> tuple[Relation, dict[str, int | None]]:
         observation = Observation() if facts else None
         if observation is not None:
             frame = frame.observe(observation, *(_aggregate(fact, sql) for fact, sql in facts.items()))
@@ -78,11 +78,11 @@ class MemoryMaterialiser(Materialiser):
 class RemoteMaterialiser(MemoryMaterialiser):
     """Keeps relations in the memory of a Spark behind Spark Connect, which does not tell what a checkpoint observes."""
 
-    def settle(
+    def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Runs one job a relation, then one for all facts."""
-        relations, _ = super().settle(frames, {})
+        relations, _ = super().checkpoint(frames, {})
         return relations, asked_facts(relations, facts)
 
 

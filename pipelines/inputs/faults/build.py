@@ -9,12 +9,12 @@ import numpy as np
 
 from pipelines.errors import FaultError, InputError, Problem
 from pipelines.inputs.faults.crashes import crash_times
-from pipelines.inputs.faults.drawn import drawn_group, drawn_times
+from pipelines.inputs.faults.drawn_intervals import drawn_group, drawn_intervals
+from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
 from pipelines.inputs.faults.pauses import pause_times
-from pipelines.inputs.faults.replacements import drawn_replacements, plan_replacements
-from pipelines.inputs.faults.schedule import FOR_GOOD, Outage
 from pipelines.inputs.faults.tables import CRASH, PAUSE, REPLACEMENT, Faults, table_of
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.spec.base import MAX_ROUND
@@ -108,7 +108,7 @@ def _made(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horiz
             ends = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)
             chosen = {frozenset((ids[a], ids[b])) for a, b in generator.links}
             places = np.flatnonzero([frozenset(pair) in chosen for pair in ends])
-    times = drawn_times(generator, places, horizon, seed, purpose, at)
+    times = drawn_intervals(generator, places, horizon, seed, purpose, at)
     for order, (place, start, end) in enumerate(time for time in times if time.start <= horizon):
         when = {"round": start, "until": None if end > horizon else end}
         if isinstance(generator, PauseGenerator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Ints
 from pipelines.spec.link_faults import Burst
 
@@ -28,7 +28,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
         Link, first round, and the round after the last, of each bad time, in order of (link, first round).
     """
     first, end = rounds
-    is_bad = hashing.uniform(seed, f"{purpose}.begin", link) < burst.bad / (burst.good + burst.bad)
+    is_bad = draws_numpy.uniform(seed, f"{purpose}.begin", link) < burst.bad / (burst.good + burst.bad)
     now = np.full(len(link), first, dtype=np.int64)
     now[~is_bad] += _sojourn(burst.good, seed, f"{purpose}.first", link[~is_bad], 0)
     cycle = np.arange(_CYCLES, dtype=np.int64)
@@ -47,9 +47,9 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     return found[0][order], found[1][order], found[2][order]
 
 
-def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: hashing.Key) -> Ints:
+def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_numpy.Key) -> Ints:
     """Returns geometrically distributed times of at least one round."""
-    drawn = hashing.uniform(seed, purpose, link, cycle)
+    drawn = draws_numpy.uniform(seed, purpose, link, cycle)
     if mean <= 1.0:
         return np.ones(drawn.shape, dtype=np.int64)
     times: Ints = 1 + np.floor(np.log1p(-drawn) / np.log1p(-1.0 / mean)).astype(np.int64)

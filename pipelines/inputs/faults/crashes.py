@@ -11,10 +11,10 @@ import numpy as np
 
 from pipelines.errors import DataFileError, FaultError, InputError, Problem
 from pipelines.files import find_file
-from pipelines.inputs import hashing
-from pipelines.inputs.faults.counted import Chains, place_chains
-from pipelines.inputs.faults.rates import TooManyError, alternating
-from pipelines.inputs.faults.schedule import FOR_GOOD, Outage, Room, Schedule
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.faults.placed_crashes import Chains, place_chains
+from pipelines.inputs.faults.renewal import TooManyError, alternating
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
 from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
@@ -60,11 +60,11 @@ def crash_times(
     Raises:
         FaultError: All that is wrong with the generators, each problem at its place in the scenario.
     """
-    ids, schedule, problems = ids_by_name(overlay), Schedule(), list[Problem]()
+    ids, timeline, problems = ids_by_name(overlay), Timeline(), list[Problem]()
     for fault in faults:
         if isinstance(fault, Crash) and fault.node in ids:
             until = FOR_GOOD if fault.until is None else fault.until
-            schedule.add(Outage(ids[fault.node], fault.round, until))
+            timeline.add(Outage(ids[fault.node], fault.round, until))
     generators = [
         (i, fault.generate)
         for i, fault in enumerate(faults)
@@ -73,17 +73,17 @@ def crash_times(
     for number, (i, generator) in enumerate(generators):
         context = _Context(overlay, seed, horizon, beside, ("faults", i, "generate"), f"faults.{number}.crash")
         try:
-            schedule = _generated(schedule, generator, context)
+            timeline = _generated(timeline, generator, context)
         except InputError as error:
             problems += error.problems
     if problems:
         raise FaultError(*problems)
-    times = [outage for outage in schedule.outages() if outage.start <= horizon]
+    times = [outage for outage in timeline.outages() if outage.start <= horizon]
     return [time if time.end <= horizon else time._replace(end=FOR_GOOD) for time in times]
 
 
-def _generated(schedule: Schedule, generator: CrashGenerator, context: _Context) -> Schedule:
-    """Returns a schedule with the crashes of a generator."""
+def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context) -> Timeline:
+    """Returns a timeline with the crashes of a generator."""
     nodes = _nodes(generator, context)
     rounds = generator.rounds or (0, context.horizon)
     recovery = generator.recovery
@@ -94,7 +94,7 @@ def _generated(schedule: Schedule, generator: CrashGenerator, context: _Context)
             count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
             rounds=rounds, most=generator.at_most, recovery=recovery,
         )  # fmt: skip
-        return _counted(schedule, wanted, nodes, context)
+        return _placed(timeline, wanted, nodes, context)
     if generator.rate is not None:
         outages = _rated(generator.rate, nodes, rounds, context)
     elif generator.trace is not None:
@@ -102,11 +102,11 @@ def _generated(schedule: Schedule, generator: CrashGenerator, context: _Context)
     else:
         raise TypeError("the model lets no generator be without count, rate and trace")
     if generator.at_most is not None:
-        room = Room(schedule.outages(), generator.at_most, recovery)
+        room = Room(timeline.outages(), generator.at_most, recovery)
         outages = [outage for outage in _in_order(outages, context) if room.take([outage])]
     for outage in outages:
-        schedule.add(outage)
-    return schedule
+        timeline.add(outage)
+    return timeline
 
 
 def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
@@ -127,11 +127,11 @@ def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
     return nodes
 
 
-def _counted(schedule: Schedule, wanted: Chains, nodes: Ints, context: _Context) -> Schedule:
+def _placed(timeline: Timeline, wanted: Chains, nodes: Ints, context: _Context) -> Timeline:
     if wanted.last_start < wanted.rounds[0]:
         late = wanted.rounds[0] - wanted.last_start
         raise context.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
-    placed, n_placed = place_chains(schedule, wanted, context.overlay, nodes, context.seed, context.purpose)
+    placed, n_placed = place_chains(timeline, wanted, context.overlay, nodes, context.seed, context.purpose)
     if n_placed < wanted.count:
         raise context.problem("count", message=_no_room(wanted, n_placed, len(nodes), context.seed))
     return placed
@@ -144,7 +144,7 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     if wanted.most is not None:
         bound = (
             f", at most {wanted.most} of them not operational at once, where a node counts for {wanted.recovery} rounds"
-            " more when it came back"
+            " more when it recovered"
         )
     return (
         f"{wanted.count} {what} are wanted, and in the run of seed {seed} there is room for {n_placed} from round"
@@ -177,5 +177,5 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
 def _in_order(outages: list[Outage], context: _Context) -> list[Outage]:
     """Returns outages by their start, those of one round in drawn order."""
     node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
-    order = np.lexsort((hashing.bits(context.seed, f"{context.purpose}.order", node, start), start))
+    order = np.lexsort((draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start), start))
     return [outages[i] for i in order.tolist()]

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import Problem, nearest
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.bursts import bad_times
-from pipelines.inputs.faults.replacements import Replacement
-from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.tables import EVENT, LINK_FAULT, SIDE, table_of
+from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.inputs.overlay.nodes import ids_by_name, unknown_node
 from pipelines.spec.link_faults import (
@@ -146,7 +146,7 @@ class LinkRows:
     def _row(self, drawn: _Drawn, pair: Pair, start: int, end: int, rate: float | None = None) -> None:
         fault = drawn.fault
         last = FOR_GOOD if fault.until is None else fault.until - 1
-        salt = int(hashing.bits(self.seed, drawn.purpose).astype(np.int64))
+        salt = int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
         strikes = (drawn.kinds, salt, drawn.rate if rate is None else rate, *drawn.rounds)
         self._fault.append((drawn.effect, *pair, start, end, *strikes, fault.round, last))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from pipelines.inputs.faults.schedule import Outage, Schedule
+from pipelines.inputs.faults.timeline import Outage, Timeline
 
 
 def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
@@ -19,13 +19,13 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
         crashes: The down times of all nodes; those of a node are apart.
         horizon: No pause begins after this round.
     """
-    schedule, down = Schedule(), defaultdict(list)
+    timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:
         if pause.start <= horizon:
-            schedule.add(pause)
+            timeline.add(pause)
     for crash in crashes:
         down[crash.node].append(crash)
-    return [time for pause in schedule.outages() for time in _while_up(pause, down[pause.node])]
+    return [time for pause in timeline.outages() for time in _while_up(pause, down[pause.node])]
 
 
 def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:

@@ -8,23 +8,23 @@ from typing import Any
 
 import pyarrow as pa
 
-CRASH = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64())])
+CRASH = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64())])
 """One row a time for which a node is down: key (node_id, round), sorted by (round, node_id).
 
-The node is down from ``round`` on and recovers in round ``until``; null: it stays down. Between two such times of a
+The node is down from ``round`` on and recovers in round ``end_round``; null: it stays down. Between two such times of a
 node there is at least one round.
 """
 
 LINK_FAULT = pa.schema([
-    ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("until", pa.int64()),
+    ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()),
     ("kinds", pa.list_(pa.string())), ("salt", pa.int64()), ("rate", pa.float64()), ("low", pa.int64()),
     ("high", pa.int64()), ("first_round", pa.int64()), ("last_round", pa.int64()),
 ])  # fmt: skip
 """One row a time for which a fault may strike the messages from ``src`` to ``dst``; both null: between any two nodes.
 
-It may strike those sent from ``round`` on and before ``until``, of the given kinds (null: all), each with probability
-``rate``. Draws are hashes of ``salt`` and the message. ``effect`` says what then happens, ``low`` and ``high`` for how
-many rounds:
+It may strike those sent from ``round`` on and before ``end_round``, of the given kinds (null: all), each with
+probability ``rate``. Draws are hashes of ``salt`` and the message. ``effect`` says what then happens, ``low`` and
+``high`` for how many rounds:
 
 - ``lose``: the message is lost;
 - ``reorder``: it is due later;
@@ -34,14 +34,14 @@ many rounds:
 - ``duplicate``: a copy is due, so many rounds after the original.
 """
 
-SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("side", pa.int64())])
+SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("side", pa.int64())])
 """One row a node and time with partitions, the same times for all nodes: no message gets from one side to another.
 
-It is the round of sending that counts, from ``round`` on and before ``until``.
+It is the round of sending that counts, from ``round`` on and before ``end_round``.
 """
 
-PAUSE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64())])
-"""One row a time for which a node is up and handles nothing, from ``round`` on and before ``until``; they are apart."""
+PAUSE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64())])
+"""One row a time for which a node is up and handles nothing, from ``round`` on and before ``end_round``; all apart."""
 
 REPLACEMENT = pa.schema([
     ("round", pa.int64()), ("old_a", pa.int64()), ("old_b", pa.int64()), ("a", pa.int64()), ("b", pa.int64()),

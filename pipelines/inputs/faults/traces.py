@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from pipelines.errors import DataFileError, nearest
-from pipelines.inputs import hashing
-from pipelines.inputs.faults.rates import MAX_OUTAGES, TooManyError
-from pipelines.inputs.faults.schedule import FOR_GOOD, Outage
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.faults.renewal import MAX_OUTAGES, TooManyError
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
 from pipelines.inputs.overlay.graph import Ints
 from pipelines.inputs.workload.reading import open_data
 from pipelines.spec.faults import CrashTrace
@@ -246,7 +246,7 @@ def _up_times(trace: Trace, place: Ints, seed: int, purpose: str) -> Floats:
 
 def _permuted(owner: Ints, index: Ints, seed: int, purpose: str) -> Ints:
     """Returns places of rows, permuted among the rows of each owner; the owners are in order."""
-    return np.lexsort((hashing.bits(seed, purpose, owner, index), owner)).astype(np.int64)
+    return np.lexsort((draws_numpy.bits(seed, purpose, owner, index), owner)).astype(np.int64)
 
 
 def mapped(
@@ -288,5 +288,5 @@ def mapped(
 
 def _drawn(size: int, count: int, seed: int, purpose: str) -> Ints:
     """Returns so many of the numbers below a size, in drawn order."""
-    order = np.argsort(hashing.bits(seed, purpose, np.arange(size, dtype=np.int64)), kind="stable")
+    order = np.argsort(draws_numpy.bits(seed, purpose, np.arange(size, dtype=np.int64)), kind="stable")
     return order[:count].astype(np.int64)

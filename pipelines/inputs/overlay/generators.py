@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Ints
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, is_connected
 from pipelines.spec.overlay import GenerateOverlay
@@ -75,7 +75,7 @@ def _balanced_tree(spec: GenerateOverlay, n: int, _seed: int) -> Ends:
 def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     """A random recursive tree: each node hangs on an earlier one with a free place, all as likely."""
     child = np.arange(1, n)
-    drawn = hashing.uniform(seed, "overlay.parent", child)
+    drawn = draws_numpy.uniform(seed, "overlay.parent", child)
     if spec.max_degree is None or spec.max_degree >= n - 1:
         return (drawn * child).astype(np.int64), child
     free = [0]
@@ -118,7 +118,7 @@ def _chosen(pairs: int, p: float, seed: int, attempt: int) -> Ints:
         log_rest = np.log1p(-p)
     while p > 0 and last < pairs:
         keys = np.arange(drawn, drawn + batch)
-        gaps = np.floor(np.log1p(-hashing.uniform(seed, "overlay.erdos_renyi", attempt, keys)) / log_rest)
+        gaps = np.floor(np.log1p(-draws_numpy.uniform(seed, "overlay.erdos_renyi", attempt, keys)) / log_rest)
         at = last + np.cumsum(np.minimum(gaps, pairs).astype(np.int64) + 1)
         found.append(at[at < pairs])
         last, drawn = int(at[-1]), drawn + batch
@@ -170,7 +170,7 @@ def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 def _rewired(n: int, k: int, p: float, seed: int, attempt: int) -> Ends:
     node, step = np.divmod(np.arange(n * (k // 2)), k // 2)
     far = (node + step + 1) % n
-    moved = np.flatnonzero(hashing.uniform(seed, "overlay.watts_strogatz", attempt, node, step) < p)
+    moved = np.flatnonzero(draws_numpy.uniform(seed, "overlay.watts_strogatz", attempt, node, step) < p)
     if len(moved):
         neighbours: list[set[int]] = [set() for _ in range(n)]
         for u, v in zip(node.tolist(), far.tolist(), strict=True):
@@ -195,7 +195,7 @@ def _stream(seed: int, purpose: str, attempt: int) -> Iterator[float]:
     """Yields as many draws as are asked for."""
     drawn, batch = 0, 256
     while True:
-        yield from hashing.uniform(seed, purpose, attempt, np.arange(drawn, drawn + batch)).tolist()
+        yield from draws_numpy.uniform(seed, purpose, attempt, np.arange(drawn, drawn + batch)).tolist()
         drawn, batch = drawn + batch, min(2 * batch, _BATCH)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import nearest
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.graph import Ints
 from pipelines.inputs.overlay.routers import decode, delay_ms
@@ -60,13 +60,15 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
         return np.full(len(graph.a), float(latency.ms))
     if latency.uniform is not None:
         low, high = latency.uniform
-        rounds = hashing.integers(seed, "overlay.latency.uniform", low, high, graph.a, graph.b)
+        rounds = draws_numpy.integers(seed, "overlay.latency.uniform", low, high, graph.a, graph.b)
         return rounds.astype(np.float64) * round_ms
     if latency.lognormal_ms is None:
         raise ContentError("no latency is given; give exactly one of rounds, ms, uniform, lognormal_ms, matrix", "")
     median, sigma = latency.lognormal_ms
     with np.errstate(over="ignore"):
-        spread: Floats = median * np.exp(sigma * hashing.normal(seed, "overlay.latency.lognormal", graph.a, graph.b))
+        spread: Floats = median * np.exp(
+            sigma * draws_numpy.normal(seed, "overlay.latency.lognormal", graph.a, graph.b)
+        )
     return spread
 
 
@@ -104,7 +106,7 @@ def _rows(names: tuple[str, ...], titles: tuple[str, ...] | None, size: int, see
             f"the matrix has {size} rows and the overlay {len(names)} nodes; take a larger matrix or a smaller overlay",
             "matrix",
         )
-    order = np.argsort(hashing.bits(seed, "overlay.latency.matrix", np.arange(size)), kind="stable")
+    order = np.argsort(draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(size)), kind="stable")
     return order[: len(names)].astype(np.int64)
 
 

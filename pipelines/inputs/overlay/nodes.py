@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import Problem, WorkloadError, nearest
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.spec.base import Nodes
 
@@ -66,7 +66,7 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
         raise WorkloadError(
             Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all")
         )
-    order = np.argsort(hashing.bits(seed, purpose, np.arange(count, dtype=np.int64)), kind="stable")
+    order = np.argsort(draws_numpy.bits(seed, purpose, np.arange(count, dtype=np.int64)), kind="stable")
     return np.sort(order[:nodes]).astype(np.int64)
 
 

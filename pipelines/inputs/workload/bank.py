@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import Ints
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
 from pipelines.spec.workload import BankPublications
@@ -31,13 +31,13 @@ def bank_operations(spec: BankPublications, nodes: Ints, seed: int) -> tuple[pa.
     """
     node = np.tile(nodes, spec.operations)
     index = np.repeat(np.arange(spec.operations, dtype=np.int64), len(nodes))
-    start = hashing.integers(seed, f"{_PURPOSE}.start", 0, spec.interval - 1, node)
+    start = draws_numpy.integers(seed, f"{_PURPOSE}.start", 0, spec.interval - 1, node)
     round_ = spec.round + index * spec.interval + start
     order = np.lexsort((np.arange(len(node)), round_))
     node, index, round_ = node[order], index[order], round_[order]
     operation = _drawn_operations(spec, seed, node, index)
-    account = hashing.integers(seed, f"{_PURPOSE}.account", 1, spec.accounts, node, index)
-    step = hashing.integers(seed, f"{_PURPOSE}.to", 1, max(1, spec.accounts - 1), node, index)
+    account = draws_numpy.integers(seed, f"{_PURPOSE}.account", 1, spec.accounts, node, index)
+    step = draws_numpy.integers(seed, f"{_PURPOSE}.to", 1, max(1, spec.accounts - 1), node, index)
     columns = _contents(spec, operation, account, (account - 1 + step) % spec.accounts + 1, seed, node, index)
     topic = pa.repeat(pa.scalar(spec.topic, pa.string()), len(node))
     guarantee = pa.array(_GUARANTEES).take(pa.array(operation))
@@ -52,7 +52,7 @@ def _drawn_operations(spec: BankPublications, seed: int, node: Ints, index: Ints
     """Returns the place of each operation in `OPERATIONS`."""
     total = (1.0 - spec.eventual - spec.causal) / 3.0
     ends = np.cumsum([spec.eventual, spec.causal, total, total])
-    drawn = hashing.uniform(seed, f"{_PURPOSE}.operation", node, index)
+    drawn = draws_numpy.uniform(seed, f"{_PURPOSE}.operation", node, index)
     place = np.searchsorted(ends, drawn, side="right").astype(np.int64)
     return np.where(place == _TRANSFER, _WITHDRAW, place) if spec.accounts == 1 else place
 
@@ -60,7 +60,7 @@ def _drawn_operations(spec: BankPublications, seed: int, node: Ints, index: Ints
 def _contents(
     spec: BankPublications, operation: Ints, account: Ints, to: Ints, seed: int, node: Ints, index: Ints
 ) -> dict[str, pa.Array]:
-    amount = hashing.integers(seed, f"{_PURPOSE}.amount", 1, spec.most, node, index)
+    amount = draws_numpy.integers(seed, f"{_PURPOSE}.amount", 1, spec.most, node, index)
     is_moved = np.isin(operation, [1, _WITHDRAW, _TRANSFER])
     return {
         "operation": pa.array(OPERATIONS).take(pa.array(operation)),

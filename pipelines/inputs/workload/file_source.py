@@ -36,8 +36,8 @@ def subscriptions_of_file(
     round_ = rows.rounds(file.round, None)
     texts = _subscription_texts(rows, source, file.topic, file.where)
     rows.raise_problems()
-    until = pa.nulls(len(node), pa.int64())
-    return pa.table([pa.array(node), pa.array(round_), until, texts], schema=SUBSCRIPTION)
+    end_round = pa.nulls(len(node), pa.int64())
+    return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
 def publications_of_file(

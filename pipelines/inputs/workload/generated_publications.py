@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import Problem, WorkloadError
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
 from pipelines.inputs.workload import quotes
 from pipelines.inputs.workload.bank import bank_operations
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.draws import Floats, decimals, publication_slots, zipf
+from pipelines.inputs.workload.distributions import Floats, decimals, publication_slots, zipf
 from pipelines.inputs.workload.lists import PUBLICATIONS, after_horizon
 from pipelines.spec.workload import (
     BankPublications,
@@ -73,7 +73,7 @@ def _refuse_flood(spec: TopicPublications | ContentPublications | QuotePublicati
 
 
 def _popular(prefix: str, size: int, exponent: float, seed: int, keys: tuple[Ints, Ints, Ints]) -> pa.Array:
-    ranks = zipf(hashing.uniform(seed, f"{_PURPOSE}.{prefix}", *keys), size, exponent)
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PURPOSE}.{prefix}", *keys), size, exponent)
     return pc.binary_join_element_wise(prefix, pc.cast(pa.array(ranks + 1), pa.string()), "")
 
 
@@ -85,18 +85,18 @@ def _contents(spec: ContentPublications, seed: int, keys: tuple[Ints, Ints, Ints
     columns = {}
     for name, bounds in spec.attributes.items():
         low, high = bounds.low, bounds.high
-        drawn = low + hashing.uniform(seed, f"{_PURPOSE}.attribute.{name}", *keys) * (high - low)
+        drawn = low + draws_numpy.uniform(seed, f"{_PURPOSE}.attribute.{name}", *keys) * (high - low)
         rounded = np.clip(np.round(drawn, decimals(low, high)), low, high) if high > low else drawn
         columns[name] = pa.array(rounded + 0.0)
     return _popular("class", spec.classes, spec.zipf, seed, keys), columns
 
 
 def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
-    ranks = zipf(hashing.uniform(seed, f"{_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
     columns = {
         "symbol": quotes.symbols(spec.symbols).take(pa.array(ranks)),
-        "price": pa.array(_walk(ranks, spec.volatility * hashing.normal(seed, f"{_PURPOSE}.price", *keys), seed)),
-        "volume": pa.array(quotes.volumes(hashing.uniform(seed, f"{_PURPOSE}.volume", *keys)).astype(np.int64)),
+        "price": pa.array(_walk(ranks, spec.volatility * draws_numpy.normal(seed, f"{_PURPOSE}.price", *keys), seed)),
+        "volume": pa.array(quotes.volumes(draws_numpy.uniform(seed, f"{_PURPOSE}.volume", *keys)).astype(np.int64)),
     }
     return pa.repeat(pa.scalar(quotes.TOPIC, pa.string()), len(ranks)), columns
 

@@ -8,11 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import Problem, WorkloadError
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
 from pipelines.inputs.workload import quotes
-from pipelines.inputs.workload.draws import Floats, RepetitionError, decimals, distinct_ranks, distinct_rows, zipf
+from pipelines.inputs.workload.distributions import (
+    Floats,
+    RepetitionError,
+    decimals,
+    distinct_ranks,
+    distinct_rows,
+    zipf,
+)
 from pipelines.inputs.workload.lists import SUBSCRIPTIONS, after_horizon, canonical_text
 from pipelines.inputs.workload.tables import SUBSCRIPTION
 from pipelines.matching.predicate import Predicate, canonical
@@ -46,11 +53,11 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int,
     node = np.repeat(nodes, spec.per_node)
     index = np.tile(np.arange(spec.per_node, dtype=np.int64), len(nodes))
     texts = _texts(spec, nodes, node, index, seed)
-    round_ = hashing.integers(seed, f"{_PURPOSE}.round", *spec.rounds, node, index)
-    until = pa.nulls(len(node), pa.int64())
+    round_ = draws_numpy.integers(seed, f"{_PURPOSE}.round", *spec.rounds, node, index)
+    end_round = pa.nulls(len(node), pa.int64())
     if spec.lifetime is not None:
-        until = pa.array(round_ + hashing.integers(seed, f"{_PURPOSE}.lifetime", *spec.lifetime, node, index))
-    return pa.table([pa.array(node), pa.array(round_), until, texts], schema=SUBSCRIPTION)
+        end_round = pa.array(round_ + draws_numpy.integers(seed, f"{_PURPOSE}.lifetime", *spec.lifetime, node, index))
+    return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
 def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
@@ -89,11 +96,11 @@ def _classes_and_starts(spec: ContentSubscriptions, nodes: Ints, node: Ints, ind
 
     def starts(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
-        drawn = ((n, hashing.uniform(seed, f"{_PURPOSE}.interval.{n}", *keys)) for n in sorted(spec.attributes))
+        drawn = ((n, draws_numpy.uniform(seed, f"{_PURPOSE}.interval.{n}", *keys)) for n in sorted(spec.attributes))
         return [_starts(spec.attributes[name], spec.selectivity, share) for name, share in drawn]
 
     def draw(rows: Ints, attempt: int) -> list[Floats]:
-        chance = hashing.uniform(seed, f"{_PURPOSE}.class", node[rows], index[rows], attempt)
+        chance = draws_numpy.uniform(seed, f"{_PURPOSE}.class", node[rows], index[rows], attempt)
         return [zipf(chance, spec.classes, spec.zipf).astype(np.float64), *starts(rows, attempt)]
 
     if any(not _is_whole(bounds, spec.selectivity) for bounds in spec.attributes.values()):
@@ -133,10 +140,10 @@ def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -
 
     def draw(rows: Ints, attempt: int) -> list[Floats]:
         keys = (node[rows], index[rows], attempt)
-        ranks = zipf(hashing.uniform(seed, f"{_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
-        factor = np.exp(0.02 * hashing.normal(seed, f"{_PURPOSE}.price", *keys))
+        ranks = zipf(draws_numpy.uniform(seed, f"{_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
+        factor = np.exp(0.02 * draws_numpy.normal(seed, f"{_PURPOSE}.price", *keys))
         price = np.round(quotes.start_prices(seed, ranks) * factor, 2)
-        volume = quotes.volumes(0.25 + 0.5 * hashing.uniform(seed, f"{_PURPOSE}.volume", *keys))
+        volume = quotes.volumes(0.25 + 0.5 * draws_numpy.uniform(seed, f"{_PURPOSE}.volume", *keys))
         return [ranks.astype(np.float64), price, volume]
 
     columns = [column.tolist() for column in distinct_rows(node, draw)]

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import Ints
-from pipelines.inputs.workload.draws import Floats
+from pipelines.inputs.workload.distributions import Floats
 
 TOPIC = "quotes"
 LEAST_PRICE, MOST_PRICE = 0.01, 1_000_000.0
@@ -34,7 +34,7 @@ def symbols(count: int) -> pa.Array:
 
 def start_prices(seed: int, ranks: Ints) -> Floats:
     """Returns the price from which each symbol's walk starts, log-uniform from 10 to 500."""
-    drawn = hashing.uniform(seed, "workload.quotes.start", ranks)
+    drawn = draws_numpy.uniform(seed, "workload.quotes.start", ranks)
     prices: Floats = np.round(_START_LOW * (_START_HIGH / _START_LOW) ** drawn, 2)
     return prices
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 SUBSCRIPTION = pa.schema(
-    [("node_id", pa.int64()), ("round", pa.int64()), ("until", pa.int64()), ("predicate", pa.string())]
+    [("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("predicate", pa.string())]
 )
 PUBLICATION = pa.schema([
     ("node_id", pa.int64()), ("round", pa.int64()), ("topic", pa.string()), ("content", pa.string()),
@@ -24,7 +24,7 @@ class Workload:
     """The application calls of one run; rows in the order in which their source gives them.
 
     Attributes:
-        subscription: One row a subscription. ``until`` is null where it stays; ``predicate`` is the
+        subscription: One row a subscription. ``end_round`` is null where it stays; ``predicate`` is the
             canonical text of its conjunction (``topic = 'news' and price > 10``).
         publication: One row a publication; ``content`` is JSON with sorted keys, without the topic; ``guarantee`` and
             ``keys`` are null where none are given.

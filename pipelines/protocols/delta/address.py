@@ -118,11 +118,11 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
     message = outbox.where(f"{_MULTICAST} and peer_status = 'RECOVERING'").select(key).distinct()
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     row = (
-        processing.select(*KEY, "recipient", "path", "is_confirmed", "is_again")
+        processing.select(*KEY, "recipient", "path", "is_confirmed", "is_reopened")
         .join(seen, [*NODE, "recipient"], "left")
         .selectExpr(
             "run_id", "node_id as src", "source", "source_seq", "coalesce(path, seen_path) as path",
-            "is_confirmed or is_again as is_done",
+            "is_confirmed or is_reopened as is_done",
         )
     )  # fmt: skip
     guide = (

@@ -56,17 +56,17 @@ nodes; a confirmation comes back over at most the whole tree.
 BOUND = f"""
 with {SETTLED}, recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.operational_round,
-    case when n.recovery_round is null then n.until_round
-      else least(coalesce(n.until_round, min(c.settled_round)), min(c.settled_round)) end as until_round
+    case when n.recovery_round is null then n.end_round
+      else least(coalesce(n.end_round, min(c.settled_round)), min(c.settled_round)) end as end_round
   from node_recovery n
   left join calm c on c.run_id = n.run_id and c.round >= n.recovery_round
-  group by n.run_id, n.node_id, n.name, n.crash_round, n.recovery_round, n.operational_round, n.until_round
+  group by n.run_id, n.node_id, n.name, n.crash_round, n.recovery_round, n.operational_round, n.end_round
 ), change as (
   select run_id, crash_round as round, 1 as n from recovery
   union all
-  select run_id, until_round + case when operational_round = until_round then 1 else 0 end as round, -1 as n
+  select run_id, end_round + case when operational_round = end_round then 1 else 0 end as round, -1 as n
   from recovery
-  where until_round is not null
+  where end_round is not null
 ), changed as (
   select run_id, round, sum(n) as n from change group by run_id, round
 ), counted as (
@@ -83,8 +83,8 @@ with {SETTLED}, recovery as (
   select e.run_id, e.round, count(1) as n_nodes, array_join(array_sort(collect_list(n.name)), ', ') as names
   from exceeded e
   join recovery n on n.run_id = e.run_id and n.crash_round <= e.round
-    and (n.until_round is null or n.until_round > e.round
-      or (n.until_round = e.round and n.operational_round = e.round))
+    and (n.end_round is null or n.end_round > e.round
+      or (n.end_round = e.round and n.operational_round = e.round))
   group by e.run_id, e.round
 )
 select a.run_id, a.round, concat(

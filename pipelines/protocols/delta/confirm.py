@@ -14,7 +14,7 @@ from pipelines.protocols.delta.tables import PROCESSING
 
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
 _ORIGIN = ["cast(size(origin_path) - 1 as int) as origin_distance", "get(origin_path, 1) as origin_hop"]
-_CONFIRMED_BY = "array_sort(collect_list(case when conf_trigger is not null then via end)) as confirmed_by"
+_CONFIRMED_BY = "array_sort(collect_list(case when conf_trigger is not null then responsible end)) as confirmed_by"
 FINISHED = [
     *KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point",
     "origin_distance", "origin_hop",
@@ -22,9 +22,15 @@ FINISHED = [
 
 
 def confirmations(inbox: DataFrame) -> DataFrame:
-    """Returns the CONF messages of an inbox: KEY, ``via`` (who confirms), ``trigger, round``."""
+    """Returns the CONF messages of an inbox: KEY, ``responsible`` (who confirms), ``trigger, round``."""
     return inbox.where("kind = 'CONF'").selectExpr(
-        "run_id", "dst as node_id", "source", "source_seq", "src as via", "message_id as trigger", "due_round as round"
+        "run_id",
+        "dst as node_id",
+        "source",
+        "source_seq",
+        "src as responsible",
+        "message_id as trigger",
+        "due_round as round",
     )
 
 
@@ -36,12 +42,12 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
     Returns:
         `FINISHED` columns, ``is_finished``: no recipient is left unconfirmed, and ``confirmed_by``: these members.
     """
-    own = confirmation.groupBy(*KEY, "via").agg(
+    own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
     )
     message = confirmation.select(KEY).distinct()
     touched = processing.join(message.hint("shuffle_hash"), KEY, "left_semi")
-    row = touched.join(own.hint("shuffle_hash"), [*KEY, "via"], "left")
+    row = touched.join(own.hint("shuffle_hash"), [*KEY, "responsible"], "left")
     marked = row.withColumn("is_confirmed", F.expr("is_confirmed or conf_trigger is not null"))
     return _by_message(marked, _CONFIRMED_BY)
 
@@ -55,8 +61,8 @@ def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
     """
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
-        "is_confirmed or coalesce(array_contains(confirmed_by, via), false) as is_confirmed" if name == "is_confirmed"
-        else name
+        "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
+        if name == "is_confirmed" else name
         for name in PROCESSING.columns
     )  # fmt: skip
     left = processing.join(now.hint("shuffle_hash"), KEY, "left").where("not coalesce(is_finished, false)")
@@ -73,11 +79,11 @@ def finished_messages(row: DataFrame) -> DataFrame:
 
 
 def _by_message(row: DataFrame, *more: str) -> DataFrame:
-    changed = row.selectExpr(*KEY, *_BODY, *_ORIGIN, "via", "is_confirmed", "conf_trigger", "conf_round")
+    changed = row.selectExpr(*KEY, *_BODY, *_ORIGIN, "responsible", "is_confirmed", "conf_trigger", "conf_round")
     measures = (
         "max(conf_trigger) as trigger",
         "max(conf_round) as round",
-        "bool_and(via is null or is_confirmed) as is_finished",
+        "bool_and(responsible is null or is_confirmed) as is_finished",
         *more,
     )
     grouped = changed.groupBy(*KEY, *_BODY, "origin_distance", "origin_hop").agg(*map(F.expr, measures))
@@ -96,7 +102,7 @@ def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
         first: First copies.
         processing_row: Their recipient rows.
     """
-    out = processing_row.where("via is not null and via <> node_id")
+    out = processing_row.where("responsible is not null and responsible <> node_id")
     left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
     return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)
 
@@ -109,7 +115,7 @@ def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
 
 def under_way(row: DataFrame) -> DataFrame:
     """Returns the processing rows of messages that somebody still has to confirm."""
-    busy = row.where("via is not null and not is_confirmed").select(KEY).distinct()
+    busy = row.where("responsible is not null and not is_confirmed").select(KEY).distinct()
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 

@@ -90,7 +90,7 @@ def _come_back(work: Work, recovered: DataFrame) -> None:
     topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
     path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
-    work.change("subscription", work.now("subscription").unionByName(own))
+    work.change("routing_entry", work.now("routing_entry").unionByName(own))
     _synchronise(work, recovery.neighbours(path, recovered))
 
 
@@ -139,7 +139,7 @@ def _request(work: Work, kind: str, asked: DataFrame) -> None:
 
 
 def _bypass(work: Work) -> None:
-    """Algorithm 3: reads DETECT; writes peer, path, subscription, processing, synch, syn_request, finished."""
+    """Algorithm 3: reads DETECT; writes peer, path, routing_entry, processing, synch, syn_request, finished."""
     failure = work.keep("failure", _failures(work))
     if work.round.facts["join"]["detached"]:
         failure = _retry_joins(work, failure)
@@ -201,12 +201,12 @@ def _failures(work: Work) -> DataFrame:
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     """A DETACHED node asks its join point again; gives the failures that others detected.
 
-    One whose join point is down for good would ask for ever: it stays DETACHED and asks no more.
+    One whose join point is down for good would ask without end: it stays DETACHED and asks no more.
     """
     detached = work.now("join").where("status = 'DETACHED'")
     mine = detached.join(failure.select(*NODE, "round"), NODE).select(*NODE, "join_point", "source_seq", "round")
     if (down := work.round.faults.down) is not None:
-        gone = down.where("until is null").selectExpr("run_id", "node_id as join_point")
+        gone = down.where("end_round is null").selectExpr("run_id", "node_id as join_point")
         mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
     _ask_again(work, mine.distinct())
     return work.keep("failure", failure.join(detached.select(NODE), NODE, "left_anti"))
@@ -227,7 +227,7 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
 
 
 def _look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Computes the ways of nodes anew whose links or failed peers changed: writes path, subscription.
+    """Computes the ways of nodes anew whose links or failed peers changed: writes path, routing_entry.
 
     The paths themselves are those of TOP_N, so they stay where that does.
     """
@@ -239,7 +239,7 @@ def _look_again(work: Work, changed: DataFrame) -> DataFrame:
     else:
         next_path = routing.other_ways(work.now("path"), node, peer)
     path = work.put("path", next_path)
-    work.put("subscription", routing.rerouted_entries(work.now("subscription"), path, node))
+    work.put("routing_entry", routing.rerouted_entries(work.now("routing_entry"), path, node))
     return path
 
 
@@ -319,14 +319,14 @@ def _learn_links(work: Work, links: DataFrame) -> None:
 
 
 def _learn(work: Work) -> None:
-    """Algorithm 6, lines 11 to 15: reads PAR_TOP, PAR_SUB; writes topology, path, subscription, tombstone, synch."""
+    """Algorithm 6, lines 11 to 15: reads PAR_TOP, PAR_SUB; writes topology, path, routing_entry, tombstone, synch."""
     if work.has("PAR_TOP"):
         _learn_links(work, recovery.told_links(work.inbox))
     if work.has("PAR_SUB"):
         over = work.now("tombstone").unionByName(recovery.told_tombstones(work.inbox)).distinct()
         tombstone = work.put("tombstone", over)
         told = recovery.told_entries(work.inbox)
-        work.put("subscription", recovery.merged_entries(work.now("subscription"), told, tombstone))
+        work.put("routing_entry", recovery.merged_entries(work.now("routing_entry"), told, tombstone))
         work.put("synch", recovery.answered_synch(work.now("synch"), work.inbox))
     told_by = work.inbox.where("kind in ('PAR_TOP', 'PAR_SUB') and source_seq is null")
     _look_again(work, told_by.selectExpr("run_id", "dst as node_id"))
@@ -342,7 +342,7 @@ def _hand_over(work: Work) -> None:
     timed = work.keep("handed_links", handover.with_links(timed, work.now("topology"), path, work.setting))
     tombstone, subscriber = work.now("tombstone"), work.round.run.subscription
     work.send(handover.send_topology(timed, work.setting), "links", "delay_rounds")
-    entries = handover.send_entries(timed, work.now("subscription"), path, tombstone, subscriber, work.setting)
+    entries = handover.send_entries(timed, work.now("routing_entry"), path, tombstone, subscriber, work.setting)
     work.send(entries, "entries", "tombstones", "delay_rounds")
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
 

@@ -6,22 +6,22 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.entries import EntryChanges, remaining_entries
 from pipelines.contract.round import OUTBOX
+from pipelines.contract.routing_entries import EntryChanges, remaining_entries
 from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta import address, confirm, peers, routing
 from pipelines.protocols.delta.forward import SENT_FIELDS
-from pipelines.protocols.delta.tables import SUBSCRIPTION
+from pipelines.protocols.delta.tables import ROUTING_ENTRY
 from pipelines.protocols.delta.work import SENT_AS, Work, union
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
-    """SUBS_SET_N: writes subscription, tombstone.
+    """SUBS_SET_N: writes routing_entry, tombstone.
 
     Returns:
         The entries before, and how they change, if they do.
     """
-    entries = work.now("subscription")
+    entries = work.now("routing_entry")
     if not (work.finished and work.may_change_entries):
         return entries, None
     if work.is_disturbed:
@@ -41,14 +41,14 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     else:
         added = union(added, *work.added)
     changes = EntryChanges(
-        work.keep("added_entries", added.select(*SUBSCRIPTION.columns, "trigger")),
+        work.keep("added_entries", added.select(*ROUTING_ENTRY.columns, "trigger")),
         work.keep("removed_entries", routing.removed_entries(finished)),
     )
     if work.round.faults.may_crash:
         _store_own(work, finished)
     if work.is_empty(changes.added) and work.is_empty(changes.removed):
         return entries, None
-    work.change("subscription", remaining_entries(entries, changes))
+    work.change("routing_entry", remaining_entries(entries, changes))
     return entries, changes
 
 
@@ -60,7 +60,7 @@ def _bury(work: Work, finished: DataFrame) -> DataFrame:
 
 def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
     """Returns SUBS_SET_N as it is when these messages are finished."""
-    entries, added = work.now("subscription"), routing.added_entries(finished, path)
+    entries, added = work.now("routing_entry"), routing.added_entries(finished, path)
     if work.is_disturbed:
         added = routing.unknown_entries(added, entries, work.now("tombstone"))
     return remaining_entries(entries, EntryChanges(added, routing.removed_entries(finished)))
@@ -75,7 +75,7 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
     _bury(work, finished)
-    work.put("subscription", entries_after(work, finished, path))
+    work.put("routing_entry", entries_after(work, finished, path))
 
 
 def _store_own(work: Work, finished: DataFrame) -> None:

@@ -4,15 +4,15 @@ A *copy* is one row a multicast message (J, SUB, UNSUB, PUB) that reaches a node
 ``run_id, node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin,
 join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. What routes by the sender also
 has ``sender_hop``, the neighbour of N that lies towards it. A *recipient* row is a member of Γ_N^m with the member of
-Out_N^m that is responsible for it: KEY, ``recipient, via, path``; ``via`` is null where N holds every node on the way
-for failed, ``path`` is null where N's own view has it.
+Out_N^m that is responsible for it: KEY, ``recipient, responsible, path``; ``responsible`` is null where N suspects
+every node on the way, ``path`` is null where N's own view has it.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.entries import EntryChanges, seen_entries
+from pipelines.contract.routing_entries import EntryChanges, seen_entries
 from pipelines.contract.rows import KEY, NODE, called, deliveries, received
 from pipelines.protocols.delta.tables import GUIDE, MULTICAST, PAYLOAD, PROCESSING
 
@@ -67,13 +67,13 @@ def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
 
 
 def publication_recipients(
-    first: DataFrame, subscription: DataFrame, changes: EntryChanges | None = None
+    first: DataFrame, routing_entry: DataFrame, changes: EntryChanges | None = None
 ) -> DataFrame:  # fmt: skip
     """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
 
     Args:
         first: First copies.
-        subscription: Relation ``subscription`` before the round.
+        routing_entry: Relation ``routing_entry`` before the round.
         changes: Which entries come and go in the round; None for none.
 
     Returns:
@@ -83,9 +83,9 @@ def publication_recipients(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
     )
     return (
-        seen_entries(matched, subscription, changes)
+        seen_entries(matched, routing_entry, changes)
         .where("sender_hop is null or first_hop <> sender_hop")
-        .selectExpr(*KEY, "origin as recipient", "via", "round", "hops", "issued_round")
+        .selectExpr(*KEY, "origin as recipient", "responsible", "round", "hops", "issued_round")
         .distinct()
     )
 
@@ -97,7 +97,7 @@ def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
         path.where("distance > 0")
         .join(message.hint("shuffle_hash"), NODE)
         .where("sender_hop is null or get(path, 1) <> sender_hop")
-        .selectExpr(*KEY, "target as recipient", "via", SEEN)
+        .selectExpr(*KEY, "target as recipient", "responsible", SEEN)
     )
 
 
@@ -116,7 +116,7 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
         path.where("distance > 0")
         .join(scoped.hint("shuffle_hash"), NODE)
         .where(f"sender_hop is null or (get(path, 1) <> sender_hop and {in_scope})")
-        .selectExpr(*KEY, "target as recipient", "via", SEEN)
+        .selectExpr(*KEY, "target as recipient", "responsible", SEEN)
     )
 
 
@@ -131,16 +131,17 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     return (
         recipient.where("recipient <> node_id")
         .join(body.hint("shuffle_hash"), KEY)
-        .selectExpr(*KEY, *BODY, "recipient", "path", "via", "is_confirmed", "false as is_again")
+        .selectExpr(*KEY, *BODY, "recipient", "path", "responsible", "is_confirmed", "false as is_reopened")
         .select(PROCESSING.columns)
     )
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns one outgoing copy for each member of Out_N^m other than N (lines 16 to 18), as rows of the outbox."""
-    out = recipient.where("via <> node_id").select(*KEY, "via").distinct()
+    out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
     return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
-        "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "via as dst", "round as sent_round",
+        "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "responsible as dst",
+        "round as sent_round",
         "source", "source_seq", "hops + 1 as hops", *(PASSED if name == "visited" else name for name in _CARRIED),
     )  # fmt: skip
 

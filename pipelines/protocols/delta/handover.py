@@ -75,7 +75,7 @@ def send_topology(ready: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def send_entries(
-    ready: DataFrame, subscription: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
+    ready: DataFrame, routing_entry: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
     setting: DataFrame,
 ) -> DataFrame:  # fmt: skip
     """PAR_SUB_S^R (rule R30), and the tombstones of S; it never comes before its PAR_TOP.
@@ -84,7 +84,7 @@ def send_entries(
 
     Args:
         ready: Rows of `with_links`.
-        subscription: Relation ``subscription``.
+        routing_entry: Relation ``routing_entry``.
         path: Relation ``path``.
         tombstone: Relation ``tombstone``.
         subscriber: ``run_id, subscription_id, subscriber``.
@@ -92,7 +92,7 @@ def send_entries(
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (
-        subscription.select(*NODE, "subscription_id", "origin")
+        routing_entry.select(*NODE, "subscription_id", "origin")
         .join(route, [*NODE, "origin"])
         .join(subscriber, ["run_id", "subscription_id"])
         .where("origin <> peer and (not is_behind or (origin = subscriber and size(route) <= delta + 2))")

@@ -119,7 +119,7 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
     """A JOIN_REQUEST of a node that a join point is connected to: its earlier incarnation is gone.
 
-    Whoever asks a join point that cannot answer yet is held for failed, too, until it can.
+    Whoever asks a join point that cannot answer yet is suspected, too, until it can.
 
     Args:
         inbox: The due messages.
@@ -203,12 +203,12 @@ def send_topology(
     )  # fmt: skip
 
 
-def send_entries(accepted: DataFrame, subscription: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """PAR_SUB: the entries of SUBS_SET_M, rewritten for N as a SUB would be (rule R16)."""
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (
-        subscription.join(accepted.select(NODE).distinct(), NODE, "left_semi")
+        routing_entry.join(accepted.select(NODE).distinct(), NODE, "left_semi")
         .join(to_origin, [*NODE, "origin"])
         .join(setting.select("run_id", "delta"), "run_id")
         .selectExpr(*NODE, "subscription_id", f"{rewritten} as origin", "least(to_origin + 1, delta + 1) as distance")
@@ -231,7 +231,11 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
     """
     joiner = accepted.selectExpr(*NODE, "joiner", "trigger as new_trigger", "round as new_round")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
-    kept = [name for name in PROCESSING.columns if name not in {"recipient", "path", "via", "is_confirmed", "is_again"}]
+    kept = [
+        name
+        for name in PROCESSING.columns
+        if name not in {"recipient", "path", "responsible", "is_confirmed", "is_reopened"}
+    ]
     return (
         processing.where("kind <> 'PUB'")
         .select(kept)
@@ -244,9 +248,9 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
             *kept,
             "joiner as recipient",
             "cast(null as array<bigint>) as path",
-            "joiner as via",
+            "joiner as responsible",
             "false as is_confirmed",
-            "false as is_again",
+            "false as is_reopened",
             "new_trigger",
             "new_round",
         )
@@ -255,10 +259,10 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
     """Returns the copies that go with `processing_for_joiner`, behind PAR_TOP and PAR_SUB, in ProcessingList order."""
-    order = row_number("messages for a joining node", "run_id, node_id, via", "round, trigger")
+    order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     return added.selectExpr(
         "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
-        "via as dst", "new_round as sent_round", "source", "source_seq", "hops + 1 as hops", "subscription_id",
+        "responsible as dst", "new_round as sent_round", "source", "source_seq", "hops + 1 as hops", "subscription_id",
         "origin", "origin_path", "join_point", PASSED,
     )  # fmt: skip
 
@@ -276,7 +280,7 @@ def received_links(inbox: DataFrame) -> DataFrame:
 def received_entries(inbox: DataFrame) -> DataFrame:
     """PAR_SUB at N: entries of SUBS_SET_N; all lie behind M."""
     return inbox.where("kind = 'PAR_SUB' and source_seq is not null").selectExpr(
-        "run_id", "dst as node_id", "src as first_hop", "src as via", "message_id as trigger", "inline(entries)"
+        "run_id", "dst as node_id", "src as first_hop", "src as responsible", "message_id as trigger", "inline(entries)"
     )
 
 

@@ -41,7 +41,7 @@ def handle_joins(work: Work) -> DataFrame | None:
         path = work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer, work.keep))
         if work.is_disturbed:
             # What came with PAR_SUB may name nodes that only this link brings into view.
-            work.put("subscription", routing.rerouted_entries(work.now("subscription"), path, links))
+            work.put("routing_entry", routing.rerouted_entries(work.now("routing_entry"), path, links))
     return calls
 
 
@@ -108,7 +108,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
     """Returns SUBS_SET after the round's confirmations: what PAR_SUB copies."""
     if not (work.finished and work.may_change_entries):
-        return work.now("subscription")
+        return work.now("routing_entry")
     return finish.entries_after(work, union(*work.finished), path)
 
 

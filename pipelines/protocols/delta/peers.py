@@ -3,10 +3,10 @@
 Rows that the steps read and write, for a node N and another one M or X:
 
 1. M crashes: every N that is connected to it gets a DETECT after the detection delay.
-2. DETECT at N: N holds M for failed (``peer``), so the paths through M have another responsible node (``path.via``,
-   ``subscription.via``). The *frontier* are the first nodes on paths through failed ones that N does not hold for
-   failed; N asks those that it is not connected to: CON_REQUEST, or SYN_REQUEST while it recovers.
-3. Recipients that M was responsible for go to the closest node that is left (``processing.via``).
+2. DETECT at N: N suspects M (``peer``), so the paths through M have another responsible node (``path.responsible``,
+   ``routing_entry.responsible``). The *frontier* are the first nodes on paths through failed ones that N does not
+   suspect; N asks those that it is not connected to: CON_REQUEST, or SYN_REQUEST while it recovers.
+3. Recipients that M was responsible for go to the closest node that is left (``processing.responsible``).
 4. CON_REQUEST at X: X answers STATUS. STATUS at N: N sends what waited for X, in ProcessingList order.
 
 A node without a row in ``peer`` is connected to its neighbours, to their first incarnation.
@@ -122,7 +122,7 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 2 to 4: N holds M for failed.
+    """Algorithm 3, lines 2 to 4: N suspects M.
 
     Where M lies behind a node that is up, N forgets the connection only: the node in between hears of M's return, N
     does not, and would go past M when that node fails again.
@@ -198,10 +198,10 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
         row: ``run_id, node_id, peer, path``.
         link: Table ``link``.
     """
-    hop = row.selectExpr(*NODE, "peer", "posexplode(path) as (place, src)")
-    ends = hop.selectExpr(*NODE, "peer", "place - 1 as place", "src as dst")
+    hop = row.selectExpr(*NODE, "peer", "posexplode(path) as (position, src)")
+    ends = hop.selectExpr(*NODE, "peer", "position - 1 as position", "src as dst")
     return (
-        hop.join(ends, [*NODE, "peer", "place"])
+        hop.join(ends, [*NODE, "peer", "position"])
         .join(link.select(*_LINK, "latency_rounds"), _LINK)
         .groupBy(*NODE, "peer")
         .agg({"latency_rounds": "sum"})
@@ -244,24 +244,24 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
     """Returns the recipients that failed nodes were responsible for: processing rows with ``now_round``."""
-    failed = failure.selectExpr(*NODE, "peer as via", "round as now_round")
-    return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "via"])
+    failed = failure.selectExpr(*NODE, "peer as responsible", "round as now_round")
+    return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "responsible"])
 
 
 def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 20 to 22: the closest node that is left takes over; ``via`` is null where there is none."""
+    """Algorithm 3, lines 20 to 22: the closest node that is left takes over; null: there is none."""
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
-    kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"via", "path"}]
+    kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"responsible", "path"}]
     return (
         orphan.join(seen, [*NODE, "recipient"], "left")
         .join(peer_lists(peer), NODE, "left")
         .selectExpr(*kept, "path as told_path", "coalesce(path, seen_path) as path", "failed", "opened")
-        .selectExpr(*kept, "told_path as path", f"{CLOSEST} as via")
+        .selectExpr(*kept, "told_path as path", f"{CLOSEST} as responsible")
     )
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns ProcessingList with these rows in the place of those that it has for their recipients."""
+    """Returns ProcessingList with these rows instead of those that it has for their recipients."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))
@@ -274,10 +274,10 @@ def resent_copies(*row: DataFrame) -> DataFrame:
         row: Processing rows with ``now_round``: when they are sent; a frame a step, as several may send some.
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
-    again = [one.where("via is not null").select(*KEY, "via", *BODY, "now_round") for one in row]
+    again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
     message = reduce(DataFrame.unionByName, again).distinct()
     return message.selectExpr(
-        "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "via as dst", "now_round as sent_round",
+        "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "responsible as dst", "now_round as sent_round",
         "source", "source_seq", "hops + 1 as hops", *carried,
     )  # fmt: skip
 
@@ -297,7 +297,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns what messages about connections say of their senders.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
-    where N has a connection. It does not where N holds a former incarnation of the sender for failed: what went through
+    where N has a connection. It does not where N suspects a former incarnation of the sender: what went through
     that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
 
     Returns:
@@ -315,13 +315,13 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
     counts = """kind <> 'STATUS' or known_status is null
       or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)"""
-    last = f"{row_number('news of a peer', 'run_id, node_id, peer', 'trigger desc')} as place"
+    last = f"{row_number('news of a peer', 'run_id, node_id, peer', 'trigger desc')} as position"
     is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
     return (
         said.join(known, [*NODE, "peer"], "left")
         .where(counts)
         .selectExpr("*", last, f"coalesce({is_new}, false) as is_new")
-        .where("place = 1")
+        .where("position = 1")
         .select(*PEER.columns, "kind", "trigger", "round", "is_new")
     )
 
@@ -329,7 +329,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
 
-    A node that N held for failed and that came back since has told the nodes in between, not N.
+    A node that N suspected and that has recovered since has told the nodes in between, not N.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
@@ -395,5 +395,6 @@ def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
 
     A SYN_REQUEST is answered with more than that (`recovery.earlier_messages`).
     """
-    ready = answer.where("is_new and kind <> 'SYN_REQUEST'").selectExpr(*NODE, "peer as via", "round as now_round")
-    return processing.where("not is_confirmed").join(ready.hint("shuffle_hash"), [*NODE, "via"])
+    fresh = answer.where("is_new and kind <> 'SYN_REQUEST'")
+    ready = fresh.selectExpr(*NODE, "peer as responsible", "round as now_round")
+    return processing.where("not is_confirmed").join(ready.hint("shuffle_hash"), [*NODE, "responsible"])

@@ -123,7 +123,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     routed = _routed_recipients(work, plain)
     entries, changes = finish.change_entries(work)
     matched = work.keep("matched", forward.publication_recipients(plain, entries, changes))
-    out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "via", forward.SEEN)
+    out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "responsible", forward.SEEN)
     work.finished.append(confirm.finished_at_once(plain.where("kind = 'PUB'"), out))
     recipient = union(*routed, out).selectExpr("*", forward.UNCONFIRMED)
     if guided:
@@ -186,7 +186,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
         return first, []
     told = work.keep("guided_recipient", recovery.guided_recipients(guided, own, peer))
     reach = work.keep("guided_reach", failures.recipients_in_view(work, guided))
-    more = recovery.new_members(reach, told).selectExpr(*KEY, "recipient", "via", "path", forward.UNCONFIRMED)
+    more = recovery.new_members(reach, told).selectExpr(*KEY, "recipient", "responsible", "path", forward.UNCONFIRMED)
     recipient = work.keep("guided_recipients", told.unionByName(more))
     work.finish("guided_at_once", confirm.finished_at_once(guided, recipient))
     return first.join(recovering.hint("shuffle_hash"), NODE, "left_anti"), [recipient]
@@ -226,8 +226,10 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
         Deliveries to the nodes themselves.
     """
     message = work.keep("regarded", forward.sender_hops(message, work.now("path")))
-    matched = work.keep("rematched", forward.publication_recipients(message, work.now("subscription")))
-    away = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "via", forward.SEEN, forward.UNCONFIRMED)
+    matched = work.keep("rematched", forward.publication_recipients(message, work.now("routing_entry")))
+    away = matched.where("recipient <> node_id").selectExpr(
+        *KEY, "recipient", "responsible", forward.SEEN, forward.UNCONFIRMED
+    )
     _add_recipients(work, message, away)
     now = message.selectExpr(*KEY, "now_round as round").distinct()
     return forward.matched_deliveries(matched.drop("round").join(now, KEY))
@@ -270,7 +272,7 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     }
 
 
-_ROUTING = "path subscription topology"
+_ROUTING = "path routing_entry topology"
 PHASES = (
     Phase(
         "faults", lambda work: work.is_disturbed, failures.handle_faults,
@@ -286,14 +288,14 @@ PHASES = (
     Phase(
         "forward", lambda work: bool(work.copies), _forward,
         reads=names(
-            "delivered detector join own_subscription path peer processing status subscription tombstone waiting"
+            "delivered detector join own_subscription path peer processing routing_entry status tombstone waiting"
         ),
-        writes=names("delivered detector own_subscription processing subscription tombstone waiting"),
+        writes=names("delivered detector own_subscription processing routing_entry tombstone waiting"),
     ),
     Phase(
         "finish", lambda work: True, finish.close,
         reads=names(_ROUTING, "own_subscription peer processing status tombstone waiting"),
-        writes=names("own_subscription subscription tombstone topology waiting"),
+        writes=names("own_subscription routing_entry tombstone topology waiting"),
     ),
 )  # fmt: skip
 """A round, in this order."""

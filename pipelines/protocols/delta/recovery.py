@@ -21,7 +21,7 @@ from pipelines.contract.ordering import row_number
 from pipelines.contract.rows import KEY, NODE, deliveries
 from pipelines.protocols.delta.forward import BODY, COPY, NOT_GUIDED
 from pipelines.protocols.delta.routing import CLOSEST, peer_lists
-from pipelines.protocols.delta.tables import GUIDE, PROCESSING, STATUS, SUBSCRIPTION, TOPOLOGY
+from pipelines.protocols.delta.tables import GUIDE, PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
 
 _PAIR = [*NODE, "peer"]
 
@@ -34,8 +34,8 @@ def returned_status(recovered: DataFrame) -> DataFrame:
 def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
     """Returns the entries of SUBS_SET_R that R itself stored."""
     return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
-        *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as via"
-    ).select(SUBSCRIPTION.columns)  # fmt: skip
+        *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as responsible"
+    ).select(ROUTING_ENTRY.columns)  # fmt: skip
 
 
 def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
@@ -115,8 +115,8 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     """PrevOut_S^R: the recipients that R is responsible for from now on (rule R26).
 
     They are those with R on the way that have not confirmed; and R itself of what changes routing information and is in
-    its scope, even if it had confirmed (``is_again``): it has lost that, and the snapshot that S sends has it only once
-    the message is finished at S. What lies behind R is not asked for again then.
+    its scope, even if it had confirmed (``is_reopened``): it has lost that, and the snapshot that S sends has it only
+    once the message is finished at S. What lies behind R is not asked for again then.
 
     Args:
         processing: Relation ``processing``, with new members.
@@ -129,14 +129,14 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     """
     asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
-    kept = [name for name in PROCESSING.columns if name not in {"via", "is_confirmed", "is_again"}]
+    kept = [name for name in PROCESSING.columns if name not in {"responsible", "is_confirmed", "is_reopened"}]
     again = reach.join(asked.selectExpr(*NODE, "peer as recipient"), [*NODE, "recipient"], "left_semi")
     unconfirmed = (
         processing.where("not is_confirmed")
         .join(asked.hint("shuffle_hash"), NODE)
         .join(seen, [*NODE, "recipient"], "left")
         .where("array_contains(coalesce(path, seen_path), peer)")
-        .selectExpr(*kept, "peer as via", "false as is_confirmed", "is_again", "now_round")
+        .selectExpr(*kept, "peer as responsible", "false as is_confirmed", "is_reopened", "now_round")
     )
     mine = again.select(*KEY, "recipient").join(unconfirmed.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
     body = processing.select(*KEY, *BODY).distinct()
@@ -144,8 +144,8 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         mine.join(body, KEY)
         .join(asked.withColumnRenamed("peer", "recipient"), [*NODE, "recipient"])
         .selectExpr(
-            *KEY, *BODY, "recipient", "cast(null as array<bigint>) as path", "recipient as via",
-            "false as is_confirmed", "true as is_again", "now_round",
+            *KEY, *BODY, "recipient", "cast(null as array<bigint>) as path", "recipient as responsible",
+            "false as is_confirmed", "true as is_reopened", "now_round",
         )
     )  # fmt: skip
     return unconfirmed.unionByName(own)
@@ -177,14 +177,14 @@ def told_tombstones(inbox: DataFrame) -> DataFrame:
     return told.selectExpr("run_id", "dst as node_id", "explode(tombstones) as subscription_id")
 
 
-def merged_entries(subscription: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
+def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
     """Returns SUBS_SET_R with what came: per subscription the from that is farthest from R (rule R30)."""
     key = [*NODE, "subscription_id"]
-    way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as via"]
-    both = subscription.unionByName(told.selectExpr(*key, "origin", "distance", *way))
+    way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as responsible"]
+    both = routing_entry.unionByName(told.selectExpr(*key, "origin", "distance", *way))
     best = row_number("entries of a subscription", ", ".join(key), "distance desc, origin, first_hop nulls last")
     known = both.join(tombstone, key, "left_anti").distinct()
-    return known.selectExpr("*", f"{best} as place").where("place = 1").select(SUBSCRIPTION.columns)
+    return known.selectExpr("*", f"{best} as position").where("position = 1").select(ROUTING_ENTRY.columns)
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
@@ -218,7 +218,7 @@ def rejoined_now(finished: DataFrame) -> DataFrame:
 
 def without_anybody(ready: DataFrame, path: DataFrame) -> DataFrame:
     """Returns the nodes that see no other one that is up: nobody is there to get their REJOIN."""
-    return ready.join(path.where("distance > 0 and via is not null").select(NODE).distinct(), NODE, "left_anti")
+    return ready.join(path.where("distance > 0 and responsible is not null").select(NODE).distinct(), NODE, "left_anti")
 
 
 def issued_rejoins(ready: DataFrame) -> DataFrame:
@@ -291,9 +291,9 @@ def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> Data
     )
     end = way.join(peer_lists(peer), NODE, "left").selectExpr(
         *KEY, "kind", "matches", "element_at(path, -1) as recipient", "path", "is_done as is_confirmed",
-        f"case when size(path) = 1 then node_id when not is_done then {CLOSEST} end as via",
+        f"case when size(path) = 1 then node_id when not is_done then {CLOSEST} end as responsible",
     )  # fmt: skip
-    row = [*KEY, "recipient", "via", "path", "is_confirmed"]
+    row = [*KEY, "recipient", "responsible", "path", "is_confirmed"]
     wanted = end.where("recipient = node_id and kind = 'PUB'").selectExpr(*row, "explode(matches) as subscription_id")
     here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").select(row).distinct()
     return end.where("recipient <> node_id or kind <> 'PUB'").select(row).unionByName(here)

@@ -7,48 +7,48 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta.tables import PATH, SUBSCRIPTION, TOPOLOGY
+from pipelines.protocols.delta.tables import PATH, ROUTING_ENTRY, TOPOLOGY
 
-_ENTRY = SUBSCRIPTION.columns
+_ENTRY = ROUTING_ENTRY.columns
 Keep = Callable[[str, DataFrame], DataFrame]
 
 
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
     """update_routing_information^SUB: entry ⟨id, from⟩ with P(N, from), and its ``trigger``.
 
-    What was accepted as Guided says itself how far ``from`` is; N may not see it yet (``via`` is null then).
+    What was accepted as Guided says itself how far ``from`` is; N may not see it yet (``responsible`` is null then).
     """
     added = finished.where("kind = 'SUB'").select(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
     )
     known = path.selectExpr(
-        *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "via"
+        *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible"
     )
     return (
         added.hint("shuffle_hash")
         .join(known, [*NODE, "origin"], "left")
         .selectExpr(
             *NODE, "subscription_id", "origin", "coalesce(origin_distance, seen) as distance",
-            "coalesce(origin_hop, hop) as first_hop", "via", "trigger",
+            "coalesce(origin_hop, hop) as first_hop", "responsible", "trigger",
         )
     )  # fmt: skip
 
 
-def unknown_entries(added: DataFrame, subscription: DataFrame, tombstone: DataFrame) -> DataFrame:
+def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataFrame) -> DataFrame:
     """Returns new entries without those that the node has, or knows to have ended: PAR_SUB may precede the SUB.
 
     Args:
         added: Rows of `added_entries`.
-        subscription: Relation ``subscription``.
+        routing_entry: Relation ``routing_entry``.
         tombstone: Relation ``tombstone``.
     """
-    known = subscription.select(*NODE, "subscription_id").unionByName(tombstone)
+    known = routing_entry.select(*NODE, "subscription_id").unionByName(tombstone)
     return added.join(known, [*NODE, "subscription_id"], "left_anti")
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
-    """update_routing_information^UNSUB: the entry goes; gives ``run_id, node_id, subscription_id, gone``."""
-    return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as gone")
+    """update_routing_information^UNSUB: the entry goes; gives ``run_id, node_id, subscription_id, removed_trigger``."""
+    return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
 
 
 def marked_links(first: DataFrame) -> DataFrame:
@@ -93,7 +93,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
     Args:
         topology: Relation ``topology``, of the nodes whose paths are wanted.
         radius: The largest δ+1 of the runs; no view reaches farther.
-        peer: Relation ``peer``; None where no node is held for failed.
+        peer: Relation ``peer``; None where no node is suspected.
         keep: Materialises the paths of one length, from which the longer ones come.
 
     Returns:
@@ -103,7 +103,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
         topology.selectExpr(*NODE, "b as here", "a as there")
     )
     reached = topology.select(NODE).distinct().selectExpr(
-        *NODE, "node_id as target", "0 as distance", "array(node_id) as path", "node_id as via"
+        *NODE, "node_id as target", "0 as distance", "array(node_id) as path", "node_id as responsible"
     )  # fmt: skip
     paths = reached
     for hop in range(1, radius + 1):
@@ -115,7 +115,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
                 "there as target",
                 f"{hop} as distance",
                 "concat(path, array(there)) as path",
-                "there as via" if hop == 1 else "via",
+                "there as responsible" if hop == 1 else "responsible",
             )
         )
         reached = keep("reached", reached)
@@ -124,11 +124,15 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns paths with ``via`` anew: the closest node on the way that N is connected to (line 15)."""
+    """Returns paths with ``responsible`` anew: the closest node on the way that N is connected to (line 15)."""
     return (
         path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
         .selectExpr(
-            *NODE, "target", "distance", "path", f"case when distance = 0 then node_id else {CLOSEST} end as via"
+            *NODE,
+            "target",
+            "distance",
+            "path",
+            f"case when distance = 0 then node_id else {CLOSEST} end as responsible",
         )
         .select(PATH.columns)
     )
@@ -139,11 +143,11 @@ CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1
   else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
 """SQL for the closest node of a path that N is connected to, null for none; neighbours are, unless they failed."""
 NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
-"""SQL for the closest node of a path that N does not hold for failed, whether it is connected to it or not."""
+"""SQL for the closest node of a path that N does not suspect, whether it is connected to it or not."""
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
-    """Returns the nodes that N holds for failed, and those it is connected to: ``run_id, node_id, failed, opened``."""
+    """Returns the nodes that N suspects, and those it is connected to: ``run_id, node_id, failed, opened``."""
     failed = "array_sort(collect_list(case when status = 'FAILED' then peer end)) as failed"
     opened = "array_sort(collect_list(case when status <> 'FAILED' then peer end)) as opened"
     return peer.groupBy(NODE).agg(F.expr(failed), F.expr(opened))
@@ -168,7 +172,7 @@ def next_paths(
 
 
 def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns relation ``path`` with ``via`` anew at changed nodes whose links are the same as before.
+    """Returns relation ``path`` with ``responsible`` anew at changed nodes whose links are the same as before.
 
     Args:
         path: Relation ``path`` before.
@@ -180,18 +184,18 @@ def other_ways(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFram
     return path.join(node, NODE, "left_anti").unionByName(anew)
 
 
-def rerouted_entries(subscription: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
+def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
     """Returns SUBS_SET_N with the ways to ``from`` as the changed nodes' paths are now."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
-        *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "via as now"
+        *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
     )
     anew = (
-        subscription.join(node, NODE, "left_semi")
+        routing_entry.join(node, NODE, "left_semi")
         .join(way, [*NODE, "origin"], "left")
         .selectExpr(
             *NODE, "subscription_id", "origin", "coalesce(seen, distance) as distance",
-            "coalesce(hop, first_hop) as first_hop", "now as via",
+            "coalesce(hop, first_hop) as first_hop", "now as responsible",
         )
     )  # fmt: skip
-    return subscription.join(node, NODE, "left_anti").unionByName(anew)
+    return routing_entry.join(node, NODE, "left_anti").unionByName(anew)

@@ -95,10 +95,14 @@ PATH = table(
     ("target", BIGINT, "the node X"),
     ("distance", INT, "d(N, X), links of the view, at most δ+1"),
     ("path", LONGS, "P(N, X), from N to X"),
-    ("via", BIGINT, "first node of the path, N left out, that N does not hold for failed; N itself where X is N"),
+    (
+        "responsible",
+        BIGINT,
+        "first node of the path, N left out, that N does not suspect; N itself where X is N",
+    ),
 )
-SUBSCRIPTION = table(
-    "subscription",
+ROUTING_ENTRY = table(
+    "routing_entry",
     "an entry of a node's SUBS_SET_N",
     "node_id,subscription_id",
     ("node_id", BIGINT, "the node N"),
@@ -106,7 +110,7 @@ SUBSCRIPTION = table(
     ("origin", BIGINT, "its from at N: the subscriber, or the node δ+1 hops from N towards it"),
     ("distance", INT, "d(N, origin)"),
     ("first_hop", BIGINT, "first hop of P(N, origin); N itself for its own subscription"),
-    ("via", BIGINT, "the node of P(N, origin) that N sends to, as in relation path"),
+    ("responsible", BIGINT, "the node of P(N, origin) that N sends to, as in relation path"),
 )
 PROCESSING = table(
     "processing", "a recipient of a message in a node's ProcessingList_N, with who is responsible for it",
@@ -129,9 +133,9 @@ PROCESSING = table(
     ("visited", VISITED, "m.visited as it was received, where duplicates are told by it"),
     ("recipient", BIGINT, "a member of Γ_N^m other than N"),
     ("path", LONGS, "P(N, recipient) where the message was accepted as Guided"),
-    ("via", BIGINT, "the member of Out_N^m that is responsible for the recipient; null: nobody is left on the way"),
+    ("responsible", BIGINT, "the member of Out_N^m that is responsible for the recipient; null: none is left"),
     ("is_confirmed", BOOLEAN, "whether that member has confirmed"),
-    ("is_again", BOOLEAN, "whether it had, and only an incarnation of the recipient itself lacks the message"),
+    ("is_reopened", BOOLEAN, "whether it had, and only an incarnation of the recipient itself lacks the message"),
 )  # fmt: skip
 WAITING = table(
     "waiting",
@@ -192,11 +196,11 @@ PEER = table(
 )
 STATUS = table(
     "status",
-    "a node that came back after a crash",
+    "a node that recovers, or has recovered, after a crash",
     "node_id",
     ("node_id", BIGINT, "the node"),
     ("status", STRING, "RECOVERING, REJOINING (until its REJOIN is confirmed), OPERATIONAL"),
-    ("incarnation", BIGINT, "how often it came back"),
+    ("incarnation", BIGINT, "how often it recovered"),
 )
 SYNCH = table(
     "synch",
@@ -239,7 +243,7 @@ DELIVERED = table(
 STATES = (
     State(TOPOLOGY, is_durable=True),
     State(PATH),
-    State(SUBSCRIPTION),
+    State(ROUTING_ENTRY),
     State(PROCESSING, facts={"routing": "count_if(kind <> 'PUB')", "joining": "count_if(kind = 'J')"}),
     State(WAITING, facts={"waiting": "count(1)"}),
     State(DETECTOR, compact=newest_per_source),

@@ -15,7 +15,7 @@ from pipelines.protocols.delta.tables import PAYLOAD
 SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
 """All columns that a row of the outbox may have, with their SQL types."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
-_BY_NODE = ("topology", "path", "subscription", "processing")
+_BY_NODE = ("topology", "path", "routing_entry", "processing")
 """Relations with many rows at every node."""
 
 
@@ -233,7 +233,7 @@ class Work:
 
     @property
     def may_fail(self) -> bool:
-        """Whether any node may hold another one for failed from now on, so that it waits for it no more."""
+        """Whether any node may suspect another one from now on, so that it waits for it no more."""
         told = self.has("DETECT") or (self.round.facts["join"]["joiners"] > 0 and self.has("JOIN_REQUEST", "STATUS"))
         return told and self.is_disturbed
 

@@ -15,7 +15,7 @@ group by run_id
 union all
 select s.run_id, min(s.issued_round) as round, 'push brings later subscribers earlier events, in no order' as reason
 from subscription s
-join (select run_id, min(round) as first_round from publication group by run_id) p on p.run_id = s.run_id
+join (select run_id, min(issued_round) as first_round from publication group by run_id) p on p.run_id = s.run_id
 join run r on r.run_id = s.run_id
 where s.issued_round >= p.first_round
   and get_json_object(r.parameters, "$['protocol.recovery']") in ('push', 'push_pull')

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.events import identified
 from pipelines.protocols.epidemic.tables import CACHE, COPY, EVENT, NODE
 from pipelines.protocols.epidemic.work import Work
 
-_DELAY = f"buffer * {draws.uniform('epidemic.discard', 'node_id', 'source', 'source_seq')}"
+_DELAY = f"buffer * {draws_sql.uniform('epidemic.discard', 'node_id', 'source', 'source_seq')}"
 _CLASS = "case when eviction = 'foreign_first' and not is_own then 1 else 0 end as class"
-_AGE = f"case when eviction = 'random' then place + {_DELAY} else cast(place as double) end as age"
-_RANK = f"{row_number('events in a cache', 'run_id, node_id', 'class, age desc, place desc')} as keep_rank"
+_AGE = f"case when eviction = 'random' then position + {_DELAY} else cast(position as double) end as age"
+_RANK = f"{row_number('events in a cache', 'run_id, node_id', 'class, age desc, position desc')} as keep_rank"
 
 
 def store(work: Work) -> None:
@@ -35,7 +35,9 @@ def store(work: Work) -> None:
         .join(setting, "run_id")
         .where("recovery <> 'none' and (is_own or caching = 'all')")
         .join(work.round.state["dispatcher"].select(*NODE, "n_cached"), NODE)
-        .selectExpr(*COPY, f"n_cached + {number} as place", "is_own", "round", "hops", "issued_round")
+        .selectExpr(
+            *COPY, f"n_cached + {number} as position", "is_own", "round as cached_round", "hops", "issued_round"
+        )
         .select(CACHE.columns)
     )
     work.cached = work.round.keep("cached", fresh)

@@ -20,7 +20,7 @@ def take(work: Work) -> None:
     """Handles EVENT, REPLY and publish; sets ``work.arrival``.
 
     An arrival has the columns COPY, ``kind, trigger, sender, round``, the content, ``is_new``, ``is_routable``,
-    ``vias`` (where the event is wanted) and ``locals`` (the local patterns that want it).
+    ``next_hops`` (where the event is wanted) and ``locals`` (the local patterns that want it).
 
     Reads pattern, counter, received, the tables; writes counter, tag, received, the deliveries.
     """
@@ -60,7 +60,7 @@ def _received(inbox: DataFrame) -> DataFrame:
 def _published(work: Work, call: DataFrame) -> DataFrame:
     """Tags the round's publications with the patterns that their sources know, and counts those: ``S:Pa-5:Pb-4``."""
     tag = work.round.keep("tagging", _tags(call, work.now("pattern"), work.table, work.now("counter")))
-    work.result.state["tag"] = tag.select(*NODE, "source_seq", "pattern_id", "number", "round")
+    work.result.state["tag"] = tag.selectExpr(*NODE, "source_seq", "pattern_id", "number", "round as issued_round")
     highest = tag.groupBy(*NODE, "pattern_id").agg({"number": "max"}).toDF(*NODE, "pattern_id", "number")
     counted = highest.where("number is not null")
     counter = work.now("counter")
@@ -83,8 +83,8 @@ def _tags(call: DataFrame, pattern: DataFrame, table: DataFrame, counter: DataFr
     known = table.selectExpr(*NODE, "pattern_id", "true as is_known").distinct()
     before = counter.withColumnRenamed("number", "n_before")
     key = [*NODE, "pattern_id"]
-    place = row_number("publications of a pattern", ", ".join(key), "source_seq")
-    number = f"case when is_known then coalesce(n_before, 0) + {place} end as number"
+    position = row_number("publications of a pattern", ", ".join(key), "source_seq")
+    number = f"case when is_known then coalesce(n_before, 0) + {position} end as number"
     joined = satisfied.hint("shuffle_hash").join(known, key, "left").join(before, key, "left")
     return joined.selectExpr(*NODE, "source_seq", "pattern_id", "round", number)
 
@@ -106,12 +106,12 @@ def _known(arriving: DataFrame, received: DataFrame) -> DataFrame:
 
 
 def _wanted(arriving: DataFrame, table: DataFrame) -> DataFrame:
-    """Matches the arriving events against the tables: COPY, ``vias, locals``, each sorted and without repetition."""
+    """Matches the arriving events against the tables: COPY, ``next_hops, locals``, sorted and without repetition."""
     match = arriving.selectExpr(*COPY, "explode(matches) as pattern_id").distinct()
     entry = table.join(match.hint("shuffle_hash"), [*NODE, "pattern_id"])
-    local = "case when via = node_id then pattern_id end as local"
-    sets = ("array_sort(collect_set(via)) as vias", "array_sort(collect_set(local)) as locals")
-    return entry.selectExpr(*COPY, "via", local).groupBy(COPY).agg(*map(F.expr, sets))
+    local = "case when next_hop = node_id then pattern_id end as local"
+    sets = ("array_sort(collect_set(next_hop)) as next_hops", "array_sort(collect_set(local)) as locals")
+    return entry.selectExpr(*COPY, "next_hop", local).groupBy(COPY).agg(*map(F.expr, sets))
 
 
 def _arrivals(arriving: DataFrame, known: DataFrame, wanted: DataFrame) -> DataFrame:
@@ -120,7 +120,7 @@ def _arrivals(arriving: DataFrame, known: DataFrame, wanted: DataFrame) -> DataF
     first_of_kind = row_number("copies of an event", f"{', '.join(COPY)}, kind = 'REPLY'", "trigger")
     joined = arriving.join(known.hint("shuffle_hash"), COPY, "left").join(wanted.hint("shuffle_hash"), COPY, "left")
     return joined.selectExpr(
-        *arriving.columns, f"coalesce(vias, {nothing}) as vias", f"coalesce(locals, {nothing}) as locals",
+        *arriving.columns, f"coalesce(next_hops, {nothing}) as next_hops", f"coalesce(locals, {nothing}) as locals",
         f"was_routed is null and {first} = 1 as is_new",
         f"kind <> 'REPLY' and not coalesce(was_routed, false) and {first_of_kind} = 1 as is_routable",
     )  # fmt: skip
@@ -130,7 +130,7 @@ def _forwarded(arrival: DataFrame) -> DataFrame:
     """Returns the EVENT messages to the neighbours that want the event, never back; the dispatcher is on their path."""
     return arrival.where("is_routable").selectExpr(
         "run_id", "trigger", "cast(0 as bigint) as rank", "'EVENT' as kind", "node_id as src",
-        "explode(filter(vias, via -> via <> node_id and via <> coalesce(sender, node_id))) as dst",
+        "explode(filter(next_hops, next_hop -> next_hop <> node_id and next_hop <> coalesce(sender, node_id))) as dst",
         "round as sent_round", "source", "source_seq", "hops + 1 as hops", "issued_round", "matches", "tags",
         "concat(path, array(node_id)) as path",
     )  # fmt: skip

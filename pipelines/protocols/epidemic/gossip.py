@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic.caching import reply, tags_now
 from pipelines.protocols.epidemic.tables import COPY, NODE
@@ -17,10 +17,10 @@ DIGEST = (
     "array_sort(collect_list(named_struct('source', source, 'pattern_id', pattern_id, 'number', number))) as digest"
 )
 _STYLE = "cast(case style when 'push' then 1 else 2 end as bigint)"
-_DRAW = draws.uniform("epidemic.forward", "node_id", "round", "initiator", _STYLE)
+_DRAW = draws_sql.uniform("epidemic.forward", "node_id", "round", "initiator", _STYLE)
 _IS_PASSED_ON = f"""style <> 'publisher' and (
   (not is_local and (style = 'subscriber' or push_draw = 'subscribers')) or {_DRAW} < p_forward)"""
-_CHOICE = draws.bits("epidemic.neighbour", "node_id", "round", "initiator", _STYLE, "via")
+_CHOICE = draws_sql.bits("epidemic.neighbour", "node_id", "round", "initiator", _STYLE, "next_hop")
 _ANSWERED = ["run_id", "trigger", "source", "pattern_id", "number"]
 _GOSSIP_FIELDS = ("style", "initiator", "pattern_id", "digest", "path")
 
@@ -51,15 +51,15 @@ def send_towards(work: Work, labelled: DataFrame) -> None:
         work: The round.
         labelled: Columns `LABELLED`; ``sender`` is the neighbour that the message came from, or the dispatcher itself.
     """
-    target = work.table.where("via <> node_id").join(labelled.hint("shuffle_hash"), [*NODE, "pattern_id"])
+    target = work.table.where("next_hop <> node_id").join(labelled.hint("shuffle_hash"), [*NODE, "pattern_id"])
     drawn = (
-        target.where("via <> sender")
+        target.where("next_hop <> sender")
         .join(work.setting("seed", "fanout"), "run_id")
         .selectExpr("*", f"{_CHOICE} as draw")
     )
-    place = row_number("neighbours to gossip with", "run_id, node_id, trigger, rank", "draw, via")
-    row = drawn.selectExpr("*", f"{place} as place").where("place <= fanout").selectExpr(
-        "run_id", "trigger", "rank", "'GOSSIP' as kind", "node_id as src", "via as dst", "round as sent_round",
+    position = row_number("neighbours to gossip with", "run_id, node_id, trigger, rank", "draw, next_hop")
+    row = drawn.selectExpr("*", f"{position} as position").where("position <= fanout").selectExpr(
+        "run_id", "trigger", "rank", "'GOSSIP' as kind", "node_id as src", "next_hop as dst", "round as sent_round",
         "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "style", "initiator", "pattern_id",
         "digest",
     )  # fmt: skip
@@ -93,7 +93,7 @@ def send_back(work: Work, routed: DataFrame) -> None:
 
 
 def _heard(work: Work) -> DataFrame:
-    local = work.table.where("via = node_id").selectExpr(*NODE, "pattern_id", "true as is_subscribed")
+    local = work.table.where("next_hop = node_id").selectExpr(*NODE, "pattern_id", "true as is_subscribed")
     message = work.inbox.where("kind = 'GOSSIP'").selectExpr(
         "run_id", "dst as node_id", "message_id as trigger", "cast(0 as bigint) as rank", "src as sender",
         "due_round as round", *_GOSSIP_FIELDS,

@@ -10,7 +10,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.ordering import row_number
 from pipelines.protocols.epidemic import PUBLISHER_PULL, PUSH, SUBSCRIBER_PULL
 from pipelines.protocols.epidemic.caching import tags_now
@@ -21,20 +21,20 @@ from pipelines.protocols.epidemic.work import Work, among
 _START = f"cast({3 << 61} as bigint) as trigger"
 """Trigger of what a gossip timer causes: after messages and calls."""
 _ON_TIME = "now >= next_round and pmod(now - next_round, interval_rounds) = 0"
-_PATTERN = draws.bits("epidemic.pattern", "node_id", "now", "pattern_id") + " as draw"
-_SOURCE = draws.bits("epidemic.source", "node_id", "now", "source") + " as draw"
+_PATTERN = draws_sql.bits("epidemic.pattern", "node_id", "now", "pattern_id") + " as draw"
+_SOURCE = draws_sql.bits("epidemic.source", "node_id", "now", "source") + " as draw"
 _SETTINGS = (
     "seed", "now", "recovery", "push_rounds", "push_patterns", "gossip_on_detection", "adaptive", "gossip_rounds_min",
     "gossip_rounds_max",
 )  # fmt: skip
-_UNTIL = "greatest(coalesce(push_until, 0), coalesce(lost_until, 0))"
-_HAS_MORE = f"{_UNTIL} > now"
+_END_ROUND = "greatest(coalesce(push_end_round, 0), coalesce(lost_end_round, 0))"
+_HAS_MORE = f"{_END_ROUND} > now"
 _INTERVAL = f"""case
   when not (adaptive and is_on_time and {_HAS_MORE}) then interval_rounds
   when is_busy then greatest(gossip_rounds_min, interval_rounds div 2)
   else least(gossip_rounds_max, interval_rounds * 2) end as new_interval"""
 _NEXT = f"""case
-  when now < next_round or next_round >= {_UNTIL} then next_round
+  when now < next_round or next_round >= {_END_ROUND} then next_round
   when is_on_time then now + new_interval
   else now + new_interval - pmod(now - next_round, new_interval) end as next_round"""
 
@@ -48,7 +48,7 @@ def start(work: Work) -> None:
     if work.pushes:
         _push(work, timed)
     if work.pulls:
-        may_pull = "lost_until > now and (is_on_time or (gossip_on_detection and has_detected))"
+        may_pull = "lost_end_round > now and (is_on_time or (gossip_on_detection and has_detected))"
         _pull(work, timed.where(may_pull))
     work.result.state["dispatcher"] = _advanced(timed)
 
@@ -60,7 +60,7 @@ def _timed(work: Work) -> DataFrame:
     frame = frame.join(lost.hint("shuffle_hash"), NODE, "left")
     now = {
         "n_cached": "n_cached",
-        "push_until": "push_until",
+        "push_end_round": "push_end_round",
         "detected": "false",
         "asked": "false",
         "on_time": _ON_TIME,
@@ -69,7 +69,9 @@ def _timed(work: Work) -> DataFrame:
         fresh = work.cached.groupBy(NODE).agg(F.expr("count(1) as n_fresh"))
         frame = frame.join(fresh.hint("shuffle_hash"), NODE, "left")
         now["n_cached"] = "n_cached + coalesce(n_fresh, 0)"
-        now["push_until"] = f"case when {among(PUSH)} and n_fresh > 0 then now + push_rounds else push_until end"
+        now["push_end_round"] = (
+            f"case when {among(PUSH)} and n_fresh > 0 then now + push_rounds else push_end_round end"
+        )
     if work.gap is not None:
         detected = work.gap.where("size(missing) > 0").selectExpr(*NODE, "true as detected").distinct()
         frame = frame.join(detected.hint("shuffle_hash"), NODE, "left")
@@ -84,8 +86,8 @@ def _timed(work: Work) -> DataFrame:
         frame = frame.join(silent.hint("shuffle_hash"), NODE, "left")
         now["on_time"] = f"{_ON_TIME} and is_silent is null"
     return frame.selectExpr(
-        *NODE, *_SETTINGS, "interval_rounds", "next_round", f"{now['push_until']} as push_until",
-        "expires_round as lost_until", f"{now['n_cached']} as n_cached",
+        *NODE, *_SETTINGS, "interval_rounds", "next_round", f"{now['push_end_round']} as push_end_round",
+        "expires_round as lost_end_round", f"{now['n_cached']} as n_cached",
         f"is_busy or {now['detected']} or {now['asked']} as is_busy", f"{now['detected']} as has_detected",
         f"{now['on_time']} as is_on_time",
     )  # fmt: skip
@@ -95,18 +97,18 @@ def _advanced(timed: DataFrame) -> DataFrame:
     """Returns relation dispatcher after the round: timers that ran out start again."""
     paced = timed.selectExpr(*timed.columns, _INTERVAL)
     return paced.selectExpr(
-        *NODE, "new_interval as interval_rounds", _NEXT, "push_until", "lost_until", "n_cached",
+        *NODE, "new_interval as interval_rounds", _NEXT, "push_end_round", "lost_end_round", "n_cached",
         f"is_busy and not (is_on_time and {_HAS_MORE}) as is_busy",
     ).select(DISPATCHER.columns)  # fmt: skip
 
 
 def _push(work: Work, timed: DataFrame) -> None:
     """Push: a digest of the cached events that match a pattern of the table, positive (Figure 2)."""
-    pusher = timed.where("is_on_time and push_until > now")
-    known = work.table.groupBy(*NODE, "pattern_id").agg(F.expr("max(via = node_id) as is_local"))
+    pusher = timed.where("is_on_time and push_end_round > now")
+    known = work.table.groupBy(*NODE, "pattern_id").agg(F.expr("max(next_hop = node_id) as is_local"))
     choice = pusher.hint("shuffle_hash").join(known, NODE).where("push_patterns = 'all' or is_local")
-    place = f"{row_number('patterns to push', 'run_id, node_id', 'draw, pattern_id')} as place"
-    chosen = choice.selectExpr(*NODE, "now", "pattern_id", _PATTERN).selectExpr("*", place).where("place = 1")
+    position = f"{row_number('patterns to push', 'run_id, node_id', 'draw, pattern_id')} as position"
+    chosen = choice.selectExpr(*NODE, "now", "pattern_id", _PATTERN).selectExpr("*", position).where("position = 1")
     cached = work.now("cache").select(*NODE, "source", "source_seq").join(chosen.hint("shuffle_hash"), NODE)
     matching = tags_now(work).drop("number").join(cached.hint("shuffle_hash"), [*EVENT, "pattern_id"])
     listed = matching.selectExpr(
@@ -120,13 +122,15 @@ def _pull(work: Work, puller: DataFrame) -> None:
     columns = [*NODE, "seed", "now", "recovery"]
     entry = work.now("lost").join(puller.select(columns).hint("shuffle_hash"), NODE).where("expires_round > now")
     lost = work.round.keep("losing", entry.select(*columns, "source", "pattern_id", "number"))
-    place = "dense_rank() over (partition by run_id, node_id order by draw, pattern_id) as place"
-    of_pattern = lost.where(among(SUBSCRIBER_PULL)).selectExpr("*", _PATTERN).selectExpr("*", place).where("place = 1")
+    position = "dense_rank() over (partition by run_id, node_id order by draw, pattern_id) as position"
+    of_pattern = (
+        lost.where(among(SUBSCRIBER_PULL)).selectExpr("*", _PATTERN).selectExpr("*", position).where("position = 1")
+    )
     _label(work, of_pattern.selectExpr("*", "pattern_id as label"), "subscriber", 2)
     route = work.now("route").select(*NODE, "source", "path")
-    place = "dense_rank() over (partition by run_id, node_id order by draw, source) as place"
+    position = "dense_rank() over (partition by run_id, node_id order by draw, source) as position"
     known = lost.where(among(PUBLISHER_PULL)).hint("shuffle_hash").join(route.drop("path"), [*NODE, "source"])
-    of_source = known.selectExpr("*", _SOURCE).selectExpr("*", place).where("place = 1")
+    of_source = known.selectExpr("*", _SOURCE).selectExpr("*", position).where("position = 1")
     digest = of_source.groupBy(*NODE, "now", "source").agg(F.expr(DIGEST))
     begun = digest.join(route, [*NODE, "source"]).selectExpr(
         *NODE, _START, "cast(3 as bigint) as rank", "now as round", "node_id as initiator", "digest", "path"

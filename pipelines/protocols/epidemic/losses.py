@@ -10,7 +10,7 @@ from pipelines.protocols.epidemic.tables import LOSS, LOST, NODE, ROUTE
 from pipelines.protocols.epidemic.work import Work, among
 
 _SERIES = [*NODE, "source", "pattern_id"]
-_OLDEST_LAST = row_number("lost events", "run_id, node_id", "since_round desc, source, pattern_id, number")
+_OLDEST_LAST = row_number("lost events", "run_id, node_id", "detected_round desc, source, pattern_id, number")
 
 
 def detect(work: Work) -> None:
@@ -37,7 +37,7 @@ def detect(work: Work) -> None:
     others = expected.join(gap.select(_SERIES).hint("shuffle_hash"), _SERIES, "left_anti").select(expected.columns)
     work.result.state["expected"] = others.unionByName(gap.select(expected.columns))
     missing = gap.selectExpr(
-        *_SERIES, "explode(missing) as number", "round as since_round", "round + lost_rounds as expires_round"
+        *_SERIES, "explode(missing) as number", "round as detected_round", "round + lost_rounds as expires_round"
     )
     still = work.now("lost").join(tagged.select(LOSS).hint("shuffle_hash"), LOSS, "left_anti").select(LOST.columns)
     whole, node = still.unionByName(missing.select(LOST.columns)), tagged.select(NODE).distinct().hint("shuffle_hash")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract import draws
+from pipelines.contract import draws_sql
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.round import Protocol, Round, RoundResult, Start
 from pipelines.contract.rows import issued
@@ -26,10 +26,10 @@ from pipelines.protocols.epidemic.bound import BOUND
 from pipelines.protocols.epidemic.tables import BODY, DISPATCHER, KINDS, PATTERN, PAYLOAD, STATES
 from pipelines.protocols.epidemic.work import Work
 
-_UNICAST_DRAW = draws.uniform(
+_UNICAST_DRAW = draws_sql.uniform(
     "epidemic.unicast", "src", "dst", "due_round", "coalesce(source, -1)", "coalesce(source_seq, -1)"
 )  # fmt: skip
-_PHASE = draws.uniform("epidemic.phase", "node_id")
+_PHASE = draws_sql.uniform("epidemic.phase", "node_id")
 
 
 class EpidemicProtocol(Protocol):
@@ -48,8 +48,8 @@ class EpidemicProtocol(Protocol):
         setting = start.run.setting.select("run_id", "seed", "gossip_rounds")
         timer = start.run.node.join(setting, "run_id").selectExpr(
             "run_id", "node_id", "gossip_rounds as interval_rounds",
-            f"cast(floor({_PHASE} * gossip_rounds) as bigint) as next_round", "cast(null as bigint) as push_until",
-            "cast(null as bigint) as lost_until", "cast(0 as bigint) as n_cached", "false as is_busy",
+            f"cast(floor({_PHASE} * gossip_rounds) as bigint) as next_round", "cast(null as bigint) as push_end_round",
+            "cast(null as bigint) as lost_end_round", "cast(0 as bigint) as n_cached", "false as is_busy",
         )  # fmt: skip
         pattern = _patterns(start.run.subscription, start.calls)
         return {"pattern": pattern, "dispatcher": timer.select(DISPATCHER.columns)}
@@ -57,7 +57,7 @@ class EpidemicProtocol(Protocol):
     def round(self, round_: Round) -> RoundResult:
         """Makes one round."""
         clock = round_.keep("clock", round_.run.setting.selectExpr("*", f"cast({round_.number} as bigint) as now"))
-        work = Work(round_, round_.due.inbox, round_.state["subscription"], clock)
+        work = Work(round_, round_.due.inbox, round_.state["routing_entry"], clock)
         _hear(work)
         subscriptions.change_table(work)
         events.take(work)

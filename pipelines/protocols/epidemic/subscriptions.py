@@ -22,13 +22,13 @@ from pipelines.protocols.epidemic.work import Work
 _ENTRY = [*NODE, "pattern_id"]
 _CALLS = ("subscribe", "unsubscribe")
 _LINK = ["run_id", "src", "dst"]
-_VIA = ("run_id", "src as node_id", "dst as via")
+_NEXT_HOP = ("run_id", "src as node_id", "dst as next_hop")
 
 
 def change_table(work: Work) -> None:
     """Handles SUB, UNSUB, subscribe and unsubscribe, and what recovery from crashes and new links ask for.
 
-    Reads subscription, client, pattern; writes subscription, client; where patterns end, expected and lost.
+    Reads routing_entry, client, pattern; writes routing_entry, client; where patterns end, expected and lost.
     """
     recovered, links = work.round.faults.recovered, work.round.faults.links
     if not work.has("SUB", "UNSUB", *_CALLS) and recovered is None and links.gone is None:
@@ -37,9 +37,9 @@ def change_table(work: Work) -> None:
     told = work.round.keep("told", _told(work.inbox, links))
     kept, changed = before, told.select(_ENTRY)
     if links.gone is not None:
-        lost = before.join(links.gone.selectExpr(*_VIA).hint("shuffle_hash"), [*NODE, "via"], "left_semi")
-        lost = work.round.keep("unlinked", lost.select(*_ENTRY, "via"))
-        kept = before.join(lost.hint("shuffle_hash"), [*_ENTRY, "via"], "left_anti").select(before.columns)
+        lost = before.join(links.gone.selectExpr(*_NEXT_HOP).hint("shuffle_hash"), [*NODE, "next_hop"], "left_semi")
+        lost = work.round.keep("unlinked", lost.select(*_ENTRY, "next_hop"))
+        kept = before.join(lost.hint("shuffle_hash"), [*_ENTRY, "next_hop"], "left_anti").select(before.columns)
         changed = changed.unionByName(lost.select(_ENTRY))
     if work.has(*_CALLS) and work.round.due.calls is not None:
         client = work.put("client", _clients(work.round.due.calls, client, work.now("pattern")))
@@ -50,7 +50,7 @@ def change_table(work: Work) -> None:
             client.join(recovered.select(NODE).hint("shuffle_hash"), NODE, "left_semi").select(_ENTRY)
         )
     changed = work.round.keep("changed", changed.distinct())
-    after = work.put("subscription", _table(kept, told, _present(client, work.round.faults.down)))
+    after = work.put("routing_entry", _table(kept, told, _present(client, work.round.faults.down)))
     if work.has("unsubscribe"):
         _forget(work, changed)
     new = _untold(links, recovered)
@@ -69,12 +69,12 @@ def change_table(work: Work) -> None:
 
 
 def _told(inbox: DataFrame, links: LinksDue) -> DataFrame:
-    """Returns what each neighbour said last of a pattern: ENTRY, ``via, is_wanted``."""
+    """Returns what each neighbour said last of a pattern: ENTRY, ``next_hop, is_wanted``."""
     if links.may_change:
         inbox = inbox.join(links.now.select("run_id", "src", "dst").hint("shuffle_hash"), _LINK, "left_semi")
     last = f"{row_number('news of a pattern', 'run_id, dst, pattern_id, src', 'message_id desc')} as age"
     news = inbox.where("kind in ('SUB', 'UNSUB')").selectExpr(
-        "run_id", "dst as node_id", "pattern_id", "src as via", "kind = 'SUB' as is_wanted", last
+        "run_id", "dst as node_id", "pattern_id", "src as next_hop", "kind = 'SUB' as is_wanted", last
     )
     return news.where("age = 1").drop("age")
 
@@ -98,19 +98,21 @@ def _present(client: DataFrame, down: DataFrame | None) -> DataFrame:
     """Returns the patterns of local clients as entries of the tables, of dispatchers that are up."""
     if down is not None:
         client = client.join(down.select(NODE).hint("shuffle_hash"), NODE, "left_anti")
-    return client.selectExpr(*_ENTRY, "node_id as via").distinct()
+    return client.selectExpr(*_ENTRY, "node_id as next_hop").distinct()
 
 
 def _table(before: DataFrame, told: DataFrame, local: DataFrame) -> DataFrame:
-    kept = before.where("via <> node_id").join(
-        told.select(*_ENTRY, "via").hint("shuffle_hash"), [*_ENTRY, "via"], "left_anti"
+    kept = before.where("next_hop <> node_id").join(
+        told.select(*_ENTRY, "next_hop").hint("shuffle_hash"), [*_ENTRY, "next_hop"], "left_anti"
     )
-    return kept.unionByName(told.where("is_wanted").select(*_ENTRY, "via")).unionByName(local).select(before.columns)
+    return (
+        kept.unionByName(told.where("is_wanted").select(*_ENTRY, "next_hop")).unionByName(local).select(before.columns)
+    )
 
 
 def _forget(work: Work, changed: DataFrame) -> None:
     """Unsubscribing clears LostBuffer for the pattern, and what was expected next (rule E10)."""
-    local = work.now("subscription").where("via = node_id").select(_ENTRY)
+    local = work.now("routing_entry").where("next_hop = node_id").select(_ENTRY)
     ended = work.round.keep("ended", changed.join(local, _ENTRY, "left_anti"))
     for name in ("expected", "lost"):
         relation = work.now(name)
@@ -119,7 +121,7 @@ def _forget(work: Work, changed: DataFrame) -> None:
 
 def _vias(table: DataFrame, changed: DataFrame, name: str) -> DataFrame:
     of = table.join(changed.hint("shuffle_hash"), _ENTRY, "left_semi")
-    return of.groupBy(_ENTRY).agg({"via": "collect_set"}).toDF(*_ENTRY, name)
+    return of.groupBy(_ENTRY).agg({"next_hop": "collect_set"}).toDF(*_ENTRY, name)
 
 
 def _news(changed: DataFrame, before: DataFrame, after: DataFrame, links: LinksDue) -> DataFrame:
@@ -132,7 +134,7 @@ def _news(changed: DataFrame, before: DataFrame, after: DataFrame, links: LinksD
     )
     neighbour = link.selectExpr("run_id", "src as node_id", "dst")
     knew, knows = (
-        f"coalesce(exists({vias}, via -> via <> dst), false)" for vias in ("befores", "afters")
+        f"coalesce(exists({next_hops}, next_hop -> next_hop <> dst), false)" for next_hops in ("befores", "afters")
     )  # fmt: skip
     told = both.hint("shuffle_hash").join(neighbour, NODE).selectExpr(
         *_ENTRY, "dst", f"{knew} as knew", f"{knows} as knows"
@@ -155,5 +157,5 @@ def _untold(links: LinksDue, recovered: DataFrame | None) -> DataFrame | None:
 def _retold(after: DataFrame, link: DataFrame) -> DataFrame:
     """Returns the patterns that are told again over some links."""
     neighbour = link.selectExpr("run_id", "src as node_id", "dst")
-    known = after.join(neighbour.hint("shuffle_hash"), NODE).where("via <> dst")
+    known = after.join(neighbour.hint("shuffle_hash"), NODE).where("next_hop <> dst")
     return known.selectExpr(*_ENTRY, "dst", "'SUB' as kind").distinct()

@@ -68,11 +68,11 @@ CLIENT = table(
     ("pattern_id", BIGINT, "its pattern"),
     ("is_initial", BOOLEAN, "whether it was issued before the first publication of the run"),
 )  # fmt: skip
-SUBSCRIPTION = table(
-    "subscription", "an entry of a dispatcher's subscription table", "node_id,pattern_id,via",
+ROUTING_ENTRY = table(
+    "routing_entry", "an entry of a dispatcher's subscription table", "node_id,pattern_id,next_hop",
     ("node_id", BIGINT, "the dispatcher"),
     ("pattern_id", BIGINT, "the pattern"),
-    ("via", BIGINT, "neighbour towards subscribers; the dispatcher itself where its own clients subscribe"),
+    ("next_hop", BIGINT, "neighbour towards subscribers; the dispatcher itself where its own clients subscribe"),
 )  # fmt: skip
 TAG = table(
     "tag", "a pattern that an event matches, with its counter: a part of the event's identifier",
@@ -81,7 +81,7 @@ TAG = table(
     ("source_seq", BIGINT, "number of the event among the source's calls"),
     ("pattern_id", BIGINT, "the pattern"),
     ("number", BIGINT, "the source's counter for the pattern; null where the source did not know the pattern"),
-    ("round", BIGINT, "round of the publication"),
+    ("issued_round", BIGINT, "round of the publication"),
 )  # fmt: skip
 COUNTER = table(
     "counter", "a source's counter for a pattern", "node_id,pattern_id",
@@ -108,9 +108,9 @@ CACHE = table(
     ("node_id", BIGINT, "the dispatcher"),
     ("source", BIGINT, "the event's source"),
     ("source_seq", BIGINT, "its number"),
-    ("place", BIGINT, "how many events the dispatcher had cached with this one, ascending"),
+    ("position", BIGINT, "how many events the dispatcher had cached with this one, ascending"),
     ("is_own", BOOLEAN, "whether the dispatcher published it or was subscribed to it"),
-    ("round", BIGINT, "round in which it was cached"),
+    ("cached_round", BIGINT, "round in which it was cached"),
     ("hops", INT, "links it had travelled over"),
     ("issued_round", BIGINT, "round of the publication"),
 )  # fmt: skip
@@ -120,7 +120,7 @@ LOST = table(
     ("source", BIGINT, "source of the lost event"),
     ("pattern_id", BIGINT, "the local pattern for which it is missing"),
     ("number", BIGINT, "its counter for the pattern"),
-    ("since_round", BIGINT, "round in which the loss was detected"),
+    ("detected_round", BIGINT, "round in which the loss was detected"),
     ("expires_round", BIGINT, "round in which it is given up"),
 )  # fmt: skip
 ROUTE = table(
@@ -135,17 +135,19 @@ DISPATCHER = table(
     ("node_id", BIGINT, "the dispatcher"),
     ("interval_rounds", BIGINT, "its gossip interval"),
     ("next_round", BIGINT, "round of a gossip round; the others are whole intervals later"),
-    ("push_until", BIGINT, "round before which it has something to push; null: nothing"),
-    ("lost_until", BIGINT, "round before which it has something to pull; null: nothing"),
+    ("push_end_round", BIGINT, "round before which it has something to push; null: nothing"),
+    ("lost_end_round", BIGINT, "round before which it has something to pull; null: nothing"),
     ("n_cached", BIGINT, "events that it has cached"),
     ("is_busy", BOOLEAN, "whether it saw losses since its last gossip round: its own, or others' requests"),
 )  # fmt: skip
 
-_NEXT = "min(case when next_round < greatest(coalesce(push_until, 0), coalesce(lost_until, 0)) then next_round end)"
+_NEXT = (
+    "min(case when next_round < greatest(coalesce(push_end_round, 0), coalesce(lost_end_round, 0)) then next_round end)"
+)
 STATES = (
     State(PATTERN, is_durable=True),
     State(CLIENT, is_durable=True),
-    State(SUBSCRIPTION),
+    State(ROUTING_ENTRY),
     State(TAG, compact=_same, is_durable=True),
     State(COUNTER, is_durable=True),
     State(RECEIVED, compact=_once, is_durable=True),

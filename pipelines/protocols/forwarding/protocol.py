@@ -12,23 +12,23 @@ from functools import reduce
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.entries import EntryChanges, remaining_entries, seen_entries
 from pipelines.contract.round import Protocol, Round, RoundResult, State
+from pipelines.contract.routing_entries import EntryChanges, remaining_entries, seen_entries
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
-SUBSCRIPTION = table(
-    "subscription", "an entry of a broker's routing table", "node_id,subscription_id",
+ROUTING_ENTRY = table(
+    "routing_entry", "an entry of a broker's routing table", "node_id,subscription_id",
     ("node_id", BIGINT, "the broker"),
     ("subscription_id", BIGINT, "the subscription"),
-    ("via", BIGINT, "neighbour it came from; the broker itself for its own subscription"),
+    ("next_hop", BIGINT, "neighbour it came from; the broker itself for its own subscription"),
 )  # fmt: skip
 
 
-def handled(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
+def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
     """Returns what nodes handle in a round, calls last: copies with the payload."""
     came = received(inbox, *PAYLOAD.names)
     if calls is None:
@@ -40,22 +40,31 @@ def handled(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
 def changed_entries(message: DataFrame) -> EntryChanges:
     """SUB adds an entry with its sender, UNSUB removes it."""
     added = message.where("kind = 'SUB'").selectExpr(
-        *NODE, "subscription_id", "coalesce(sender, node_id) as via", "trigger"
+        *NODE, "subscription_id", "coalesce(sender, node_id) as next_hop", "trigger"
     )
-    return EntryChanges(added, message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as gone"))
+    return EntryChanges(
+        added, message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
+    )
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
-    """SUB and UNSUB go to every neighbour but the sender: KEY, ``via``, once each where a link brought two copies."""
+    """SUB and UNSUB go to every neighbour but the sender: KEY, ``next_hop``, once each if a link brought two copies."""
     routed = message.where("kind <> 'PUB'").select(*KEY, "sender").hint("shuffle_hash")
-    neighbour = link.selectExpr("run_id", "src as node_id", "dst as via")
-    return neighbour.join(routed, NODE).where("sender is null or via <> sender").select(*KEY, "via").distinct()
+    neighbour = link.selectExpr("run_id", "src as node_id", "dst as next_hop")
+    return (
+        neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*KEY, "next_hop").distinct()
+    )
 
 
 def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
-    """PUB goes to the neighbours that matching entries name as they are at its turn, not back: KEY, ``via``, once."""
+    """PUB goes to the neighbours that matching entries name at its turn, not back: KEY, ``next_hop``, once."""
     wanted = message.where("kind = 'PUB'").selectExpr(*KEY, "trigger", "sender", "explode(matches) as subscription_id")
-    return seen_entries(wanted, entry, changes).where("sender is null or via <> sender").select(*KEY, "via").distinct()
+    return (
+        seen_entries(wanted, entry, changes)
+        .where("sender is null or next_hop <> sender")
+        .select(*KEY, "next_hop")
+        .distinct()
+    )
 
 
 class ForwardingProtocol(Protocol):
@@ -65,7 +74,7 @@ class ForwardingProtocol(Protocol):
     payload = PAYLOAD
     body = """case when kind = 'PUB' then to_json(named_struct('hops', hops))
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""
-    states = (State(SUBSCRIPTION),)
+    states = (State(ROUTING_ENTRY),)
     bound = """select run_id, min(round) as round, 'a node crashed' as reason
         from fault_event where kind = 'crash' group by run_id"""
     """Nothing is sent again, and routing tables are lost with their node."""
@@ -74,19 +83,19 @@ class ForwardingProtocol(Protocol):
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""
         due, result = round_.due, RoundResult()
-        message = round_.keep("message", handled(due.inbox, due.calls))
-        entry, changes, out = round_.state["subscription"], None, []
+        message = round_.keep("message", handled_rows(due.inbox, due.calls))
+        entry, changes, out = round_.state["routing_entry"], None, []
         if not due.kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
             changes = changed_entries(message)
-            result.state["subscription"] = remaining_entries(entry, changes)
+            result.state["routing_entry"] = remaining_entries(entry, changes)
             out.append(flooded(message, round_.run.link))
         if not due.kinds.isdisjoint(("PUB", "publish")):
             out.append(round_.keep("matched", matched(message, entry, changes)))
-            result.delivery = deliveries(message.join(out[-1].where("via = node_id").select(KEY), KEY))
+            result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").select(KEY), KEY))
         if out:
-            to = reduce(DataFrame.unionByName, out).where("via <> node_id").hint("shuffle_hash")
+            to = reduce(DataFrame.unionByName, out).where("next_hop <> node_id").hint("shuffle_hash")
             same = ("trigger", "kind", "source", "source_seq", "issued_round", "subscription_id", "matches")
-            sent = {"src": "node_id", "dst": "via", "sent_round": "round", "hops": "hops + 1"}
+            sent = {"src": "node_id", "dst": "next_hop", "sent_round": "round", "hops": "hops + 1"}
             result.outbox = outbox(message.join(to, KEY), PAYLOAD, **{name: name for name in same}, **sent)
         result.call_event = None if due.calls is None else issued(due.calls)
         return result

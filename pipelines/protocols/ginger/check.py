@@ -132,7 +132,7 @@ def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
         if row["topic"] is None:
             message = f"{row['predicate']} is not a topic alone; allowed with protocol ginger: topic: a name, no where:"
             yield Problem((*_SUBSCRIPTIONS, index), message)
-        if row["until"] is not None:
+        if row["end_round"] is not None:
             yield Problem((*_SUBSCRIPTIONS, index, "until"), "protocol ginger has no unsubscription; leave until: out")
     yield from _twice(overlay, rows)
     for index, row in enumerate(workload.publication.to_pylist()):

@@ -35,8 +35,10 @@ def inbox_items(inbox: DataFrame) -> DataFrame:
     """Due messages as parts, with their ``round``."""
     message = inbox.where(f"kind in {(*APPLICATION, *REPAIR)}").withColumnRenamed("dst", "node_id")
     own = {name: name for name in ("kind", "hops", "covered", "details")}
-    wait = "due_round - sent_round"
-    return parts(message, "inbox", "message_id", "due_round as round", other="src", wait=wait, **own, **_MESSAGE)
+    latency = "due_round - sent_round"
+    return parts(
+        message, "inbox", "message_id", "due_round as round", peer="src", latency_rounds=latency, **own, **_MESSAGE
+    )
 
 
 def call_items(calls: DataFrame) -> DataFrame:
@@ -47,7 +49,7 @@ def call_items(calls: DataFrame) -> DataFrame:
 
 
 def join_items(contact: DataFrame, who: DataFrame, status: str) -> DataFrame:
-    """Brokers that join or come back, with those that they may ask, the nearest first: before all else of the round.
+    """Brokers that join or recover, with those that they may ask, the nearest first: before all else of the round.
 
     Args:
         contact: Table ``contact``.
@@ -80,11 +82,11 @@ def memory(buffer: DataFrame, touched: DataFrame, setting: DataFrame) -> list[Da
     near = buffer.join(touched.hint("shuffle_hash"), _NODE, "left_semi")
     return [
         parts(mode, "mode", "0", details="mode"),
-        parts(near, "history", "place", kind="event", hops="hops", **_MESSAGE),
+        parts(near, "history", "position", kind="event", hops="hops", **_MESSAGE),
     ]
 
 
-def handled(due: DataFrame, state: list[DataFrame]) -> DataFrame:
+def handled_rows(due: DataFrame, state: list[DataFrame]) -> DataFrame:
     """Lets every node work through its inbox: rows of `udfs.ginger.items.OUT`.
 
     Args:
@@ -113,8 +115,8 @@ def sent(rows: DataFrame) -> DataFrame:
     """The outbox."""
     fields = ("topic", "guarantee", "keys", "covered", "hops", "issued_round", "details")
     return outbox(
-        rows.where("relation = 'out'"), PAYLOAD, kind="kind", src="node_id", dst="other", trigger="place",
-        sent_round="round", source="source", source_seq="source_seq", latency_rounds="wait",
+        rows.where("relation = 'out'"), PAYLOAD, kind="kind", src="node_id", dst="peer", trigger="position",
+        sent_round="round", source="source", source_seq="source_seq", latency_rounds="latency_rounds",
         **{name: name for name in fields},
     )  # fmt: skip
 
@@ -139,7 +141,7 @@ def buffered(rows: DataFrame) -> DataFrame:
 
 
 def statuses(rows: DataFrame) -> DataFrame:
-    """Nodes that nobody takes in, and those that come back or join."""
+    """Nodes that nobody takes in, and those that recover or join."""
     return rows.where("relation = 'status'").selectExpr(*_NODE, "round", "kind as status")
 
 
@@ -151,9 +153,7 @@ def detections(crashed: DataFrame, neighbour: DataFrame, setting: DataFrame) -> 
 
 def failed_connections(rows: DataFrame, down: DataFrame, setting: DataFrame) -> DataFrame:
     """Who connects to a node that is down hears of it as its neighbours did: the outbox."""
-    connected = rows.where("relation = 'connected'").selectExpr(
-        *_NODE, "other as neighbour", "wait as latency_rounds", "round"
-    )
+    connected = rows.where("relation = 'connected'").selectExpr(*_NODE, "peer as neighbour", "latency_rounds", "round")
     gone = down.selectExpr("run_id", "node_id as neighbour").hint("shuffle_hash")
     return _news(connected.join(gone, ["run_id", "neighbour"]), setting)
 

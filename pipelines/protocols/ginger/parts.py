@@ -49,12 +49,12 @@ _WAITS = {
     "gap": GAP_WAITS,
 }  # fmt: skip
 _NAMES = {
-    "arrival": "place as arrival", "came_from": "kind as came_from", "client": "other as client",
-    "neighbour": "other as neighbour", "relationship": "kind as relationship", "up": "hops as up",
-    "down": "issued_round as down", "latency_rounds": "wait as latency_rounds", "sender": "other as sender",
-    "partner": "other as partner", "failed": "other as failed", "memory": "details as memory",
+    "arrival": "position as arrival", "came_from": "kind as came_from", "client": "peer as client",
+    "neighbour": "peer as neighbour", "relationship": "kind as relationship", "n_up": "hops as n_up",
+    "n_down": "issued_round as n_down", "sender": "peer as sender",
+    "partner": "peer as partner", "failed": "peer as failed", "memory": "details as memory",
     "role": "kind as role", "usage": "kind as usage", "members": "covered as members",
-    "ids": "details as ids", "told": "details as told", "status": "kind as status", "lacking": "other as lacking",
+    "ids": "details as ids", "body": "details as body", "status": "kind as status", "lacking": "peer as lacking",
 }  # fmt: skip
 """What columns of tables are called in parts."""
 
@@ -65,17 +65,17 @@ def sql_type(kind: object) -> str:
     return f"array<{_TYPES[text[text.index(': ') + 2 : -1]]}>" if text.startswith("list") else _TYPES[text]
 
 
-def parts(rows: DataFrame, relation: str, place: str, *others: str, **columns: str) -> DataFrame:
+def parts(rows: DataFrame, relation: str, position: str, *others: str, **columns: str) -> DataFrame:
     """Returns rows as parts.
 
     Args:
         rows: ``run_id, node_id`` and what the expressions read.
         relation: Name of the relation.
-        place: SQL.
+        position: SQL.
         others: SQL of more columns.
         columns: SQL by column; the others are null.
     """
-    given = {"relation": f"'{relation}'", "place": place, **columns}
+    given = {"relation": f"'{relation}'", "position": position, **columns}
     fields = [f"cast({given.get(name, 'null')} as {sql_type(kind)}) as {name}" for name, kind in FIELDS]
     return rows.selectExpr(*_NODE, *fields, *others)
 
@@ -92,14 +92,20 @@ def _locked(part: DataFrame) -> DataFrame:
 def neighbour_parts(neighbour: DataFrame) -> DataFrame:
     """Returns rows of table ``neighbour`` as parts."""
     return parts(
-        neighbour, "neighbour", "neighbour", kind="relationship", other="neighbour", wait="latency_rounds"
+        neighbour, "neighbour", "neighbour", kind="relationship", peer="neighbour", latency_rounds="latency_rounds"
     )  # fmt: skip
 
 
 def tree_view_parts(tree_view: DataFrame) -> DataFrame:
     """Returns rows of table ``tree_view`` as parts."""
-    columns = {"kind": "relationship", "other": "other", "hops": "up", "issued_round": "down", "wait": "latency_rounds"}
-    return parts(tree_view, "tree_view", "other", **columns)
+    columns = {
+        "kind": "relationship",
+        "peer": "peer",
+        "hops": "n_up",
+        "issued_round": "n_down",
+        "latency_rounds": "latency_rounds",
+    }
+    return parts(tree_view, "tree_view", "peer", **columns)
 
 
 def client_topic_parts(client_topic: DataFrame) -> DataFrame:
@@ -109,7 +115,7 @@ def client_topic_parts(client_topic: DataFrame) -> DataFrame:
 
 def subscriber_parts(subscriber: DataFrame) -> DataFrame:
     """Returns rows of table ``subscriber`` as parts."""
-    return parts(subscriber, "subscriber", "neighbour", kind="relationship", other="neighbour", topic="topic")
+    return parts(subscriber, "subscriber", "neighbour", kind="relationship", peer="neighbour", topic="topic")
 
 
 def member_parts(member: DataFrame) -> DataFrame:
@@ -122,13 +128,18 @@ def _grown(rows: DataFrame) -> DataFrame:
 
 
 def _bounded(rows: DataFrame) -> DataFrame:
-    """Buffers without what has left them: rows say up to which place of a topic that is; for own messages others do."""
+    """Drops evicted events.
+
+    A ``left`` row holds the last evicted position of a topic; for the client's own messages a ``collected`` row does.
+    """
     key = [*_NODE, "topic"]
     marks = rows.where("event in ('left', 'collected')").groupBy(key)
-    last = "max(case when event = '{0}' then place end) as last_{0}"
+    last = "max(case when event = '{0}' then position end) as last_{0}"
     mark = marks.agg(F.expr(last.format("left")), F.expr(last.format("collected")))
     inside = rows.join(mark.hint("shuffle_hash"), key, "left")
-    gone = "place <= case event when 'published' then last_collected when 'collected' then place else last_left end"
+    gone = (
+        "position <= case event when 'published' then last_collected when 'collected' then position else last_left end"
+    )
     return inside.where(f"not coalesce({gone}, false)").select(METADATA_BUFFER.columns)
 
 

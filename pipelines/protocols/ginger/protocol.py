@@ -145,7 +145,7 @@ def _handle(round_: Round, result: RoundResult, events: list[DataFrame]) -> list
     state = [handling.known(part, touched)]
     if mends:
         state += handling.memory(round_.state["metadata_buffer"], touched, round_.run.setting)
-    rows = round_.keep("rows", handling.handled(got, state))
+    rows = round_.keep("rows", handling.handled_rows(got, state))
     result.state["part"] = handling.parts_after(rows, part, touched)
     result.state["delivered"] = handling.delivered(rows)
     if mends:

@@ -13,7 +13,7 @@ from pipelines.protocols.ginger.tables import PAYLOAD, SUBSCRIBER
 
 _NODE = ["run_id", "node_id"]
 _HEAD = {
-    "trigger": "trigger", "src": "node_id", "dst": "via", "sent_round": "round", "source": "source",
+    "trigger": "trigger", "src": "node_id", "dst": "next_hop", "sent_round": "round", "source": "source",
     "source_seq": "source_seq", "subscription_id": "subscription_id",
 }  # fmt: skip
 
@@ -26,15 +26,15 @@ def issued(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def onward(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Subscribe messages, and the brokers that they go on to: one row each, ``via`` with its ``relationship``."""
+    """Subscribe messages, and the brokers that they go on to: one row each, ``next_hop`` with its ``relationship``."""
     message = inbox.where("kind = 'Subscribe'").selectExpr(
         "run_id", "dst as node_id", "message_id as trigger", "src as sender", "due_round as round", "source",
         "source_seq", "subscription_id", "topic", "coalesce(edge, dst) as edge", "path",
     )  # fmt: skip
     broker = neighbour.where("relationship in ('parent', 'child')").selectExpr(
-        *_NODE, "neighbour as via", "relationship"
+        *_NODE, "neighbour as next_hop", "relationship"
     )
-    return broker.join(message.hint("shuffle_hash"), _NODE).where("via <> sender")
+    return broker.join(message.hint("shuffle_hash"), _NODE).where("next_hop <> sender")
 
 
 def forwarded(at: DataFrame, setting: DataFrame) -> DataFrame:
@@ -54,7 +54,8 @@ def noted(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
     n_brokers = neighbour.where("relationship <> 'client'").groupBy(_NODE).agg(F.expr("count(1) as n_brokers"))
     message = inbox.where("kind = 'Subscribe'").withColumnRenamed("dst", "node_id")
     return message.join(n_brokers.hint("shuffle_hash"), _NODE, "left").selectExpr(
-        *_NODE, "subscription_id", "topic", "source", "source_seq", "coalesce(edge, node_id) as edge", "src as via",
+        *_NODE, "subscription_id", "topic", "source", "source_seq", "coalesce(edge, node_id) as edge",
+        "src as next_hop",
         "coalesce(n_brokers, 0) - case when src = source then 0 else 1 end as n_waiting", "message_id as trigger",
         "due_round as round",
     )  # fmt: skip
@@ -70,7 +71,7 @@ def answered(subscribe: DataFrame, inbox: DataFrame) -> DataFrame:
     )
     found = subscribe.join(answer.hint("shuffle_hash"), [*_NODE, "subscription_id"], "left")
     return found.selectExpr(
-        *_NODE, "subscription_id", "topic", "source", "source_seq", "edge", "via",
+        *_NODE, "subscription_id", "topic", "source", "source_seq", "edge", "next_hop",
         "n_waiting - coalesce(n_answers, 0) as n_waiting", "coalesce(last, trigger) as trigger",
         "coalesce(due, round) as round",
     )  # fmt: skip
@@ -84,7 +85,10 @@ def confirmations(subscribe: DataFrame) -> DataFrame:
 def subscribers(subscribe: DataFrame) -> DataFrame:
     """The sub-trees: a broker is in that of a topic if it has subscribers at clients, or through two neighbours."""
     through = subscribe.selectExpr(
-        *_NODE, "topic", "via as neighbour", "case when via = source then 'client' else 'broker' end as relationship"
+        *_NODE,
+        "topic",
+        "next_hop as neighbour",
+        "case when next_hop = source then 'client' else 'broker' end as relationship",
     ).distinct()
     counted = through.selectExpr("*", "count(1) over (partition by run_id, node_id, topic) as n_neighbours")
     return counted.where("n_neighbours > 1 or relationship = 'client'").select(SUBSCRIBER.columns)

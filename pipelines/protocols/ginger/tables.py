@@ -72,22 +72,22 @@ NEIGHBOUR = table(
 )  # fmt: skip
 PART = table(
     "part", "a part of what a node keeps, as it handles it; the tables of the parts show them by relation",
-    "node_id,relation,place,topic",
+    "node_id,relation,position,topic",
     ("node_id", BIGINT, "the node"),
     ("relation", STRING, "name of the table that shows it, without state_"),
-    ("place", BIGINT, "ascending in the order that counts within the relation"),
+    ("position", BIGINT, "ascending in the order that counts within the relation"),
     ("kind", STRING, "relationship, kind of message, or where it came from"),
-    ("other", BIGINT, "the other node that it is about"),
+    ("peer", BIGINT, "the other node that it is about"),
     *_MESSAGE, *_ORDER,
     ("hops", BIGINT, "links it travelled over; tree_view: steps upwards"),
     ("covered", LONGS, "nodes known to have locked its keys; member: who has to"),
     ("acked", LONGS, "children that acknowledged it"),
     ("sent", LONGS, "what the parent was told of the covered"),
-    ("wait", BIGINT, "rounds to the other node"),
+    ("latency_rounds", BIGINT, "rounds to the other node"),
     ("details", STRING, "JSON, as messages carry it"),
 )  # fmt: skip
 CONTACT = table(
-    "contact", "a broker that another one asks first when it joins, or comes back after a failure", "node_id,contact",
+    "contact", "a broker that another one asks first when it joins, or recovers after a failure", "node_id,contact",
     _BROKER,
     ("contact", BIGINT, "the other broker: the one to join at, or a neighbour in the overlay"),
     ("latency_rounds", BIGINT, "rounds from one to the other"),
@@ -101,7 +101,7 @@ SUBSCRIBE = table(
     ("source", BIGINT, "the client that subscribes"),
     ("source_seq", BIGINT, "number of the call at the client"),
     ("edge", BIGINT, "the client's edge broker"),
-    ("via", BIGINT, "neighbour that sent the message"),
+    ("next_hop", BIGINT, "neighbour that sent the message"),
     ("n_waiting", BIGINT, "neighbours that have still to answer it"),
 )  # fmt: skip
 SUBSCRIBER = table(
@@ -133,9 +133,9 @@ ENTRY_QUEUE = table(
     ("hops", BIGINT, "links it travelled over"),
 )  # fmt: skip
 METADATA_BUFFER = table(
-    "metadata_buffer", "an event in the life of a message at a broker", "node_id,place",
+    "metadata_buffer", "an event in the life of a message at a broker", "node_id,position",
     _BROKER,
-    ("place", BIGINT, "ascending in the order of events"),
+    ("position", BIGINT, "ascending in the order of events"),
     ("event", STRING, "passed: sent on, or locked; processed: unlocked and delivered in total order; clients:"
      " published, delivered"),
     *_MESSAGE, *_ORDER,
@@ -145,7 +145,7 @@ DISCARDED = table(
     "discarded", "what has left a node's buffer of a topic", "node_id,topic",
     ("node_id", BIGINT, "the node"),
     ("topic", STRING, "the topic"),
-    ("place", BIGINT, "no event up to this place is in the buffer"),
+    ("position", BIGINT, "no event up to this position is in the buffer"),
     ("ids", STRING, "JSON, left: event, source, source_seq and hops of each, in order; collected: what everybody has"
      " had, by source runs of numbers"),
 )  # fmt: skip
@@ -154,7 +154,7 @@ PARKED = table(
     ("node_id", BIGINT, "the node"),
     ("partner", BIGINT, "the partner"),
     ("kind", STRING, "kind of message"),
-    ("told", STRING, "its body"),
+    ("body", STRING, "its body"),
 )  # fmt: skip
 GAP = table(
     "gap", "a message that a node lacks and that has left the buffer of its partner", "node_id,source,source_seq",
@@ -170,12 +170,12 @@ EXCEPTION = table(
     ("lacking", BIGINT, "the node that lacks it"),
 )  # fmt: skip
 TREE_VIEW = table(
-    "tree_view", "a broker that a node sees beyond its neighbours", "node_id,other",
+    "tree_view", "a broker that a node sees beyond its neighbours", "node_id,peer",
     ("node_id", BIGINT, "the node"),
-    ("other", BIGINT, "the broker"),
+    ("peer", BIGINT, "the broker"),
     ("relationship", STRING, "ancestor or sibling"),
-    ("up", BIGINT, "steps upwards from it, before"),
-    ("down", BIGINT, "steps downwards to the node"),
+    ("n_up", BIGINT, "steps upwards from it, before"),
+    ("n_down", BIGINT, "steps downwards to the node"),
     ("latency_rounds", BIGINT, "rounds from one to the other"),
 )  # fmt: skip
 CLIENT_TOPIC = table(
@@ -191,9 +191,9 @@ MEMBER = table(
     ("members", LONGS, "brokers of the sub-tree and clients that subscribe"),
 )  # fmt: skip
 HOLD = table(
-    "hold", "an application message that is held while the broker is reconfigured", "node_id,place",
+    "hold", "an application message that is held while the broker is reconfigured", "node_id,position",
     _BROKER,
-    ("place", BIGINT, "ascending in the order of release"),
+    ("position", BIGINT, "ascending in the order of release"),
     ("kind", STRING, "kind of message"),
     ("sender", BIGINT, "node that sent it"),
     *_MESSAGE, *_ORDER,
@@ -216,8 +216,8 @@ REPAIR_MEMORY = table(
     ("memory", STRING, "JSON: whom it asked, who declined, whether it is level with its parent, votes, ..."),
 )  # fmt: skip
 DELIVERED = table(
-    "delivered", "a delivery at a client, in order", "node_id,place",
+    "delivered", "a delivery at a client, in order", "node_id,position",
     ("node_id", BIGINT, "the client"),
-    ("place", BIGINT, "ascending in the order of deliveries"),
+    ("position", BIGINT, "ascending in the order of deliveries"),
     *_MESSAGE,
 )  # fmt: skip

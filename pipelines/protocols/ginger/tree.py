@@ -59,7 +59,7 @@ def seen(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:
 def neighbours(rows: DataFrame) -> DataFrame:
     """Returns table ``neighbour`` of what `seen` gives."""
     near = rows.where("relationship not in ('ancestor', 'sibling')")
-    return near.withColumnRenamed("other", "neighbour").select(NEIGHBOUR.columns)
+    return near.withColumnRenamed("peer", "neighbour").select(NEIGHBOUR.columns)
 
 
 def tree_views(rows: DataFrame) -> DataFrame:

@@ -64,5 +64,5 @@ from state_metadata_buffer b
 join state_repair r on r.run_id = b.run_id and r.node_id = b.node_id and r.role = 'client'
 left join state_delivered d on d.run_id = b.run_id and d.node_id = b.node_id and d.source = b.source
   and d.source_seq = b.source_seq
-where b.event = 'published' and get_json_object(r.memory, '$.is_level') = 'false' and d.place is null
+where b.event = 'published' and get_json_object(r.memory, '$.is_level') = 'false' and d.position is null
 """

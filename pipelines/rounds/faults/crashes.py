@@ -1,7 +1,7 @@
 """The crash schedule by round: the driver knows which round has crashes and recoveries, the frames are read off one.
 
-A node's *incarnation* is how often it came back: 0 at first. It crashes in a round, handles nothing from that round on,
-and comes back with the next incarnation in round ``until``, if it does.
+A node's *incarnation* is how often it recovered: 0 at first. It crashes in a round, handles nothing from that round on,
+and recovers with the next incarnation in round ``end_round``, if it does.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
 CRASH = T.StructType(
-    [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("until", BIGINT, True)]
+    [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
-"""One row a down time: ``incarnation`` is the one that crashes in ``round``; ``until`` is null for good."""
+"""One row a down time: ``incarnation`` is the one that crashes in ``round``; ``end_round`` is null for good."""
 _FIRST = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "round")])
 
 
@@ -30,14 +30,14 @@ class Crashes:
         """Numbers the incarnations.
 
         Args:
-            crash: ``run_id, node_id, round, until``; one row a down time, those of a node apart from each other.
+            crash: ``run_id, node_id, round, end_round``; one row a down time, those of a node apart from each other.
             n_runs: How many runs there are, with and without crashes.
             materialiser: Keeps the schedule.
         """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
         rows = ordered.add_column(2, "incarnation", _places(ordered))
         self._start = rows["round"].to_numpy()
-        self._end = pc.fill_null(rows["until"], np.iinfo(np.int64).max).to_numpy()
+        self._end = pc.fill_null(rows["end_round"], np.iinfo(np.int64).max).to_numpy()
         self._rounds = np.unique(np.concatenate([self._start, self._end[self._end < np.iinfo(np.int64).max]]))
         first = ordered.group_by("run_id").aggregate([("round", "min")]).rename_columns(["run_id", "round"])
         self._has_quiet_runs = len(first) < n_runs
@@ -56,7 +56,7 @@ class Crashes:
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one in which a node crashes or comes back."""
+        """Returns the first round after the given one in which a node crashes or recovers."""
         place = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[place]) if place < len(self._rounds) else None
 
@@ -79,10 +79,10 @@ class Crashes:
         if self.has_crash(round_):
             crashed = self.schedule.where(f"round = {round_}").select(*_KEY)
         if (self._end == round_).any():
-            back = self.schedule.where(f"until = {round_}")
-            recovered = back.selectExpr("run_id", "node_id", "incarnation + 1 as incarnation", "until as round")
+            back = self.schedule.where(f"end_round = {round_}")
+            recovered = back.selectExpr("run_id", "node_id", "incarnation + 1 as incarnation", "end_round as round")
         if ((self._start <= round_) & (round_ < self._end)).any():
-            now = self.schedule.where(f"round <= {round_} and coalesce(until > {round_}, true)")
+            now = self.schedule.where(f"round <= {round_} and coalesce(end_round > {round_}, true)")
             down = now.select(CRASH.names)
         if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
             disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
@@ -96,7 +96,7 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
         crash: `Inputs.crash`.
         horizon: The last round that may happen.
     """
-    back = crash.filter(pc.is_valid(crash["until"])).drop_columns("round").rename_columns({"until": "round"})
+    back = crash.filter(pc.is_valid(crash["end_round"])).drop_columns("round").rename_columns({"end_round": "round"})
     parts = [
         part.select(["run_id", "round", "node_id"]).append_column("kind", pa.repeat(kind, len(part)))
         for kind, part in (("crash", crash), ("recovery", back))

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.due import LinksDue
 from pipelines.engines.materialise.base import Materialiser
-from pipelines.inputs.faults.schedule import FOR_GOOD
+from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.tables import BIGINT
 
 _ENDS = ("run_id", "src", "dst")
 LINK_TIME = T.StructType([
-    T.StructField(name, BIGINT, False) for name in (*_ENDS, "latency_rounds", "round", "until")
+    T.StructField(name, BIGINT, False) for name in (*_ENDS, "latency_rounds", "round", "end_round")
 ])  # fmt: skip
-"""One row a directed link and a time for which it is there, from ``round`` on and before ``until``."""
+"""One row a directed link and a time for which it is there, from ``round`` on and before ``end_round``."""
 
 
 class Replacements:
@@ -63,10 +63,10 @@ class Replacements:
         place = int(np.searchsorted(self._rounds, round_, side="right"))
         # A literal that changes with replacements only: engines that compile plans compile few.
         last = int(self._rounds[place - 1]) if place else 0
-        now = self._time.where(f"round <= {last} and until > {last}")
+        now = self._time.where(f"round <= {last} and end_round > {last}")
         if not place or last != round_:
             return LinksDue(now, None, None, may_change=True)
-        gone, come = (self._time.where(f"{end} = {round_}").select(*_ENDS) for end in ("until", "round"))
+        gone, come = (self._time.where(f"{end} = {round_}").select(*_ENDS) for end in ("end_round", "round"))
         return LinksDue(now, gone, come, may_change=True)
 
 

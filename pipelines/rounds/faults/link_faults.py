@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from pipelines.contract.draws import as_uniform
+from pipelines.contract.draws_sql import as_uniform
 from pipelines.contract.ordering import row_number
 from pipelines.engines.materialise.base import Materialiser
-from pipelines.inputs.faults.meeting import cut_times
+from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.tables import BIGINT, STRING
 
 _LONGS = ("salt", "low", "high", "first_round", "last_round")
@@ -35,7 +35,7 @@ _FAULT = T.StructType([
     *(T.StructField(name, BIGINT) for name in _LONGS),
 ])  # fmt: skip
 _SIDE = T.StructType([
-    T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "until", "side")
+    T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "end_round", "side")
 ])  # fmt: skip
 _SAME = "run_id, src, dst, kind, source, source_seq"
 _PLACE = row_number("messages alike", _SAME, "message_id")
@@ -68,9 +68,9 @@ class LinkFaults:
     """The link faults of all runs.
 
     Attributes:
-        on_link: ``run_id, src, dst, round, until, faults``: those of a link, cut into times; None: there are none.
-        anywhere: ``run_id, round, until, faults``: those of all links; None: there are none.
-        side: ``run_id, node_id, round, until, side``: the sides of partitions; None: there are none.
+        on_link: ``run_id, src, dst, round, end_round, faults``: those of a link, cut into times; None: there are none.
+        anywhere: ``run_id, round, end_round, faults``: those of all links; None: there are none.
+        side: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: there are none.
     """
 
     def __init__(self, fault: pa.Table, side: pa.Table, materialiser: Materialiser) -> None:
@@ -113,7 +113,7 @@ class LinkFaults:
             message = _with_copies(message, columns)
         if not self._effects.isdisjoint(("delay", "reorder")):
             later = message.selectExpr(*columns, "faults", "draw", f"{_LATER} as later")
-            message = later.selectExpr(*_postponed(columns, "later"), "faults", "draw")
+            message = later.selectExpr(*_postpone(columns, "later"), "faults", "draw")
         if self.side is not None:
             kept = [*columns, "faults", "draw"] if self._effects else list(columns)
             message = _with_sides(message, self.side, kept)
@@ -135,8 +135,8 @@ class LinkFaults:
         return message.selectExpr(*columns, f"case when src <> dst then {strikes} end as faults", "draw")
 
 
-def _postponed(columns: Sequence[str], rounds: str) -> list[str]:
-    changed = {name: f"{name} + {rounds} as {name}" for name in ("due_round", "wait")}
+def _postpone(columns: Sequence[str], rounds: str) -> list[str]:
+    changed = {name: f"{name} + {rounds} as {name}" for name in ("due_round", "remaining_rounds")}
     return [changed.get(name, name) for name in columns]
 
 
@@ -146,7 +146,7 @@ def _with_copies(message: DataFrame, columns: Sequence[str]) -> DataFrame:
     twice = message.selectExpr(*columns, "faults", "draw", f"{_AFTER} as after", both)
     changed = [
         "message_id + copy as message_id" if name == "message_id" else name
-        for name in _postponed(columns, "case copy when 1L then after else 0L end")
+        for name in _postpone(columns, "case copy when 1L then after else 0L end")
     ]
     return twice.selectExpr(*changed, "faults", "case copy when 1L then xxhash64(draw, copy) else draw end as draw")
 
@@ -164,8 +164,8 @@ def _at_its_time(
     message: DataFrame, rows: DataFrame, columns: list[str], keys: list[str], name: str, value: str = "faults"
 ) -> DataFrame:
     """Adds a value that holds for the keys in the round of sending, null where there is none."""
-    renamed = rows.selectExpr(*(f"{key} as at_{key}" for key in keys), "round", "until", f"{value} as {name}")
-    at = " and ".join([*(f"{key} = at_{key}" for key in keys), "sent_round >= round and sent_round < until"])
+    renamed = rows.selectExpr(*(f"{key} as at_{key}" for key in keys), "round", "end_round", f"{value} as {name}")
+    at = " and ".join([*(f"{key} = at_{key}" for key in keys), "sent_round >= round and sent_round < end_round"])
     return message.join(renamed.hint("shuffle_hash"), F.expr(at), "left").selectExpr(*columns, name)
 
 
@@ -173,6 +173,6 @@ def _kept(name: str, fault: pa.Table, keys: tuple[str, ...], materialiser: Mater
     """Keeps faults as `_met` reads them; None where there are none."""
     if not len(fault):
         return None
-    key = [T.StructField(key, BIGINT, False) for key in (*keys, "round", "until")]
+    key = [T.StructField(key, BIGINT, False) for key in (*keys, "round", "end_round")]
     schema = T.StructType([*key, T.StructField("faults", T.ArrayType(_FAULT))])
     return materialiser.load(name, cut_times(fault, keys, _FAULT.names), schema).frame

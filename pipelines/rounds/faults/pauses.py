@@ -1,7 +1,7 @@
 """Pauses: a node that is up handles nothing for a while, and then all that came meanwhile.
 
 Pauses are known ahead, so a message that would be due in one is due when it ends; so is a timer. Calls come then, too
-(`inputs.postponed`). All that waited is handled in the order of ids, that is of the rounds of sending.
+(`experiment.calls.postpone`). All that waited is handled in the order of ids, that is of the rounds of sending.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.tables import BIGINT
 
-PAUSE = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "until")])
-"""One row a time for which a node pauses: from ``round`` on, before ``until``; those of a node are apart."""
+PAUSE = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "round", "end_round")])
+"""One row a time for which a node pauses: from ``round`` on, before ``end_round``; those of a node are apart."""
 
 
 class Pauses:
@@ -25,10 +25,10 @@ class Pauses:
         """Keeps them.
 
         Args:
-            pause: ``run_id, node_id, round, until``, see `PAUSE`.
+            pause: ``run_id, node_id, round, end_round``, see `PAUSE`.
             materialiser: Keeps the rows.
         """
-        self._start, self._end = (pause[name].to_numpy() for name in ("round", "until"))
+        self._start, self._end = (pause[name].to_numpy() for name in ("round", "end_round"))
         self._schedule: DataFrame | None = None
         if len(pause):
             self._schedule = materialiser.load("pause", pause.select(PAUSE.names), PAUSE).frame
@@ -47,24 +47,24 @@ class Pauses:
         """Returns the nodes that pause in a round: ``run_id, node_id``; None: nobody."""
         if self._schedule is None or not ((self._start <= round_) & (round_ < self._end)).any():
             return None
-        return self._schedule.where(f"round <= {round_} and until > {round_}").select("run_id", "node_id")
+        return self._schedule.where(f"round <= {round_} and end_round > {round_}").select("run_id", "node_id")
 
     def postpone(self, message: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Returns messages that are due when their receiver handles something.
 
         Args:
-            message: Messages, with ``due_round`` and ``wait``.
+            message: Messages, with ``due_round`` and ``remaining_rounds``.
             columns: Their columns.
         """
         if self._schedule is None:
             return message
         pause = self._schedule.selectExpr(
-            "run_id as pause_run", "node_id as pause_node", "round as pause_round", "until as pause_end"
+            "run_id as pause_run", "node_id as pause_node", "round as pause_round", "end_round as pause_end"
         )
         meets = "run_id = pause_run and dst = pause_node and due_round >= pause_round and due_round < pause_end"
         changed = {
             "due_round": "coalesce(pause_end, due_round) as due_round",
-            "wait": "wait + coalesce(pause_end - due_round, 0L) as wait",
+            "remaining_rounds": "remaining_rounds + coalesce(pause_end - due_round, 0L) as remaining_rounds",
         }
         found = message.join(pause.hint("shuffle_hash"), F.expr(meets), "left")
         return found.selectExpr(*(changed.get(name, name) for name in columns))

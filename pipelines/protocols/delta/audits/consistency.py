@@ -1,15 +1,15 @@
-"""Routing information of protocol ``delta`` at a quiet end: Eq. (1), the two levels of consistency (4.3), Lemma 4.
+"""Routing information of protocol ``delta`` at a quiescent end: Eq. (1), the two levels of consistency (4.3), Lemma 4.
 
-They hold when nothing is under way, so they judge only runs that are quiet at the end, by the state as it is then; see
+They hold when nothing is under way, so they judge only runs that are quiescent at the end, by their last state; see
 `members` for the nodes. A node is *near* a subscription when it lies within δ+1 hops of the subscriber, else *far* from
-it. That the subscriber, or a node on the way, is down changes no entry but its ``via``: the closest node that is up.
+it. That the subscriber, or a node on the way, is down changes only its ``responsible``: the closest node that is up.
 
 Subscriptions that were confirmed are due, and those that have ended are due to be gone. A subscriber that crashed
 before the confirmation leaves that undecided, and a join whose node or join point crashed may stay unfinished: these
 are not judged.
 
 Level 2 says of a far node N and subscriber S that N's entry names P(N, S)[δ+1]. Paths that long would be all pairs of
-nodes, so every entry is judged by δ-paths and by the entry of its next hop B = ``via``, k = d(N, B) hops away:
+nodes, so every entry is judged by δ-paths and by the entry of its next hop B = ``responsible``, k = d(N, B) hops away:
 
 1. the entry of N names a node δ+1 hops away, and B is the closest node towards it that is up;
 2. B's entry does not lead back towards N;
@@ -30,11 +30,12 @@ from pipelines.protocols.delta.audits.members import MEMBER, NO_SOURCE, NODE, ju
 
 _ENTRY = [*NODE, "subscription_id"]
 _WRONG_WAY = """case
-  when not (entry_via <=> via) then concat(' has an entry via ', entry_via_name, ', the way is via ', via_name)
+  when not (entry_responsible <=> responsible) then
+    concat(' has an entry via ', entry_responsible_name, ', the way is via ', responsible_name)
   else concat(' has an entry ', coalesce(cast(entry_distance as string), '?'), ' hops off by ', entry_hop_name,
     ', the way is ', distance, ' hops by ', first_hop_name) end"""
-_RIGHT_WAY = "entry_via <=> via and entry_hop <=> first_hop and entry_distance <=> distance"
-_WAY_NODES = ("entry_via", "via", "entry_hop", "first_hop")
+_RIGHT_WAY = "entry_responsible <=> responsible and entry_hop <=> first_hop and entry_distance <=> distance"
+_WAY_NODES = ("entry_responsible", "responsible", "entry_hop", "first_hop")
 _UNFINISHED_JOIN = f"""
 select distinct l.run_id, least(l.src, l.dst) as a, greatest(l.src, l.dst) as b
 from link l
@@ -97,20 +98,21 @@ def _wrong_links(evidence: Evidence) -> DataFrame:
 
 
 def _near(evidence: Evidence) -> DataFrame:
-    """The nodes near a subscription: entry key, ``subscriber, is_live``, and the way: ``distance, first_hop, via``."""
+    """Returns the nodes near a subscription: entry key, ``subscriber, is_live, distance, first_hop, responsible``."""
     subscription = evidence.sql(_SUBSCRIPTION).withColumnRenamed("subscriber", "target")
     return (
         judged_paths(evidence)
         .join(subscription, ["run_id", "target"])
-        .selectExpr(*_ENTRY, "target as subscriber", "is_live", "distance", "first_hop", "via")
+        .selectExpr(*_ENTRY, "target as subscriber", "is_live", "distance", "first_hop", "responsible")
     )
 
 
 def _entries(evidence: Evidence) -> DataFrame:
-    """SUBS_SET_N: entry key, ``delta, origin, entry_distance, entry_hop, entry_via``, ``n_entries`` of that key."""
+    """SUBS_SET_N: entry key, ``delta, origin, entry_distance, entry_hop, entry_responsible, n_entries``."""
     copies = "count(1) over (partition by run_id, node_id, subscription_id) as n_entries"
-    return evidence.table("state_subscription").join(judged(evidence), NODE).selectExpr(
-        *_ENTRY, "delta", "origin", "distance as entry_distance", "first_hop as entry_hop", "via as entry_via", copies
+    return evidence.table("state_routing_entry").join(judged(evidence), NODE).selectExpr(
+        *_ENTRY, "delta", "origin", "distance as entry_distance", "first_hop as entry_hop",
+        "responsible as entry_responsible", copies
     )  # fmt: skip
 
 
@@ -170,11 +172,11 @@ def _judged_entries(evidence: Evidence) -> DataFrame:
 
     Returns:
         The columns of `_entries`, ``subscriber, is_near``; the way to the origin, null beyond δ+1: ``distance, path,
-        first_hop, via``; ``is_right``: Level 1 for near nodes, rule R1 for far ones.
+        first_hop, responsible``; ``is_right``: Level 1 for near nodes, rule R1 for far ones.
     """
     live = evidence.sql(_SUBSCRIPTION).where("is_live").drop("is_live")
     to_origin = judged_paths(evidence).selectExpr(
-        *NODE, "target as origin", "distance", "path", "first_hop", "via"
+        *NODE, "target as origin", "distance", "path", "first_hop", "responsible"
     )  # fmt: skip
     near = _near(evidence).selectExpr(*_ENTRY, "true as near")
     right = f"case when near then origin = subscriber else distance = delta + 1 end and {_RIGHT_WAY}"
@@ -185,8 +187,9 @@ def _judged_entries(evidence: Evidence) -> DataFrame:
         .join(to_origin, [*NODE, "origin"], "left")
         .join(near, _ENTRY, "left")
         .selectExpr(
-            *_ENTRY, "delta", "subscriber", "origin", "entry_distance", "entry_hop", "entry_via", "distance", "path",
-            "first_hop", "via", "coalesce(near, false) as is_near", f"coalesce({right}, false) as is_right",
+            *_ENTRY, "delta", "subscriber", "origin", "entry_distance", "entry_hop", "entry_responsible", "distance",
+            "path",
+            "first_hop", "responsible", "coalesce(near, false) as is_near", f"coalesce({right}, false) as is_right",
         )
     )  # fmt: skip
 
@@ -206,28 +209,28 @@ def _against_next_hop(evidence: Evidence, entry: DataFrame) -> DataFrame:
     An entry is not held against a next hop whose own is wrong: that one is reported.
     """
     next_hop = entry.where("is_right").selectExpr(
-        "run_id", "node_id as via", "subscription_id", "path as next_path", "first_hop as next_first_hop"
+        "run_id", "node_id as responsible", "subscription_id", "path as next_path", "first_hop as next_first_hop"
     )
-    hops = "cast(array_position(path, via) as int) - 1"
+    hops = "cast(array_position(path, responsible) as int) - 1"
     wrong = (
         entry.where("not is_near and is_right")
-        .selectExpr(*_ENTRY, "delta", "subscriber", "origin", "via", "path", f"{hops} as hops")
-        .join(next_hop, ["run_id", "via", "subscription_id"])
+        .selectExpr(*_ENTRY, "delta", "subscriber", "origin", "responsible", "path", f"{hops} as hops")
+        .join(next_hop, ["run_id", "responsible", "subscription_id"])
         .selectExpr(
-            *_ENTRY, "subscriber", "origin", "via", "next_first_hop = get(path, hops - 1) as turns_back",
+            *_ENTRY, "subscriber", "origin", "responsible", "next_first_hop = get(path, hops - 1) as turns_back",
             "get(next_path, delta + 1 - hops) as wanted",
         )
         .where("turns_back or origin <> wanted")
     )  # fmt: skip
     disagreeing = evidence.keep("disagreeing", lambda: wrong)
-    behind = disagreeing.selectExpr("run_id", "node_id as via", "subscription_id", "true as is_behind")
-    first = disagreeing.join(behind, ["run_id", "via", "subscription_id"], "left").where(
+    behind = disagreeing.selectExpr("run_id", "node_id as responsible", "subscription_id", "true as is_behind")
+    first = disagreeing.join(behind, ["run_id", "responsible", "subscription_id"], "left").where(
         "turns_back or is_behind is null"
     )
     detail = """concat('subscription ', subscription_id, ' of ', subscriber_name, case
-      when turns_back then concat(' has an entry via ', via_name, ', whose own turns back')
-      else concat(' has an entry from ', origin_name, ', that of ', via_name, ' asks for ', wanted_name) end)"""
-    return violating(evidence, first, detail, "subscriber", "origin", "via", "wanted")
+      when turns_back then concat(' has an entry via ', responsible_name, ', whose own turns back')
+      else concat(' has an entry from ', origin_name, ', that of ', responsible_name, ' asks for ', wanted_name) end)"""
+    return violating(evidence, first, detail, "subscriber", "origin", "responsible", "wanted")
 
 
 def level_2(evidence: Evidence) -> DataFrame:

@@ -1,6 +1,6 @@
 """Which runs and nodes the audits of protocol ``delta`` judge, and the paths of the tree.
 
-State is judged as it is at the end, in runs that are quiet by then. Nodes that have joined are *members*: they make the
+The last state of quiescent runs is judged. Nodes that have joined are *members*: they make the
 tree, whether they are up or not, for a crash changes no view. Judged are the members that are OPERATIONAL at the end:
 the others have no state, or not all of it yet.
 """
@@ -23,20 +23,20 @@ where busy.run_id is null
 """Runs with nothing in flight at the end."""
 
 MEMBER = "select distinct run_id, node_id from node_status where status = 'VALID_JOINED'"
-_AWAY = "select run_id, node_id from node_recovery where until_round is null"
+_AWAY = "select run_id, node_id from node_recovery where end_round is null"
 _DOWN = """
 select run_id, array_sort(collect_list(node_id)) as down
 from node_recovery
-where until_round is null and recovery_round is null
+where end_round is null and recovery_round is null
 group by run_id
 """
 """The nodes that are down at the end."""
 
 _CLOSEST = """case when distance = 0 then node_id when down is null then first_hop
-  else get(array_except(slice(path, 2, 100), down), 0) end as via"""
+  else get(array_except(slice(path, 2, 100), down), 0) end as responsible"""
 
 
-def quiet(evidence: Evidence) -> DataFrame:
+def quiescent(evidence: Evidence) -> DataFrame:
     """Returns the runs that are judged: ``run_id``."""
     return evidence.sql(QUIET_RUN)
 
@@ -47,14 +47,14 @@ def members(evidence: Evidence) -> DataFrame:
 
 
 def judged(evidence: Evidence) -> DataFrame:
-    """Returns the members that are OPERATIONAL at the end of a quiet run: ``run_id, node_id, delta``."""
+    """Returns the members that are OPERATIONAL at the end of a quiescent run: ``run_id, node_id, delta``."""
     return evidence.keep("judged", lambda: _find_judged(evidence))
 
 
 def _find_judged(evidence: Evidence) -> DataFrame:
     return (
         members(evidence)
-        .join(quiet(evidence), "run_id")
+        .join(quiescent(evidence), "run_id")
         .join(evidence.sql(_AWAY).selectExpr(*NODE, "true as is_away"), NODE, "left")
         .where("is_away is null")
         .select(*NODE, "delta")
@@ -62,7 +62,7 @@ def _find_judged(evidence: Evidence) -> DataFrame:
 
 
 def unreachable(evidence: Evidence) -> DataFrame:
-    """Returns the nodes that wait for ever to join: their join points are down for good, or wait themselves."""
+    """Returns the nodes whose join blocks: their join points are down for good, or block themselves."""
     gone = evidence.table("node_recovery").where("recovery_round is null").select(NODE)
     outside = evidence.table("state_join").where("status <> 'VALID_JOINED'").select(NODE)
     no_point = gone.unionByName(outside).distinct().withColumnRenamed("node_id", "join_point")
@@ -74,8 +74,8 @@ def paths(evidence: Evidence) -> DataFrame:
     """Returns P(N, X) up to δ+1 hops between members, N itself included.
 
     Returns:
-        ``run_id, node_id, target, distance, path, first_hop, via, delta``; ``via`` is the node of the path closest to N
-        that is not down at the end, null where there is none.
+        ``run_id, node_id, target, distance, path, first_hop, responsible, delta``; ``responsible`` is the node of the
+        path closest to N that is not down at the end, null where there is none.
     """
     return evidence.keep("paths", lambda: _find_paths(evidence))
 
@@ -91,7 +91,7 @@ def _find_paths(evidence: Evidence) -> DataFrame:
     own = member.selectExpr(
         *NODE, "node_id as target", "0 as distance", "array(node_id) as path", "node_id as first_hop", "delta"
     )
-    others = found.where("distance > 0 and distance <= delta + 1").withColumnRenamed("via", "first_hop")
+    others = found.where("distance > 0 and distance <= delta + 1").withColumnRenamed("responsible", "first_hop")
     return (
         own.unionByName(others.select(columns))
         .join(evidence.sql(_DOWN), "run_id", "left")

@@ -14,12 +14,12 @@ with {SETTLED}, over as (
 ), late as (
   {SLOW_RUN}
 ), begun as (
-  select run_id, node_id, cast(null as bigint) as source_seq, recovery_round as begin_round, until_round as end_round,
+  select run_id, node_id, cast(null as bigint) as source_seq, recovery_round as begin_round, end_round,
     'recovery' as what
   from node_recovery
   where recovery_round is not null
   union all
-  select run_id, source as node_id, source_seq, round as begin_round, confirmed_round as end_round,
+  select run_id, source as node_id, source_seq, issued_round as begin_round, confirmed_round as end_round,
     'publication' as what
   from publication
   union all

@@ -9,11 +9,11 @@ from udfs.ginger.bank import BALANCES, replay
 
 OPERATION = """
 with first as (
-  select run_id, node_id, topic, source, source_seq, min(place) as place
+  select run_id, node_id, topic, source, source_seq, min(position) as position
   from state_delivered
   group by run_id, node_id, topic, source, source_seq
 )
-select f.run_id, f.node_id, f.topic, f.place, f.source, f.source_seq, p.guarantee, p.content,
+select f.run_id, f.node_id, f.topic, f.position, f.source, f.source_seq, p.guarantee, p.content,
   cast(get_json_object(r.parameters, "$['protocol.start_balance']") as bigint) as start_balance
 from first f
 join publication p on p.run_id = f.run_id and p.source = f.source and p.source_seq = f.source_seq
@@ -24,7 +24,7 @@ where get_json_object(p.content, '$.operation') is not null
 
 
 def balances(evidence: Evidence) -> DataFrame:
-    """All replicas have the same balances, after each operation in total order and at a quiet end; none is negative.
+    """All replicas have the same balances after each totally ordered operation and at a quiescent end; none is negative.
 
     What is refused at one replica is refused at all.
     """
@@ -34,7 +34,7 @@ def balances(evidence: Evidence) -> DataFrame:
 
 def _replayed(evidence: Evidence) -> DataFrame:
     replica = ["run_id", "node_id", "topic", "start_balance"]
-    delivered = "array_sort(collect_list(struct(place, source, source_seq, guarantee, content))) as operations"
+    delivered = "array_sort(collect_list(struct(position, source, source_seq, guarantee, content))) as operations"
     rows = evidence.sql(OPERATION).groupBy(replica).agg(F.expr(delivered))
     return rows.mapInArrow(replay, ", ".join(f"{name} {kind}" for name, kind in BALANCES))
 
@@ -46,13 +46,13 @@ def _different(evidence: Evidence, balance: DataFrame) -> DataFrame:
         F.expr("min(struct(balance, node_id)) as least"), F.expr("max(struct(balance, node_id)) as most"),
         F.expr("min(is_refused) <> max(is_refused) as differs"),
     )  # fmt: skip
-    name = evidence.table("node").selectExpr("run_id", "node_id as other", "name")
+    name = evidence.table("node").selectExpr("run_id", "node_id as peer", "name")
     wrong = compared.where("least.balance <> most.balance or coalesce(differs, false)")
     detail = """concat(account, ' of ', topic, ' holds ', most.balance, ', at ', name, ' ', least.balance,
         case when differs then '; refused at one only' else '' end) as detail"""
     return (
-        wrong.selectExpr("*", "least.node_id as other")
-        .join(name, ["run_id", "other"])
+        wrong.selectExpr("*", "least.node_id as peer")
+        .join(name, ["run_id", "peer"])
         .selectExpr(
             "run_id", "cast(null as bigint) as round", "most.node_id as node_id", "source", "source_seq", detail
         )

@@ -11,18 +11,18 @@ from pipelines.contract.audit import FOUND, Evidence
 
 _ITEM = """
 with first as (
-  select run_id, node_id, topic, source, source_seq, min(place) as place
+  select run_id, node_id, topic, source, source_seq, min(position) as position
   from state_delivered
   group by run_id, node_id, topic, source, source_seq
 ), item as (
-  select f.run_id, f.node_id, f.topic, f.source, f.source_seq, f.place, p.guarantee, explode(p.keys) as key_item
+  select f.run_id, f.node_id, f.topic, f.source, f.source_seq, f.position, p.guarantee, explode(p.keys) as key_item
   from first f
   join publication p on p.run_id = f.run_id and p.source = f.source and p.source_seq = f.source_seq
 )"""
 
 TOTAL_ORDER = f"""{_ITEM}, ranked as (
   select *, count_if(guarantee = 'total') over (
-    partition by run_id, node_id, topic, key_item order by place rows between unbounded preceding and 1 preceding
+    partition by run_id, node_id, topic, key_item order by position rows between unbounded preceding and 1 preceding
   ) as n_before
   from item
 ), compared as (
@@ -41,22 +41,22 @@ where c.least.n_before < c.most.n_before
 """A message on different sides of a total-order message at different clients.
 
 All is in one order, with its barrier, if every message comes after equally many total-order messages everywhere: for
-these that number is their place in the order.
+these that number is their position in the order.
 """
 
 CAUSAL_ORDER = f"""{_ITEM}, published as (
-  select run_id, source as node_id, topic, source, source_seq, (round + 1) * 1048576 - 1 as place,
+  select run_id, source as node_id, topic, source, source_seq, (issued_round + 1) * 1048576 - 1 as position,
     explode(keys) as key_item
   from publication
 ), log as (
-  select run_id, node_id, topic, key_item, source, source_seq, place, 0 as is_own from item
+  select run_id, node_id, topic, key_item, source, source_seq, position, 0 as is_own from item
   union all
-  select run_id, node_id, topic, key_item, source, source_seq, place, 1 as is_own from published
+  select run_id, node_id, topic, key_item, source, source_seq, position, 1 as is_own from published
 ), followed as (
   select l.run_id, l.node_id as publisher, l.topic, l.key_item, l.source, l.source_seq, l.is_own,
-    i.node_id, i.place,
-    max(i.place) over (
-      partition by l.run_id, l.node_id, l.topic, l.key_item, i.node_id order by l.place, l.is_own, l.source_seq
+    i.node_id, i.position,
+    max(i.position) over (
+      partition by l.run_id, l.node_id, l.topic, l.key_item, i.node_id order by l.position, l.is_own, l.source_seq
       rows between unbounded preceding and 1 preceding
     ) as last_before
   from log l
@@ -68,9 +68,9 @@ select f.run_id, cast(null as bigint) as round, f.node_id, f.source, f.source_se
     ', which its publisher knew') as detail
 from followed f
 join item b on b.run_id = f.run_id and b.node_id = f.node_id and b.topic = f.topic and b.key_item = f.key_item
-  and b.place = f.last_before
+  and b.position = f.last_before
 join node n on n.run_id = b.run_id and n.node_id = b.source
-where f.is_own = 1 and f.last_before > f.place
+where f.is_own = 1 and f.last_before > f.position
 """  # noqa: S608 - built of constants
 """A message delivered before one that its publisher had published or delivered before it, on a shared key item."""
 

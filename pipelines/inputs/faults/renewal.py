@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.inputs import hashing
-from pipelines.inputs.faults.schedule import FOR_GOOD, Outage
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
 from pipelines.inputs.overlay.graph import Ints
 from pipelines.spec.faults import CrashRate, Exponential, LogNormal, Times, Weibull
 
@@ -24,16 +24,16 @@ class TooManyError(ValueError):
     """There are more crashes than a run can have."""
 
 
-def drawn_times(times: Times, seed: int, purpose: str, *keys: hashing.Key) -> Ints:
+def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key) -> Ints:
     """Returns times in whole rounds, at least 1; shape of the broadcast keys."""
     drawn: Floats
     match times:
         case Exponential(mean=mean):
-            drawn = -mean * np.log1p(-hashing.uniform(seed, purpose, *keys))
+            drawn = -mean * np.log1p(-draws_numpy.uniform(seed, purpose, *keys))
         case Weibull(shape=shape, scale=scale):
-            drawn = scale * (-np.log1p(-hashing.uniform(seed, purpose, *keys))) ** (1.0 / shape)
+            drawn = scale * (-np.log1p(-draws_numpy.uniform(seed, purpose, *keys))) ** (1.0 / shape)
         case LogNormal(mu=mu, sigma=sigma):
-            drawn = np.exp(np.minimum(mu + sigma * hashing.normal(seed, purpose, *keys), np.log(_LONGEST)))
+            drawn = np.exp(np.minimum(mu + sigma * draws_numpy.normal(seed, purpose, *keys), np.log(_LONGEST)))
     return np.rint(np.clip(drawn, 1.0, _LONGEST)).astype(np.int64)
 
 
@@ -65,10 +65,10 @@ def _cycles(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, pu
     first, last = rounds
     now, cycle = np.full(len(nodes), first, dtype=np.int64), np.arange(_CYCLES, dtype=np.int64)
     while len(nodes):
-        up = drawn_times(rate.up, seed, f"{purpose}.up", nodes[:, None], cycle)
+        up = renewal_times(rate.up, seed, f"{purpose}.up", nodes[:, None], cycle)
         down = np.full_like(up, FOR_GOOD)
         if rate.down is not None:
-            down = drawn_times(rate.down, seed, f"{purpose}.down", nodes[:, None], cycle)
+            down = renewal_times(rate.down, seed, f"{purpose}.down", nodes[:, None], cycle)
         end = now[:, None] + np.cumsum(up + down, axis=1)
         row, column = np.nonzero(end - down <= last)
         yield [

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipelines.errors import FaultError, Problem
-from pipelines.inputs import hashing
-from pipelines.inputs.faults.rates import TooManyError, alternating
-from pipelines.inputs.faults.schedule import FOR_GOOD, Outage, Schedule
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.faults.renewal import TooManyError, alternating
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Timeline
 from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.spec.faults import DrawnTimes
 
 _TRIES = 64
 
 
-def drawn_times(
+def drawn_intervals(
     wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: tuple[str | int, ...]
 ) -> list[Outage]:
     """Returns when which of some places is struck; the times of a place are apart.
@@ -39,10 +39,10 @@ def drawn_times(
         except TooManyError as error:
             message = f"{error}; give fewer rounds or places, or longer times"
             raise FaultError(Problem((*at, "rate"), message)) from error
-    schedule, count = Schedule(), wanted.count or 0
+    timeline, count = Timeline(), wanted.count or 0
     for number in range(count):
         found = next(
-            (time for time in _tries(wanted, places, rounds, seed, purpose, number) if schedule.is_free(time)), None
+            (time for time in _tries(wanted, places, rounds, seed, purpose, number) if timeline.is_free(time)), None
         )
         if found is None:
             message = (
@@ -51,19 +51,19 @@ def drawn_times(
                 " times"
             )
             raise FaultError(Problem((*at, "count"), message))
-        schedule.add(found)
-    return schedule.outages()
+        timeline.add(found)
+    return timeline.outages()
 
 
 def _tries(
     wanted: DrawnTimes, places: Ints, rounds: tuple[int, int], seed: int, purpose: str, number: int
 ) -> list[Outage]:
     attempt = np.arange(_TRIES, dtype=np.int64)
-    place = places[hashing.integers(seed, f"{purpose}.place", 0, len(places) - 1, number, attempt)]
-    start = hashing.integers(seed, f"{purpose}.start", *rounds, number, attempt)
+    place = places[draws_numpy.integers(seed, f"{purpose}.place", 0, len(places) - 1, number, attempt)]
+    start = draws_numpy.integers(seed, f"{purpose}.start", *rounds, number, attempt)
     end = np.full(_TRIES, FOR_GOOD, dtype=np.int64)
     if wanted.down is not None:
-        end = start + hashing.integers(seed, f"{purpose}.down", *wanted.down, number, attempt)
+        end = start + draws_numpy.integers(seed, f"{purpose}.down", *wanted.down, number, attempt)
     return [Outage(*row) for row in zip(place.tolist(), start.tolist(), end.tolist(), strict=True)]
 
 
@@ -72,7 +72,7 @@ def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number:
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
     neighbours = _neighbours(overlay)
-    group = [int(hashing.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))]
+    group = [int(draws_numpy.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))]
     seen = set(group)
     for node in group:
         for other in neighbours[node]:

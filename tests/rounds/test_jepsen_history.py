@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.sql.operations import operations
+from pipelines.sql.jepsen_history import jepsen_history
 from pipelines.sql.query import StoreReader
 from pipelines.testing import run_all, run_configs, scenario
 
@@ -32,7 +32,7 @@ def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None
     published = {"source": 2, "seq": 2, "topic": "t", "guarantee": "causal", "keys": ["k"], "content": {"price": 2}}
     delivered = {"source": 2, "seq": 2}
     wanted = [(2, "publish", published, 20), (2, "deliver", delivered, 22), (3, "deliver", delivered, 23)]
-    entries = list(operations(reader, 0, 10.0))
+    entries = list(jepsen_history(reader, 0, 10.0))
     assert entries == [
         {"index": 2 * i + j, "type": kind, "process": process, "f": f}
         | {"value": value if kind == "ok" or f == "publish" else None, "time": round_ * 10_000_000}
@@ -43,4 +43,4 @@ def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None
 
 def test_a_run_that_is_not_there(reader: StoreReader) -> None:
     with pytest.raises(QueryError, match="there is no run 7; the store has runs 0 to 0"):
-        list(operations(reader, 7, 10.0))
+        list(jepsen_history(reader, 7, 10.0))

@@ -93,25 +93,25 @@ class Seeker(Node):
 
     def on_parent_response(self, item: Item) -> None:
         """A broker accepts, or the next one is asked; null: it joins sub-trees first, and is asked again meanwhile."""
-        if item.other != self.recall("asked", None):
+        if item.peer != self.recall("asked", None):
             return
         answer = json.loads(item.details or "false")
         if answer is None:
             attempt = self.recall("attempt", 0) + 1
             self.remember(attempt=attempt, is_promised=True)
-            self.timer("parent", item.other or 0, attempt, self.patience(item.other or 0))
+            self.timer("parent", item.peer or 0, attempt, self.patience(item.peer or 0))
             return
         self.remember(asked=None)
         if answer == BACK:
-            self.has_come_back(item.other or 0)
+            self.has_come_back(item.peer or 0)
             self.seek()
         elif answer:
-            self.parent = item.other
-            self.connect(item.other or 0)
+            self.parent = item.peer
+            self.connect(item.peer or 0)
             self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
             self.attached()
         else:
-            self.declined(item.other or 0)
+            self.declined(item.peer or 0)
             self.seek()
 
     def declined(self, broker: int) -> None:
@@ -130,7 +130,7 @@ class Seeker(Node):
     def is_stale(self, news: Item) -> bool:
         """Returns whether NeighborDown was sent before the present connection: the neighbour failed, but is back."""
         since: int = self.recall("since", {}).get(news.details, 0)
-        return self.round - (news.wait or 0) < since
+        return self.round - (news.latency_rounds or 0) < since
 
     def attached(self) -> None:
         """A new parent took it in; what else there is to do waits for its ParentBuffer."""
@@ -163,7 +163,7 @@ class Seeker(Node):
 
         What it sees is up, also if it had failed before.
         """
-        if item.other != self.parent:
+        if item.peer != self.parent:
             return
         seen = json.loads(item.details or "[]")
         self.remember(dead=sorted(self.dead - {other for other, *_ in seen}))
@@ -171,7 +171,7 @@ class Seeker(Node):
         for other, up, down, latency in seen:
             if other != self.node and self.belongs(up, down + 1):
                 self.view[other] = (up, down + 1)
-                self.latency.setdefault(other, latency + (item.wait or 1))
+                self.latency.setdefault(other, latency + (item.latency_rounds or 1))
         self.view_changed()
 
     def belongs(self, up: int, down: int) -> bool:

@@ -19,40 +19,43 @@ class EntryChanges:
 
     Attributes:
         added: New entries, with the ``trigger`` of the message that brings each.
-        removed: ``run_id, node_id, subscription_id, gone``: the trigger of the message with which an entry goes.
+        removed: ``run_id, node_id, subscription_id, removed_trigger``: the trigger of the message that removes
+            an entry.
     """
 
     added: DataFrame
     removed: DataFrame
 
 
-def remaining_entries(subscription: DataFrame, changes: EntryChanges) -> DataFrame:
+def remaining_entries(entry: DataFrame, changes: EntryChanges) -> DataFrame:
     """Returns the entries after a round.
 
     Args:
-        subscription: Those before: ``run_id, node_id, subscription_id`` and others.
+        entry: Those before: ``run_id, node_id, subscription_id`` and others.
         changes: What the round changes.
     """
-    whole = subscription.unionByName(changes.added.drop("trigger"))
+    whole = entry.unionByName(changes.added.drop("trigger"))
     return whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
 
 
-def seen_entries(message: DataFrame, subscription: DataFrame, changes: EntryChanges | None) -> DataFrame:
+def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
     """Joins messages with the entries that they see at their node.
 
     Args:
         message: ``run_id, node_id, subscription_id, trigger`` and others.
-        subscription: The entries before the round.
+        entry: The entries before the round.
         changes: What the round changes; None for nothing.
 
     Returns:
         The columns of both.
     """
     # The few messages come first: engines that do not know sizes build the hash table of that side.
-    seen = message.hint("shuffle_hash").join(subscription, _KEY)
+    seen = message.hint("shuffle_hash").join(entry, _KEY)
     if changes is None:
         return seen
-    fresh = changes.added.withColumnRenamed("trigger", "since")
-    seen = seen.unionByName(message.hint("shuffle_hash").join(fresh, _KEY).where("trigger > since").drop("since"))
+    fresh = changes.added.withColumnRenamed("trigger", "added_trigger")
+    seen = seen.unionByName(
+        message.hint("shuffle_hash").join(fresh, _KEY).where("trigger > added_trigger").drop("added_trigger")
+    )
     kept = seen.join(changes.removed.hint("shuffle_hash"), _KEY, "left")
-    return kept.where("gone is null or trigger < gone").drop("gone")
+    return kept.where("removed_trigger is null or trigger < removed_trigger").drop("removed_trigger")

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.errors import FaultError, Problem
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.spec.faults import ReplaceGenerator
@@ -93,11 +93,11 @@ def drawn_replacements(
     """
     tree, since = _graph(overlay), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)
-    rounds = np.sort(hashing.integers(seed, f"{purpose}.round", *(generator.rounds or (1, horizon)), number))
-    afters = hashing.integers(seed, f"{purpose}.after", *generator.after, number)
+    rounds = np.sort(draws_numpy.integers(seed, f"{purpose}.round", *(generator.rounds or (1, horizon)), number))
+    afters = draws_numpy.integers(seed, f"{purpose}.after", *generator.after, number)
 
     def drawn(what: str, among: list[int], place: int) -> int:
-        return among[int(hashing.integers(seed, f"{purpose}.{what}", 0, len(among) - 1, place))]
+        return among[int(draws_numpy.integers(seed, f"{purpose}.{what}", 0, len(among) - 1, place))]
 
     for place, (round_, after) in enumerate(zip(rounds.tolist(), afters.tolist(), strict=True)):
         standing = sorted(

@@ -8,13 +8,13 @@ from threading import Barrier, Event
 
 import pytest
 
-from pipelines.engines.concurrently import at_once
+from pipelines.engines.concurrently import concurrently
 
 
 def test_answers_come_in_the_order_of_the_jobs() -> None:
     """Though the first job waits for the last one."""
     done = Event()
-    assert at_once([done.wait, lambda: False, lambda: done.set() is None]) == [True, False, True]
+    assert concurrently([done.wait, lambda: False, lambda: done.set() is None]) == [True, False, True]
 
 
 def test_one_thread_takes_one_job_after_the_other() -> None:
@@ -26,7 +26,7 @@ def test_one_thread_takes_one_job_after_the_other() -> None:
         assert running == [number]
         return running.pop()
 
-    assert at_once((partial(job, number) for number in range(20)), 1) == list(range(20))
+    assert concurrently((partial(job, number) for number in range(20)), 1) == list(range(20))
 
 
 def test_a_failure_comes_through_and_what_waits_is_left_out() -> None:
@@ -46,6 +46,6 @@ def test_a_failure_comes_through_and_what_waits_is_left_out() -> None:
         end("begun")
 
     with pytest.raises(ValueError, match="no room"):
-        at_once([fail, last, *(partial(end, "waiting") for _ in range(100))], 2)
+        concurrently([fail, last, *(partial(end, "waiting") for _ in range(100))], 2)
     assert "begun" in ended
     assert len(ended) < 100

@@ -21,7 +21,7 @@ with taken as (
   where fate = 'delivered' and run_id = {run}
   group by run_id, dst, source, source_seq, due_round
 )
-select d.round, 0 as is_call, t.message_id as place, d.subscriber as process, 'deliver' as f, d.source, d.source_seq,
+select d.round, 0 as is_call, t.message_id as position, d.subscriber as process, 'deliver' as f, d.source, d.source_seq,
   cast(null as string) as topic, cast(null as string) as content, cast(null as string) as guarantee,
   cast(null as array<string>) as keys
 from delivery d
@@ -29,14 +29,14 @@ left join taken t on t.run_id = d.run_id and t.dst = d.subscriber and t.source =
   and t.source_seq = d.source_seq and t.due_round = d.round
 where d.run_id = {run}
 union all
-select round, 1 as is_call, source_seq as place, source as process, 'publish' as f, source, source_seq, topic, content,
-  guarantee, keys
+select issued_round as round, 1 as is_call, source_seq as position, source as process, 'publish' as f, source,
+  source_seq, topic, content, guarantee, keys
 from publication
 where run_id = {run}
 """
 
 
-def operations(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[str, Any]]:
+def jepsen_history(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[str, Any]]:
     """Yields the entries of a run, in order of rounds, and within a round in the order in which each node did them.
 
     Args:
@@ -56,13 +56,19 @@ def operations(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[
     if run not in known:
         raise QueryError(f"there is no run {run}; the store has runs {known[0]} to {known[-1]}")
     rows = reader.sql(_EVENT.format(run=run)).toArrow().to_pylist()
-    rows.sort(key=lambda row: (row["round"], row["is_call"], row["place"] is None, row["place"], row["process"]))
-    for place, row in enumerate(rows):
+    rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))
+    for position, row in enumerate(rows):
         value = {"source": row["source"], "seq": row["source_seq"]}
         if row["is_call"]:
             value |= {name: row[name] for name in ("topic", "guarantee", "keys")}
             value["content"] = None if row["content"] is None else json.loads(row["content"])
         head = {"process": row["process"], "f": row["f"]}
         time = round(row["round"] * round_ms * 1e6)
-        yield {"index": 2 * place, "type": "invoke", **head, "value": value if row["is_call"] else None, "time": time}
-        yield {"index": 2 * place + 1, "type": "ok", **head, "value": value, "time": time}
+        yield {
+            "index": 2 * position,
+            "type": "invoke",
+            **head,
+            "value": value if row["is_call"] else None,
+            "time": time,
+        }
+        yield {"index": 2 * position + 1, "type": "ok", **head, "value": value, "time": time}

@@ -11,11 +11,11 @@ import json
 from collections.abc import Collection
 
 from udfs.ginger.buffer import Id, Runs, in_runs, runs_of
-from udfs.ginger.gaps import Asker
 from udfs.ginger.items import Item
+from udfs.ginger.lost_messages import Asker
 
 
-class Collector(Asker):
+class GarbageCollector(Asker):
     """A node with buffers that are collected; its ``memory`` holds how many ids it has ``told`` of each topic."""
 
     @property
@@ -31,7 +31,7 @@ class Collector(Asker):
         """Handles Collect among the rest."""
         if item.kind != "Collect":
             super().handle_repair(item)
-        elif item.other == self.parent:
+        elif item.peer == self.parent:
             self.collect(item.topic or "", json.loads(item.details or "{}"))
 
     def collect(self, topic: str, runs: Runs) -> None:
@@ -53,8 +53,10 @@ class Collector(Asker):
         self, dst: int, kind: str, topic: str, details: str | None = None, covered: list[int] | None = None
     ) -> None:  # fmt: skip
         """Sends what is about a topic, not about a message."""
-        wait = self.latency.get(dst)
-        self.keep("out", None, kind=kind, other=dst, topic=topic, covered=covered, wait=wait, details=details)
+        latency = self.latency.get(dst)
+        self.keep(
+            "out", None, kind=kind, peer=dst, topic=topic, covered=covered, latency_rounds=latency, details=details
+        )
 
     def report_all(self) -> None:
         """Looks at all topics at the end of a round."""

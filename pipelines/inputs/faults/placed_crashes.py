@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pipelines.inputs import hashing
-from pipelines.inputs.faults.schedule import FOR_GOOD, Outage, Room, Schedule
+from pipelines.inputs import draws_numpy
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline
 from pipelines.inputs.overlay.graph import Ints, Overlay
 
 _ATTEMPTS = 8
@@ -22,7 +22,7 @@ _MAX_PATHS = 20_000
 
 
 class _Draws(Protocol):
-    def __call__(self, what: str, high: int, *keys: hashing.Key) -> Ints: ...
+    def __call__(self, what: str, high: int, *keys: draws_numpy.Key) -> Ints: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Chains:
         down: Fewest and most rounds for which a node is down; None: for good.
         rounds: First and last round in which a node may crash.
         most: Most nodes that may be not operational at once; None: any number.
-        recovery: Rounds for which a node is not operational after it came back.
+        recovery: Rounds for which a node is not operational after it recovered.
     """
 
     count: int
@@ -62,38 +62,38 @@ class Chains:
 class _Placing:
     """One attempt to place all chains."""
 
-    def __init__(self, schedule: Schedule, wanted: Chains) -> None:
-        self.schedule = deepcopy(schedule)
+    def __init__(self, timeline: Timeline, wanted: Chains) -> None:
+        self.timeline = deepcopy(timeline)
         self.wanted = wanted
         self.n_placed = 0
         self._room = None
         if wanted.most is not None:
-            self._room = Room(self.schedule.outages(), wanted.most, wanted.recovery)
+            self._room = Room(self.timeline.outages(), wanted.most, wanted.recovery)
 
     @property
     def is_done(self) -> bool:
         return self.n_placed == self.wanted.count
 
     def place(self, outages: Sequence[Outage]) -> bool:
-        if not all(map(self.schedule.is_free, outages)) or not (self._room is None or self._room.take(outages)):
+        if not all(map(self.timeline.is_free, outages)) or not (self._room is None or self._room.take(outages)):
             return False
         for outage in outages:
-            self.schedule.add(outage)
+            self.timeline.add(outage)
         self.n_placed += 1
         return True
 
 
 def place_chains(
-    schedule: Schedule, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
-) -> tuple[Schedule, int]:
-    """Places chains of crashes beside what a schedule has.
+    timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
+) -> tuple[Timeline, int]:
+    """Places chains of crashes beside what a timeline has.
 
     1. Draw path, round and down time of one chain after the other, and again where there is no room.
     2. If one finds no room, start again; later attempts take the fewest rounds of down time.
     3. If no attempt places all, pack them: each as early as there is room.
 
     Args:
-        schedule: What is there already; it is not changed.
+        timeline: What is there already; it is not changed.
         wanted: How many chains, and how they look.
         overlay: A chain is a path of it.
         nodes: The nodes that may crash, in order of their ids.
@@ -101,23 +101,23 @@ def place_chains(
         purpose: What the draws are for.
 
     Returns:
-        The schedule with the chains, and how many were placed: fewer than wanted where no more have room.
+        The timeline with the chains, and how many were placed: fewer than wanted where no more have room.
     """
 
-    def draws(what: str, high: int, *keys: hashing.Key) -> Ints:
-        return hashing.integers(seed, f"{purpose}.{what}", 0, high, *keys)
+    def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
+        return draws_numpy.integers(seed, f"{purpose}.{what}", 0, high, *keys)
 
     neighbours = _neighbours(overlay, nodes)
     best = 0
     for attempt in range(_ATTEMPTS):
-        placing = _Placing(schedule, wanted)
+        placing = _Placing(timeline, wanted)
         _draw(placing, neighbours, attempt, draws)
         if placing.is_done:
-            return placing.schedule, placing.n_placed
+            return placing.timeline, placing.n_placed
         best = max(best, placing.n_placed)
-    placing = _Placing(schedule, wanted)
+    placing = _Placing(timeline, wanted)
     _pack(placing, neighbours, draws)
-    return placing.schedule, max(best, placing.n_placed)
+    return placing.timeline, max(best, placing.n_placed)
 
 
 def _neighbours(overlay: Overlay, nodes: Ints) -> dict[int, list[int]]:
@@ -164,7 +164,7 @@ def _pack(placing: _Placing, neighbours: dict[int, list[int]], draws: _Draws) ->
     """
     wanted = placing.wanted
     paths = list(islice(_all_paths(neighbours, wanted.length, draws), _MAX_PATHS))
-    starts = [wanted.rounds[0], *_ends(placing.schedule.outages(), wanted)]
+    starts = [wanted.rounds[0], *_ends(placing.timeline.outages(), wanted)]
     heapify(starts)
     n_steps, tried = 0, -1
     while starts and starts[0] <= wanted.last_start and n_steps < _MAX_STEPS:

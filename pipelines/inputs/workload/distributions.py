@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.inputs import hashing
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import Ints
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -75,7 +75,9 @@ def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed:
 
 def _race(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
     ranks = np.arange(size, dtype=np.int64)
-    arrival = -np.log1p(-hashing.uniform(seed, purpose + ".race", nodes[:, None], ranks)) * (ranks + 1.0) ** exponent
+    arrival = (
+        -np.log1p(-draws_numpy.uniform(seed, purpose + ".race", nodes[:, None], ranks)) * (ranks + 1.0) ** exponent
+    )
     return np.argsort(arrival, axis=1, kind="stable")[:, :per_node].astype(np.int64)
 
 
@@ -89,7 +91,7 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
     while len(pending):
         free = _first_free(taken, len(nodes), size)[owner[pending]]
         drawn = zipf(
-            hashing.uniform(seed, purpose, nodes[owner[pending]], index[pending], attempt), size, exponent, free
+            draws_numpy.uniform(seed, purpose, nodes[owner[pending]], index[pending], attempt), size, exponent, free
         )
         code = owner[pending] * size + drawn
         _, first = np.unique(code, return_index=True)
@@ -152,7 +154,7 @@ def _slots(nodes: Ints, rounds: Ints, rate: float, seed: int) -> tuple[Ints, Int
     whole = int(rate)
     counts = np.full((len(rounds), len(nodes)), whole, dtype=np.int64)
     if rate > whole:
-        chance = hashing.uniform(seed, "workload.publications.rate", nodes, rounds[:, None])
+        chance = draws_numpy.uniform(seed, "workload.publications.rate", nodes, rounds[:, None])
         counts += chance < rate - whole
     flat = counts.ravel()
     index = np.arange(flat.sum(), dtype=np.int64) - np.repeat(np.cumsum(flat) - flat, flat)

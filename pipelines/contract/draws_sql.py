@@ -1,6 +1,6 @@
 """Random draws in SQL: hashes of a run's seed, a purpose, and the identity of what is drawn for.
 
-The same on every engine, whatever the order and the place of rows. `hashing` is the counterpart for what the driver
+The same on every engine, whatever the order and the place of rows. `draws_numpy` is the counterpart for what the driver
 draws. Every expression reads column ``seed`` of the run (frame ``setting``); keys are SQL for BIGINT.
 """
 

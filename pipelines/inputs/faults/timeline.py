@@ -26,18 +26,18 @@ class Spans:
         """Starts without any."""
         self.items: list[tuple[int, int]] = []
 
-    def _meeting(self, start: int, end: int) -> slice:
+    def _overlapping(self, start: int, end: int) -> slice:
         """Returns which times overlap or touch another."""
         first = bisect_left(self.items, start, key=lambda span: span[1])
         return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
 
     def meets(self, start: int, end: int) -> bool:
         """Whether a time overlaps or touches one that is there."""
-        return bool(self.items[self._meeting(start, end)])
+        return bool(self.items[self._overlapping(start, end)])
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yields the parts of a time that are not covered yet."""
-        for low, high in self.items[self._meeting(start, end)]:
+        for low, high in self.items[self._overlapping(start, end)]:
             if start < low:
                 yield start, low
             start = max(start, high)
@@ -46,7 +46,7 @@ class Spans:
 
     def add(self, start: int, end: int) -> None:
         """Adds a time, and makes it one with those that it meets."""
-        met = self._meeting(start, end)
+        met = self._overlapping(start, end)
         around = self.items[met]
         if around:
             start, end = min(start, around[0][0]), max(end, around[-1][1])
@@ -80,7 +80,7 @@ class Levels:
             self._levels[place] += by
 
 
-class Schedule:
+class Timeline:
     """Which nodes are down when."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Room:
         Args:
             outages: Disjoint down times of nodes.
             most: How many nodes may be not operational at once.
-            recovery: Rounds for which a node is not operational after it came back.
+            recovery: Rounds for which a node is not operational after it recovered.
         """
         self._most = most
         self._recovery = recovery

@@ -11,7 +11,7 @@ from udfs.ginger.queue import Message
 
 
 @dataclass
-class Missing:
+class MissingSets:
     """ParentBuffer (ids only), LostMessageRequest and its answer.
 
     Attributes:
@@ -71,8 +71,8 @@ def _sets(ids: dict[str, list[Iterable[int]]]) -> dict[str, set[Id]]:
     return {topic: {(source, seq) for source, seq in of_topic} for topic, of_topic in ids.items()}
 
 
-def read_missing(text: str | None) -> Missing:
-    """Reads what `Missing.text` gives."""
+def read_missing_sets(text: str | None) -> MissingSets:
+    """Reads what `MissingSets.text` gives."""
     given = json.loads(text or "{}")
     events = [
         Event(what, Message(topic, source, seq, guarantee, tuple(keys), issued), hops)
@@ -80,4 +80,4 @@ def read_missing(text: str | None) -> Missing:
     ]
     passed, processed = _sets(given["passed"]), _sets(given["processed"])
     others = set(given.get("back", ())), given.get("collected", {}), given.get("members", {})
-    return Missing(events, passed, processed, set(given["failed"]), *others)
+    return MissingSets(events, passed, processed, set(given["failed"]), *others)

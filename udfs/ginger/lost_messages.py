@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from udfs.ginger.buffer import Buffer, Event, Id, Runs
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing, read_missing
+from udfs.ginger.missing_sets import MissingSets, read_missing_sets
+from udfs.ginger.parent_search import Seeker
 from udfs.ginger.queue import Message
-from udfs.ginger.seeking import Seeker
 
 MAX_ASKED = 50
 """Times that a node asks the publishers of what it lacks before it goes on without."""
@@ -79,30 +79,30 @@ class Asker(Seeker):
         raise NotImplementedError
 
     def _read_discarded(self, row: Item) -> None:
-        self.buffer(row.topic).read(row.place, row.details)
+        self.buffer(row.topic).read(row.position, row.details)
 
     def _read_history(self, row: Item) -> None:
         buffer = self.buffer(row.topic)
-        if row.place > buffer.mark and row.kind not in ("left", "collected"):
-            buffer.add(row.place, Event(row.kind or "", row.message, row.hops or 0))
+        if row.position > buffer.mark and row.kind not in ("left", "collected"):
+            buffer.add(row.position, Event(row.kind or "", row.message, row.hops or 0))
 
     def _read_parked(self, row: Item) -> None:
-        self.parked[row.other or 0] = row
+        self.parked[row.peer or 0] = row
 
     def _read_gap(self, row: Item) -> None:
         (self.given_up if row.kind == "given_up" else self.gaps)[row.message.id] = row.message
 
     def buffered(self, buffer: Buffer, event: Event) -> None:
         """Puts an event into a buffer; where nodes may crash, it stays there for later rounds."""
-        place = self.next_place()
-        buffer.add(place, event)
+        position = self.next_position()
+        buffer.add(position, event)
         if self.may_crash:
-            self.keep("history", event.message, place, kind=event.what, hops=event.hops)
+            self.keep("history", event.message, position, kind=event.what, hops=event.hops)
             buffer.shrink(self.settings["buffer_size"])
 
-    def told(self, item: Item) -> Missing:
+    def told(self, item: Item) -> MissingSets:
         """Reads what a partner tells; what everybody has had is forgotten here, too."""
-        told = read_missing(item.details)
+        told = read_missing_sets(item.details)
         for topic, runs in told.collected.items():
             self.collect(topic, runs)
         return told
@@ -111,9 +111,9 @@ class Asker(Seeker):
         """Forgets messages that everybody has had."""
         self.buffer(topic).collect(runs)
 
-    def filled(self, item: Item) -> Missing | None:
+    def filled(self, item: Item) -> MissingSets | None:
         """Reads what a partner tells; if it lacks a body that is needed here, the item is parked until it is there."""
-        told, partner = self.told(item), item.other or 0
+        told, partner = self.told(item), item.peer or 0
         told.events = [self.with_body(event) for event in told.events]
         lacking = [event for event in told.events if not event.message.has_body and self.needs(partner, event)]
         new = [event.message for event in lacking if not self.buffer(event.message.topic).has(event)]

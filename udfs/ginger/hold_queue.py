@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from udfs.ginger.broker import Broker, Topic
 from udfs.ginger.buffer import Event, Runs, in_runs, runs_of
 from udfs.ginger.items import Item
-from udfs.ginger.missing import Missing, read_missing
+from udfs.ginger.missing_sets import MissingSets, read_missing_sets
 from udfs.ginger.queue import Message
 
 
-class HoldingBroker(Broker):
+class HoldQueueBroker(Broker):
     """A broker with partners that it is not level with.
 
     Its ``memory`` holds beside that of `Asker` ``clients`` (by client the topics that it subscribes to), and
@@ -26,13 +26,13 @@ class HoldingBroker(Broker):
         super().__init__(node, round_, state)
 
     def _read_await(self, row: Item) -> None:
-        self.awaits.add(row.other or 0)
+        self.awaits.add(row.peer or 0)
 
     def _read_hold(self, row: Item) -> None:
         self.hold.append(row)
 
     def _read_failed(self, row: Item) -> None:
-        self.failed.add(row.other or 0)
+        self.failed.add(row.peer or 0)
 
     @property
     def is_waiting(self) -> bool:
@@ -42,14 +42,14 @@ class HoldingBroker(Broker):
     def handle_application(self, item: Item) -> None:
         """Handles a message that is not held, or not any more."""
         if item.kind == "Failed":
-            self.on_failed(item.other, *json.loads(item.details or "[]"))
+            self.on_failed(item.peer, *json.loads(item.details or "[]"))
         else:
             super().handle(item)
 
     def lost(self, broker: int) -> None:
         """What came from a failed broker before is handled before the news that it failed."""
         super().lost(broker)
-        news = Item("inbox", 0, kind="Failed", other=self.node, details=json.dumps([broker, True]))
+        news = Item("inbox", 0, kind="Failed", peer=self.node, details=json.dumps([broker, True]))
         if self.is_waiting:
             self.hold.append(news)
         else:
@@ -73,7 +73,7 @@ class HoldingBroker(Broker):
 
     def drop_held(self, partner: int) -> None:
         """What a partner sent that failed before it told what was before that: whoever has that has this, too."""
-        self.hold = [item for item in self.hold if item.other != partner or item.kind == "Failed"]
+        self.hold = [item for item in self.hold if item.peer != partner or item.kind == "Failed"]
 
     def _try_topics(self) -> None:
         for _, topic in sorted(self.topics.items()):
@@ -84,7 +84,7 @@ class HoldingBroker(Broker):
         is_new = self.recall("is_new", False)
         return bool(topic.brokers or topic.clients or (self.node in topic.members and not is_new))
 
-    def note_known(self, known: Missing, name: str) -> None:
+    def note_known(self, known: MissingSets, name: str) -> None:
         """Adds the ids of what it has had of a topic."""
         known.name(name)
         known.passed[name] |= self.topic(name).seen
@@ -94,7 +94,7 @@ class HoldingBroker(Broker):
 
     def on_parent_buffer(self, item: Item) -> None:
         """Alg. 11: sends what the new parent lacks, and asks for what it has and this broker lacks."""
-        if item.other == self.parent:
+        if item.peer == self.parent:
             theirs = self.told(item)
             for name, members in sorted(theirs.members.items()):
                 self.topic(name).members = set(members)
@@ -102,9 +102,9 @@ class HoldingBroker(Broker):
             answer = self.missing_of(theirs)
             self.send(self.parent or 0, "LostMessageRequest", details=answer.text())
 
-    def missing_of(self, theirs: Missing) -> Missing:
+    def missing_of(self, theirs: MissingSets) -> MissingSets:
         """Returns what another one lacks of the topics that it names."""
-        answer = Missing(failed=self.failed, back=self.failed - self.dead)
+        answer = MissingSets(failed=self.failed, back=self.failed - self.dead)
         for name in sorted(theirs.passed):
             events = [event for event in self.buffer(name).events if not theirs.has(event)]
             answer.events += [self.with_body(event) for event in events]
@@ -116,7 +116,7 @@ class HoldingBroker(Broker):
         received = self.recall("received", {})
         of_topic = {
             **received.get(item.topic, {}),
-            str(item.other): [list(item.covered), json.loads(item.details or "{}")],
+            str(item.peer): [list(item.covered), json.loads(item.details or "{}")],
         }
         self.remember(received={**received, item.topic: of_topic})
 
@@ -167,15 +167,15 @@ class HoldingBroker(Broker):
 
     def on_lost_message_request(self, item: Item) -> None:
         """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
-        sender = item.other or 0
+        sender = item.peer or 0
         if sender not in self.children | self.clients:
-            # Whoever took the sender in has failed since, and came back without knowing it.
+            # Whoever took the sender in has failed since, and recovered without knowing it.
             self.send(sender, "NeighborDown", details=str(self.node))
         if sender not in self.awaits:
             return
         is_answered, told = sender in self.parked, self.filled(item)
         if told is None:
-            self._answer(sender, read_missing(item.details))
+            self._answer(sender, read_missing_sets(item.details))
             return
         self.apply(sender, told)
         if not is_answered:
@@ -190,7 +190,7 @@ class HoldingBroker(Broker):
         if sender in self.children:
             self.ask_again(sender)
 
-    def _answer(self, sender: int, theirs: Missing) -> None:
+    def _answer(self, sender: int, theirs: MissingSets) -> None:
         """Sends what a new child lacks; from now on it gets all else."""
         self.send(sender, "LostMessages", details=self.missing_of(theirs).text())
         for name in self._subscribed(sender):
@@ -202,7 +202,7 @@ class HoldingBroker(Broker):
 
     def on_lost_messages(self, item: Item) -> None:
         """All that was missing is there."""
-        told = self.filled(item) if item.other == self.parent else None
+        told = self.filled(item) if item.peer == self.parent else None
         if told is None:
             return
         self.apply(self.parent or 0, told)
@@ -222,7 +222,7 @@ class HoldingBroker(Broker):
         else:
             super().resume(item)
 
-    def apply(self, sender: int, missing: Missing) -> None:
+    def apply(self, sender: int, missing: MissingSets) -> None:
         """Handles what was missing as if it had come in order."""
         for what, message, hops in missing.events:
             topic: Topic = self.topic(message.topic)
@@ -256,4 +256,4 @@ class HoldingBroker(Broker):
         elif target in self.clients:
             self.send(target, "Repeat", item.message, details=item.details)
         else:
-            self.flood("Repeat", item.message, item.other, item.details or "")
+            self.flood("Repeat", item.message, item.peer, item.details or "")
