@@ -28,9 +28,9 @@ class Extent:
         n_late: Subscriptions that are issued during the crashes.
         first_crash: First round of a crash; the first subscriptions are confirmed by then.
         crash_rounds: Rounds in which crashes begin.
-        longest: Most rounds for which a node is down, if it comes back.
+        longest: Most rounds for which a node is down, if it recovers.
         publication_rounds: Rounds from a little before the first crash in which publications are issued.
-        last: Round of the last publication, when all nodes that come back have done so.
+        last: Round of the last publication, when all nodes that recover have done so.
     """
 
     sizes: tuple[int, int] = (9, 17)

@@ -107,7 +107,7 @@ class NodeNetwork:
     def run(self) -> None:
         """Makes all rounds."""
         while rounds := [*self._due, *self._faults()]:
-            assert min(rounds) < HORIZON, "it never is quiet"
+            assert min(rounds) < HORIZON, "it never is quiescent"
             self.round(min(rounds))
 
     def _faults(self) -> Iterator[int]:
@@ -121,7 +121,7 @@ class NodeNetwork:
         return self.crashes.get(node, 1 << 60) <= at < self.until.get(node, 1 << 60)
 
     def _contacts(self, now: int) -> Iterator[tuple[int, Item]]:
-        """Brokers that come back, or join, with whom they know."""
+        """Brokers that recover, or join, with whom they know."""
         links = self.timed.latency
         brokers = self.timed.setup.parent
         for b in (b for b, at in self.until.items() if at == now):

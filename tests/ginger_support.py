@@ -90,7 +90,7 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 class Crashing:
     """Messages, or a bank whose operations ``publications`` has, and brokers that crash meanwhile.
 
-    ``until`` says which of them come back, and when; ``joins`` which brokers join, and when; ``settings`` which
+    ``until`` says which of them recover, and when; ``joins`` which brokers join, and when; ``settings`` which
     settings of the protocol differ from `SETTINGS`.
     """
 
@@ -134,7 +134,7 @@ def crashing(seed: int, n_crashes: int) -> Crashing:
 
 
 def coming_back(seed: int, n_crashes: int) -> Crashing:
-    """Draws the same, with brokers that come back, and brokers without clients that join."""
+    """Draws the same, with brokers that recover, and brokers without clients that join."""
     case, draw = crashing(seed, n_crashes), random.Random(seed)
     setup = case.timed.setup
     busy = {*setup.parent.values(), *setup.edge.values(), *case.crashes}

@@ -33,7 +33,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def eventful(protocol: str, seed: int) -> dict[str, Any]:
-    """Returns a scenario in which three brokers crash within a few rounds of each other and come back."""
+    """Returns a scenario in which three brokers crash within a few rounds of each other and recover."""
     if protocol == "ginger":
         found = (coming_back(number, N_CRASHES) for number in range(1000 * seed, 1000 * seed + 1000))
         return next(case.scenario for case in found if len(case.timed.setup.parent) >= N_NODES)

@@ -68,7 +68,7 @@ Delivered = dict[tuple[int, int], list[int]]
 
 
 def short_schedules(first: int) -> Iterator[int]:
-    """Returns the seeds of schedules whose calls end early, but for those that come when all is quiet again."""
+    """Returns the seeds of schedules whose calls end early, but for those that come when all is quiescent again."""
     for seed in itertools.count(first):
         calls = random_schedule(random.Random(seed)).calls
         if max(call.round for call in calls) == LAST_CALL + QUIET:

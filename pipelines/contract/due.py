@@ -28,7 +28,7 @@ class CrashesDue:
 
     Attributes:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``.
-        recovered: Nodes that come back in it, with the incarnation that they have from now on.
+        recovered: Nodes that recover in it, with the incarnation that they have from now on.
         down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
         disturbed: The runs in which a node has crashed by now.
     """
@@ -93,7 +93,7 @@ class FaultsDue:
     Attributes:
         crashed: Nodes that crash in the round: ``run_id, node_id, incarnation, round``. Their state is prepared: they
             have no rows in relations that are not durable.
-        recovered: Nodes that come back in it, with the incarnation that they have from now on; they have the durable
+        recovered: Nodes that recover in it, with the incarnation that they have from now on; they have the durable
             rows that the store has of them.
         down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
         paused: Nodes that pause: ``run_id, node_id``. Nothing is due at them, and a node that wakes (`State.wake`) has

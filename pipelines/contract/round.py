@@ -163,7 +163,7 @@ class RoundResult:
             are null then. Rows with fewer columns are numbered and sorted faster.
         delivery: Deliveries, columns of table ``delivery``.
         call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
-        node_status: Changes of nodes' states, columns of table ``node_status``. A node that comes back after a crash
+        node_status: Changes of nodes' states, columns of table ``node_status``. A node that recovers after a crash
             and is not at once what it was says RECOVERING in that round, and later OPERATIONAL.
         fate: Due messages that were dropped: ``run_id, message_id, fate`` (``duplicate``, ``lost_crash`` where the
             sender meant an earlier incarnation of the receiver, or ``lost_link`` where a channel of the protocol's own

@@ -56,7 +56,7 @@ def connect(
 
 
 def _stop(session: RemoteSession) -> None:
-    """Ends a session, but does not wait for ever: gRPC does when Ctrl-C broke off a call (its issue 19973)."""
+    """Ends a session, but does not block: gRPC does when Ctrl-C broke off a call (its issue 19973)."""
     farewell = Thread(target=session.stop, daemon=True)
     farewell.start()
     farewell.join(_FAREWELL_SECONDS)

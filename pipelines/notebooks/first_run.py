@@ -1,7 +1,7 @@
 # Databricks notebook source
 # MAGIC %md
 # MAGIC # A first run
-# MAGIC A broker crashes in the middle of a small overlay and comes back; the protocol δ goes around it.
+# MAGIC A broker crashes in the middle of a small overlay and recovers; the protocol δ goes around it.
 # MAGIC Parameters: `store`, a folder that is new or empty (on Databricks in a volume), and `schema` (`catalog.schema`),
 # MAGIC where tables are published if it is given.
 

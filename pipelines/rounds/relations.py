@@ -93,7 +93,7 @@ class Relations:
         """Applies crashes and recoveries of a round.
 
         Args:
-            crashes: Who crashes, and who comes back.
+            crashes: Who crashes, and who recovers.
             stored: Returns a state table as it was written last.
             kept: Gets the relations that are made for the round alone.
 

@@ -154,7 +154,7 @@ class CrashGenerator(Strict):
     )
     recovery: Round | None = Field(
         None,
-        description="at_most: so many rounds more does a node count that came back; default: 20 times the largest"
+        description="at_most: so many rounds more does a node count that recovered; default: 20 times the largest"
         " latency of a link",
     )
     down: Annotated[tuple[_DownRound, _DownRound], ORDERED] | None = Field(

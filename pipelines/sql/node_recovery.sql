@@ -1,5 +1,5 @@
--- When did each node crash and come back, and how many rounds did that take?
--- One row per crash. A node whose status says RECOVERING in the round in which it comes back is there again when its
+-- When did each node crash and recover, and how many rounds did that take?
+-- One row per crash. A node whose status says RECOVERING in the round in which it recovers is there again when its
 -- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once. end_round is that round, or
 -- the one in which it crashes again before that; null: neither happened. down_rounds and recovering_rounds are null where
 -- they did not come to an end.

@@ -38,7 +38,7 @@ class Cause:
         node: The node that crashed, or where it happened.
         round: Round of the crash, or in which it happened.
         text: The cause in words.
-        until: Crashes: round in which the node came back; None for good.
+        until: Crashes: round in which the node recovered; None for good.
         fault: The fault of a link that it was, or that brought it about; None: none.
     """
 
@@ -252,7 +252,7 @@ def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
         return None
     lost = "its subscription" if node == case.subscriber else f"the subscription of {case.name(case.subscriber)}"
     what = "did not deliver it" if node == case.subscriber else "passed it on to nobody"
-    back = f"it had come back in round {down.until} from its crash in round {down.round} without {lost}"
+    back = f"it had recovered in round {down.until} from its crash in round {down.round} without {lost}"
     return from_crash(down, f"{case.name(node)} {what} in round {round_}: {back}")
 
 

@@ -67,7 +67,7 @@ class Down:
     Attributes:
         node: The node.
         round: Round of the crash.
-        until: Round in which it comes back; None: never, as far as the history goes.
+        until: Round in which it recovers; None: never, as far as the history goes.
         restored: Round from which the protocol says that the node is as it was before; None where it says nothing.
         statuses: What the protocol says of the node from its return until then, or to its next crash: rounds, statuses.
     """

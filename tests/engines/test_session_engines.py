@@ -86,7 +86,7 @@ def test_an_engine_is_quiet_and_leaves_nothing_behind(engine: str, tmp_path: Pat
 
 
 def test_a_server_is_asked_nothing_after_the_session_is_closed(tmp_path: Path) -> None:
-    """What PySpark asks when the program ends would wait for ever if Ctrl-C had broken off a call."""
+    """What PySpark asks when the program ends would block if Ctrl-C had broken off a call."""
     root = Path(__file__).parents[2]
     ran = subprocess.run(
         [sys.executable, "-c", LAST_WORDS], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)},

@@ -1,4 +1,4 @@
-"""Crashes within δ: nothing is lost, repeated or reordered, nobody waits for ever, and the sequential program agrees.
+"""Crashes within δ: nothing is lost, repeated or reordered, nobody blocks, and the sequential program agrees.
 
 The schedules are random: trees, latencies, calls and joins that go on during crashes, repeated crashes and recoveries,
 at most δ nodes not OPERATIONAL at once. There are six eventful ones and those that broke a guarantee once;

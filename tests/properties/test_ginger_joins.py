@@ -1,4 +1,4 @@
-"""The future work of the Ginger thesis (section 6.1): brokers come back and join, and buffers are collected.
+"""The future work of the Ginger thesis (section 6.1): brokers recover and join, and buffers are collected.
 
 Without an engine in `ginger_nodes`; then some of these runs on one, with the same deliveries.
 """
@@ -39,14 +39,14 @@ def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
 
 
 def test_a_broker_that_is_back_tells_of_its_failure_itself() -> None:
-    """B4 fails and comes back, and B2, the only one that knew that it had failed, fails before it tells anybody."""
+    """B4 fails and recovers, and B2, the only one that knew that it had failed, fails before it tells anybody."""
     network = played(coming_back(254, 3))
     assert network.violations() == []
     assert any(item.kind == "Failed" and item.details == "[4, false]" for *_, item in network.sent)
 
 
 def test_a_new_root_tells_a_sibling_that_it_did_not_know() -> None:
-    """B2 comes back to the root, which fails before B1 hears of it; B1 is the new root when B2's vote comes."""
+    """B2 recovers below the root, which fails before B1 hears of it; B1 is the new root when B2's vote comes."""
     network = played(coming_back(864, 3))
     assert network.violations() == []
     assert [(src, item.peer) for _, src, item in network.sent if item.details == "null"].count((1, 2)) == 1
@@ -70,7 +70,7 @@ def test_what_everybody_has_had_is_forgotten() -> None:
 
 @pytest.fixture(scope="module")
 def cases() -> list[Crashing]:
-    """Runs that are soon quiet and have brokers that join or come back."""
+    """Runs that are soon quiescent and have brokers that join or recover."""
     found = (case for seed in itertools.count() if (case := drawn(seed)).until or case.joins)
     return list(itertools.islice((case for case in found if played(case).last_round < SOON), N_RUNS))
 

@@ -34,7 +34,7 @@ OF_ENGINE = ("state_message", "state_call_log")
 
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs with a horizon before they are quiet, two that come to their end."""
+    """Two runs with a horizon before they are quiescent, two that come to their end."""
     path = tmp_path_factory.mktemp("batches") / "s.yaml"
     path.write_text(SCENARIO)
     return path

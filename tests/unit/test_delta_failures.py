@@ -1,4 +1,4 @@
-"""Phase 1 of a round of `delta`: whom faults concern, and who is held for failed, on small frames."""
+"""Phase 1 of a round of `delta`: whom faults concern, and who is suspected, on small frames."""
 
 from __future__ import annotations
 

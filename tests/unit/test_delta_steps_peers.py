@@ -222,7 +222,7 @@ SAID: dict[int, tuple[str, int, dict[str, Any]]] = {
 
 
 def test_what_peers_say_of_themselves_counts_where_there_is_a_connection(sail: Session) -> None:
-    """5 is held for failed, and 7 known in a later incarnation: their STATUS says nothing. 4 is no peer, 10 hands over.
+    """5 is suspected, and 7 known in a later incarnation: their STATUS says nothing. 4 is no peer, 10 hands over.
 
     New are those that N waits for, and those in a later incarnation than N knew, be it the first.
     """
@@ -257,7 +257,7 @@ def test_the_last_that_a_peer_says_counts(sail: Session) -> None:
 
 @pytest.mark.parametrize(("kind", "left"), [("SYN_REQUEST", [2, 6, 7]), ("STATUS", [2, 3, 6, 7])])
 def test_whoever_lies_behind_a_node_that_is_back_counts_as_up_again(sail: Session, kind: str, left: list[int]) -> None:
-    """2 is back: 3 behind it is not held for failed any more, 7 behind 4 is; a STATUS says nothing of that."""
+    """2 is back: 3 behind it is not suspected any more, 7 behind 4 is; a STATUS says nothing of that."""
     peer = peer_rows(
         sail, (2, "FAILED", 0, None), (3, "FAILED", 0, None), (6, "OPERATIONAL", 1, 4), (7, "FAILED", 0, None)
     )

@@ -92,7 +92,7 @@ def test_some_broker_has_to_be_left() -> None:
 def test_who_comes_back_needs_a_neighbour_that_stays() -> None:
     """D has no neighbour but B; without the neighbour that joins A has R alone."""
     back = replace(given([(208, 3), (230, 2)]), recoveries=[(220, 3)])
-    assert "D comes back, and none of its neighbours is there" in told(back)
+    assert "D recovers, and none of its neighbours is there" in told(back)
     assert told(replace(given([(208, 3), (240, 1)]), recoveries=[(220, 3)])) == []
 
 

@@ -178,7 +178,7 @@ def _of_blow(
 
 
 def _away(given: Given, at: int) -> set[int]:
-    """Returns the brokers that are down in a round, or have come back just before it."""
+    """Returns the brokers that are down in a round, or have recovered just before it."""
     return {broker for start, end, broker in _spells(given) if start <= at < end}
 
 
@@ -219,12 +219,12 @@ def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], 
 
 
 def _lonely(given: Given) -> Iterator[tuple[int, str]]:
-    """Who comes back knows its neighbours in the overlay, who joins its join point: one of them has to stay up."""
+    """Who recovers knows its neighbours in the overlay, who joins its join point: one of them has to stay up."""
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:
         near = {b for a, b in given.links if a == broker and b in given.brokers - late}
         if not near - _absent(given, at):
-            yield at, f"{given.name(broker)} comes back, and none of its neighbours is there"
+            yield at, f"{given.name(broker)} recovers, and none of its neighbours is there"
     for broker, to, joined in given.joins:
         if joined is not None and to in _absent(given, joined):
             yield joined, f"{given.name(broker)} joins at {given.name(to)}, which is not there"

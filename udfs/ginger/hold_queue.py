@@ -169,7 +169,7 @@ class HoldQueueBroker(Broker):
         """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
         sender = item.peer or 0
         if sender not in self.children | self.clients:
-            # Whoever took the sender in has failed since, and came back without knowing it.
+            # Whoever took the sender in has failed since, and recovered without knowing it.
             self.send(sender, "NeighborDown", details=str(self.node))
         if sender not in self.awaits:
             return

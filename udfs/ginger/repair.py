@@ -56,7 +56,7 @@ class RepairingBroker(Elector):
                 super().handle_repair(item)
 
     def on_join(self, item: Item) -> None:
-        """Looks for a parent: a broker that is new, or that comes back and knows nothing (section 6.1).
+        """Looks for a parent: a broker that is new, or that recovers and knows nothing (section 6.1).
 
         Whatever it has to do with later is numbered above what an earlier life may have left under way.
         """

@@ -144,7 +144,7 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     if wanted.most is not None:
         bound = (
             f", at most {wanted.most} of them not operational at once, where a node counts for {wanted.recovery} rounds"
-            " more when it came back"
+            " more when it recovered"
         )
     return (
         f"{wanted.count} {what} are wanted, and in the run of seed {seed} there is room for {n_placed} from round"

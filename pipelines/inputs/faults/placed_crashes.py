@@ -36,7 +36,7 @@ class Chains:
         down: Fewest and most rounds for which a node is down; None: for good.
         rounds: First and last round in which a node may crash.
         most: Most nodes that may be not operational at once; None: any number.
-        recovery: Rounds for which a node is not operational after it came back.
+        recovery: Rounds for which a node is not operational after it recovered.
     """
 
     count: int

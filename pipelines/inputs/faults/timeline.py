@@ -110,7 +110,7 @@ class Room:
         Args:
             outages: Disjoint down times of nodes.
             most: How many nodes may be not operational at once.
-            recovery: Rounds for which a node is not operational after it came back.
+            recovery: Rounds for which a node is not operational after it recovered.
         """
         self._most = most
         self._recovery = recovery

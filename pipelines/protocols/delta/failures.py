@@ -201,7 +201,7 @@ def _failures(work: Work) -> DataFrame:
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     """A DETACHED node asks its join point again; gives the failures that others detected.
 
-    One whose join point is down for good would ask for ever: it stays DETACHED and asks no more.
+    One whose join point is down for good would ask without end: it stays DETACHED and asks no more.
     """
     detached = work.now("join").where("status = 'DETACHED'")
     mine = detached.join(failure.select(*NODE, "round"), NODE).select(*NODE, "join_point", "source_seq", "round")

@@ -119,7 +119,7 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
     """A JOIN_REQUEST of a node that a join point is connected to: its earlier incarnation is gone.
 
-    Whoever asks a join point that cannot answer yet is held for failed, too, until it can.
+    Whoever asks a join point that cannot answer yet is suspected, too, until it can.
 
     Args:
         inbox: The due messages.

@@ -122,7 +122,7 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
-    """Algorithm 3, lines 2 to 4: N holds M for failed.
+    """Algorithm 3, lines 2 to 4: N suspects M.
 
     Where M lies behind a node that is up, N forgets the connection only: the node in between hears of M's return, N
     does not, and would go past M when that node fails again.
@@ -297,7 +297,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns what messages about connections say of their senders.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
-    where N has a connection. It does not where N holds a former incarnation of the sender for failed: what went through
+    where N has a connection. It does not where N suspects a former incarnation of the sender: what went through
     that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
 
     Returns:
@@ -329,7 +329,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
 
-    A node that N held for failed and that came back since has told the nodes in between, not N.
+    A node that N suspected and that has recovered since has told the nodes in between, not N.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")

@@ -93,7 +93,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
     Args:
         topology: Relation ``topology``, of the nodes whose paths are wanted.
         radius: The largest δ+1 of the runs; no view reaches farther.
-        peer: Relation ``peer``; None where no node is held for failed.
+        peer: Relation ``peer``; None where no node is suspected.
         keep: Materialises the paths of one length, from which the longer ones come.
 
     Returns:
@@ -143,11 +143,11 @@ CLOSEST = f"""case when failed is null or not array_contains(failed, get(path, 1
   else get(array_except({_BEHIND}, array_except({_BEHIND}, opened)), 0) end"""
 """SQL for the closest node of a path that N is connected to, null for none; neighbours are, unless they failed."""
 NEAREST_LEFT = f"get(array_except({_BEHIND}, failed), 0)"
-"""SQL for the closest node of a path that N does not hold for failed, whether it is connected to it or not."""
+"""SQL for the closest node of a path that N does not suspect, whether it is connected to it or not."""
 
 
 def peer_lists(peer: DataFrame) -> DataFrame:
-    """Returns the nodes that N holds for failed, and those it is connected to: ``run_id, node_id, failed, opened``."""
+    """Returns the nodes that N suspects, and those it is connected to: ``run_id, node_id, failed, opened``."""
     failed = "array_sort(collect_list(case when status = 'FAILED' then peer end)) as failed"
     opened = "array_sort(collect_list(case when status <> 'FAILED' then peer end)) as opened"
     return peer.groupBy(NODE).agg(F.expr(failed), F.expr(opened))

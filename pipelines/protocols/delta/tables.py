@@ -98,7 +98,7 @@ PATH = table(
     (
         "responsible",
         BIGINT,
-        "first node of the path, N left out, that N does not hold for failed; N itself where X is N",
+        "first node of the path, N left out, that N does not suspect; N itself where X is N",
     ),
 )
 ROUTING_ENTRY = table(
@@ -196,11 +196,11 @@ PEER = table(
 )
 STATUS = table(
     "status",
-    "a node that came back after a crash",
+    "a node that recovers, or has recovered, after a crash",
     "node_id",
     ("node_id", BIGINT, "the node"),
     ("status", STRING, "RECOVERING, REJOINING (until its REJOIN is confirmed), OPERATIONAL"),
-    ("incarnation", BIGINT, "how often it came back"),
+    ("incarnation", BIGINT, "how often it recovered"),
 )
 SYNCH = table(
     "synch",

@@ -233,7 +233,7 @@ class Work:
 
     @property
     def may_fail(self) -> bool:
-        """Whether any node may hold another one for failed from now on, so that it waits for it no more."""
+        """Whether any node may suspect another one from now on, so that it waits for it no more."""
         told = self.has("DETECT") or (self.round.facts["join"]["joiners"] > 0 and self.has("JOIN_REQUEST", "STATUS"))
         return told and self.is_disturbed
 

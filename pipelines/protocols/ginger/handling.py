@@ -49,7 +49,7 @@ def call_items(calls: DataFrame) -> DataFrame:
 
 
 def join_items(contact: DataFrame, who: DataFrame, status: str) -> DataFrame:
-    """Brokers that join or come back, with those that they may ask, the nearest first: before all else of the round.
+    """Brokers that join or recover, with those that they may ask, the nearest first: before all else of the round.
 
     Args:
         contact: Table ``contact``.
@@ -141,7 +141,7 @@ def buffered(rows: DataFrame) -> DataFrame:
 
 
 def statuses(rows: DataFrame) -> DataFrame:
-    """Nodes that nobody takes in, and those that come back or join."""
+    """Nodes that nobody takes in, and those that recover or join."""
     return rows.where("relation = 'status'").selectExpr(*_NODE, "round", "kind as status")
 
 

@@ -87,7 +87,7 @@ PART = table(
     ("details", STRING, "JSON, as messages carry it"),
 )  # fmt: skip
 CONTACT = table(
-    "contact", "a broker that another one asks first when it joins, or comes back after a failure", "node_id,contact",
+    "contact", "a broker that another one asks first when it joins, or recovers after a failure", "node_id,contact",
     _BROKER,
     ("contact", BIGINT, "the other broker: the one to join at, or a neighbour in the overlay"),
     ("latency_rounds", BIGINT, "rounds from one to the other"),

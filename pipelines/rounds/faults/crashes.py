@@ -1,7 +1,7 @@
 """The crash schedule by round: the driver knows which round has crashes and recoveries, the frames are read off one.
 
-A node's *incarnation* is how often it came back: 0 at first. It crashes in a round, handles nothing from that round on,
-and comes back with the next incarnation in round ``end_round``, if it does.
+A node's *incarnation* is how often it recovered: 0 at first. It crashes in a round, handles nothing from that round on,
+and recovers with the next incarnation in round ``end_round``, if it does.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Crashes:
         return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
 
     def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one in which a node crashes or comes back."""
+        """Returns the first round after the given one in which a node crashes or recovers."""
         place = int(np.searchsorted(self._rounds, after, side="right"))
         return int(self._rounds[place]) if place < len(self._rounds) else None
 

@@ -1,6 +1,6 @@
-"""Routing information of protocol ``delta`` at a quiet end: Eq. (1), the two levels of consistency (4.3), Lemma 4.
+"""Routing information of protocol ``delta`` at a quiescent end: Eq. (1), the two levels of consistency (4.3), Lemma 4.
 
-They hold when nothing is under way, so they judge only runs that are quiet at the end, by the state as it is then; see
+They hold when nothing is under way, so they judge only runs that are quiescent at the end, by their last state; see
 `members` for the nodes. A node is *near* a subscription when it lies within δ+1 hops of the subscriber, else *far* from
 it. That the subscriber, or a node on the way, is down changes only its ``responsible``: the closest node that is up.
 

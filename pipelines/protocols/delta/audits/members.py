@@ -1,6 +1,6 @@
 """Which runs and nodes the audits of protocol ``delta`` judge, and the paths of the tree.
 
-State is judged as it is at the end, in runs that are quiet by then. Nodes that have joined are *members*: they make the
+The last state of quiescent runs is judged. Nodes that have joined are *members*: they make the
 tree, whether they are up or not, for a crash changes no view. Judged are the members that are OPERATIONAL at the end:
 the others have no state, or not all of it yet.
 """
@@ -36,7 +36,7 @@ _CLOSEST = """case when distance = 0 then node_id when down is null then first_h
   else get(array_except(slice(path, 2, 100), down), 0) end as responsible"""
 
 
-def quiet(evidence: Evidence) -> DataFrame:
+def quiescent(evidence: Evidence) -> DataFrame:
     """Returns the runs that are judged: ``run_id``."""
     return evidence.sql(QUIET_RUN)
 
@@ -47,14 +47,14 @@ def members(evidence: Evidence) -> DataFrame:
 
 
 def judged(evidence: Evidence) -> DataFrame:
-    """Returns the members that are OPERATIONAL at the end of a quiet run: ``run_id, node_id, delta``."""
+    """Returns the members that are OPERATIONAL at the end of a quiescent run: ``run_id, node_id, delta``."""
     return evidence.keep("judged", lambda: _find_judged(evidence))
 
 
 def _find_judged(evidence: Evidence) -> DataFrame:
     return (
         members(evidence)
-        .join(quiet(evidence), "run_id")
+        .join(quiescent(evidence), "run_id")
         .join(evidence.sql(_AWAY).selectExpr(*NODE, "true as is_away"), NODE, "left")
         .where("is_away is null")
         .select(*NODE, "delta")
@@ -62,7 +62,7 @@ def _find_judged(evidence: Evidence) -> DataFrame:
 
 
 def unreachable(evidence: Evidence) -> DataFrame:
-    """Returns the nodes that wait for ever to join: their join points are down for good, or wait themselves."""
+    """Returns the nodes whose join blocks: their join points are down for good, or block themselves."""
     gone = evidence.table("node_recovery").where("recovery_round is null").select(NODE)
     outside = evidence.table("state_join").where("status <> 'VALID_JOINED'").select(NODE)
     no_point = gone.unionByName(outside).distinct().withColumnRenamed("node_id", "join_point")

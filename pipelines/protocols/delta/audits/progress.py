@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.audit import FOUND, Evidence
-from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiet, unreachable
+from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiescent, unreachable
 from pipelines.protocols.delta.tables import MULTICAST
 
 _FAR_MESSAGE = f"""
@@ -61,7 +61,7 @@ def no_operational_skipped(evidence: Evidence) -> DataFrame:
 
 
 def nothing_pending(evidence: Evidence) -> DataFrame:
-    """At a quiet end nobody waits for what only a message can bring.
+    """At a quiescent end nobody waits for what only a message can bring.
 
     - No ProcessingList holds a message: each was confirmed by all its recipients (Alg. 1, line 30).
     - No node recovers, and no synchronisation is open (Alg. 5, line 8); but for those that join at a node that is down
@@ -75,7 +75,7 @@ def nothing_pending(evidence: Evidence) -> DataFrame:
 
 def _unconfirmed(evidence: Evidence) -> DataFrame:
     message = [*NODE, "source", "source_seq", "kind", "round"]
-    pending = evidence.table("state_processing").join(quiet(evidence), "run_id").groupBy(message)
+    pending = evidence.table("state_processing").join(quiescent(evidence), "run_id").groupBy(message)
     detail = "concat(kind, ' of round ', round, ' still waits for ', n_recipients, ' recipients') as detail"
     recipients = F.expr("count_if(not coalesce(is_confirmed, false)) as n_recipients")
     return pending.agg(recipients).selectExpr(*message, detail).select(*FOUND)
@@ -90,7 +90,7 @@ def _waiting_for_peers(evidence: Evidence) -> DataFrame:
         .unionByName(request.selectExpr(*NODE, "peer", "'still owes routing information to ' as what"))
         .unionByName(peer.selectExpr(*NODE, "peer", "'still waits for an answer from ' as what"))
     )
-    return _told(evidence, rows.join(quiet(evidence), "run_id"), "concat(what, peer_name)")
+    return _told(evidence, rows.join(quiescent(evidence), "run_id"), "concat(what, peer_name)")
 
 
 def _waiting_at_members(evidence: Evidence) -> DataFrame:
@@ -114,7 +114,7 @@ def _told(evidence: Evidence, rows: DataFrame, detail: str) -> DataFrame:
 def _not_back(evidence: Evidence) -> DataFrame:
     stuck = evidence.table("node_recovery").where("recovery_round is not null and end_round is null")
     return (
-        stuck.join(quiet(evidence), "run_id")
+        stuck.join(quiescent(evidence), "run_id")
         .join(unreachable(evidence), NODE, "left_anti")
         .selectExpr(*NODE, "recovery_round as round", *NO_SOURCE, "'came back and is not OPERATIONAL yet' as detail")
         .select(*FOUND)

@@ -91,12 +91,12 @@ _NO_MESSAGE = ("cast(null as bigint) as source", "cast(null as bigint) as source
 
 
 def nothing_waiting(evidence: Evidence) -> DataFrame:
-    """At a quiet end no key item is locked, and no message is pending or waits to enter."""
+    """At a quiescent end no key item is locked, and no message is pending or waits to enter."""
     return evidence.sql(LEFT_OVER).select(*FOUND)
 
 
 def one_tree(evidence: Evidence) -> DataFrame:
-    """At a quiet end the brokers that are up are one tree: it has one root, and every broker's parents lead there."""
+    """At a quiescent end the brokers that are up are one tree: one root, and every broker's parents lead there."""
     broker = evidence.sql(_UP).where("role = 'broker'").withColumnRenamed("above", "parent")
     run = broker.groupBy("run_id").agg(F.expr("array_sort(collect_list(struct(node_id, parent))) as nodes"))
     broken = run.mapInArrow(broken_trees, ", ".join(f"{name} {kind}" for name, kind in BROKEN))
