@@ -24,7 +24,7 @@ where get_json_object(p.content, '$.operation') is not null
 
 
 def balances(evidence: Evidence) -> DataFrame:
-    """All replicas have the same balances after each totally ordered operation and at a quiescent end; none is negative.
+    """All replicas have the same balances, after each totally ordered operation and at a quiescent end; none negative.
 
     What is refused at one replica is refused at all.
     """
