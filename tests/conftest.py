@@ -17,7 +17,7 @@ os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that `tests/properties/test_crashes.py` reads."""
+    """Adds the option that `tests/properties/delta/test_crashes.py` reads."""
     parser.addoption(
         "--schedules", type=int, metavar="N", help="play N random crash schedules instead of a few eventful ones"
     )

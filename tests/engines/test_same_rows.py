@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import OnSpark, disturbed, mixed, spread
+from support.engines import OnSpark, disturbed, mixed, spread
 
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
