@@ -1,4 +1,4 @@
-"""Crash schedules of protocol `delta` made against the code (`tests/support/delta/aimed.py`), and what the audits say of them.
+"""Crash schedules of `delta` made against the code (`support/delta/aimed.py`), and what the audits say of them.
 
     python tests/perf/aimed.py [--first 1] [--plans 170] [--stages 3] [--batches 2] [--engine sail]
 

@@ -1,7 +1,7 @@
 """Second failures in just the rounds in which repairs and elections bear them least: all guarantees hold all the same.
 
-`support.ginger.adversary` designs them; without an engine in `support.ginger.nodes`, then some of them on one, as runs of one job.
-tests/perf/ginger_adversarial.py makes thousands of them.
+`support.ginger.adversary` designs them; without an engine in `support.ginger.nodes`, then some of them on one, as runs
+of one job. tests/perf/ginger_adversarial.py makes thousands of them.
 """
 
 from __future__ import annotations

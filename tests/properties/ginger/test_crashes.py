@@ -1,7 +1,7 @@
 """Protocol ginger on random trees whose brokers crash, the root among them: all guarantees hold within the views.
 
-Without an engine in `support.ginger.nodes`; then some of these runs on one, with the same deliveries. tests/perf/ginger_runs.py
-makes thousands of them.
+Without an engine in `support.ginger.nodes`; then some of these runs on one, with the same deliveries.
+tests/perf/ginger_runs.py makes thousands of them.
 """
 
 from __future__ import annotations
