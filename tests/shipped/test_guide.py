@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.jvm import JVM
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "pipelines" / "protocols" / "README.md"
@@ -41,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(site: Path | str, *arguments: str | Path, code: int = 0) -> str:
     """Runs Python where packages are installed; returns what it prints."""
-    environment = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
+    environment = os.environ | JVM | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipelines.engines.session import Session
+from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 
 LINKS = [["P1", "N1"], ["N1", "N2"], ["N1", "N3"], ["N2", "S1"], ["N2", "S2"], ["N3", "S3"], ["N3", "S4"]]
@@ -21,17 +22,32 @@ PARTS = scenario(
 )
 
 
-@pytest.mark.parametrize("late", [0, 1, 7])
-def test_every_message_arrives_twice(sail: Session, tmp_path: Path, late: int) -> None:
+LATE = (0, 1, 7)
+"""Rounds by which second copies come after the first."""
+
+
+@pytest.fixture(scope="module")
+def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Run 0 is without duplicates; the others have every message twice."""
+    doubled = [{**PARTS, "faults": [{"kind": "duplicate", "rate": 1.0, "after": [late, late]}]} for late in LATE]
+    return run_all(run_configs([PARTS, *doubled]), sail, tmp_path_factory.mktemp("duplicates"))
+
+
+def of_run(store: Store, run: int, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    return [
+        row[1:] for row in rows(store, table, "run_id", *(columns or store.read(table).columns[1:])) if row[0] == run
+    ]
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_every_message_arrives_twice(store: Store, late: int) -> None:
     """The same deliveries and confirmations as without duplicates; one of two copies is marked as a duplicate."""
-    plain = run_all(run_configs([PARTS]), sail, tmp_path)
-    twice = {"kind": "duplicate", "rate": 1.0, "after": [late, late]}
-    doubled = run_all(run_configs([{**PARTS, "faults": [twice]}]), sail, tmp_path)
+    plain, doubled = 0, 1 + LATE.index(late)
     for table in ("delivery", "publication", "subscription"):
-        assert rows(doubled, table) == rows(plain, table)
-    assert doubled.read("state_processing").count() == 0
-    assert doubled.read("state_waiting").count() == 0
-    fates = [(kind, fate) for kind, fate in rows(doubled, "message", "kind", "fate")]
-    kinds = [kind for (kind,) in rows(plain, "message", "kind")]
+        assert of_run(store, doubled, table) == of_run(store, plain, table)
+    assert of_run(store, doubled, "state_processing") == []
+    assert of_run(store, doubled, "state_waiting") == []
+    fates = [(kind, fate) for kind, fate in of_run(store, doubled, "message", "kind", "fate")]
+    kinds = [kind for (kind,) in of_run(store, plain, "message", "kind")]
     for kind in ("PUB", "SUB", "UNSUB"):
         assert fates.count((kind, "delivered")) == fates.count((kind, "duplicate")) == kinds.count(kind) > 0

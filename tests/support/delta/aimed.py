@@ -160,15 +160,15 @@ def as_runs(plans: Sequence[Plan]) -> list[RunConfig]:
 
 
 def played_plans(store: Store, count: int) -> list[Played]:
-    """Returns what happened in the runs of the plans of a store, with visited lists."""
+    """Returns what happened in the runs of the first plans of a store, with visited lists."""
     names = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
     found = [Played() for _ in range(count)]
     message = rows(store, "message", "run_id", "kind", "dst", "src", "sent_round", "due_round", "fate")
     for run, kind, dst, src, sent, due, fate in message:
-        if run % 2 and fate in ("delivered", "duplicate"):
+        if run % 2 and run // 2 < count and fate in ("delivered", "duplicate"):
             found[run // 2].received[kind].append((names[run, dst], names[run, src], sent, due))
     for run, node, first, last in _absences(store):
-        if run % 2:
+        if run % 2 and run // 2 < count:
             found[run // 2].absent.append((names[run, node], first, last))
     return found
 
@@ -185,7 +185,7 @@ def _absences(store: Store) -> Iterator[tuple[int, int, int, int]]:
 
 
 def struck_again(plans: Sequence[Plan], store: Store, seed: int) -> list[Plan]:
-    """Returns the plans of a store with one crash more each, without those that cannot be struck."""
+    """Returns plans, the first of a store, with one crash more each, without those that cannot be struck."""
     played = played_plans(store, len(plans))
     found = (
         strike(random.Random(seed * 1_000_003 + k), *pair) for k, pair in enumerate(zip(plans, played, strict=True))
