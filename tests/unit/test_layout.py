@@ -124,3 +124,10 @@ def _imported_names(file: Path) -> set[str]:
     nodes = [*ast.walk(ast.parse(file.read_text("utf-8")))]
     modules = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     return modules | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+
+
+def test_the_map_of_tests_names_what_there_is() -> None:
+    told = (ROOT / "tests" / "README.md").read_text("utf-8").partition("## Which test")[2]
+    named = [name for name in re.findall(r"`([\w/*]+(?:\.py|/))`", told) if not name.startswith("contract/")]
+    assert len(named) > 30
+    assert [name for name in named if not [*(ROOT / "tests").glob(name)]] == []
