@@ -5,28 +5,43 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.jvm import JVM
 
 from pipelines.engines.session import Session, open_session
 
 _OPEN: dict[str, Session] = {}
+_ORDER = ("properties", "shipped", "spec", "store", "engines", "cli", "unit")
+"""The folders of tests, those with the longest first."""
 
 # No test keeps more than some 400 MB in its JVM; one that may take more does not free it before it has.
 os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that `tests/properties/test_crashes.py` reads."""
+    """Adds the option that `tests/properties/delta/test_crashes.py` reads."""
     parser.addoption(
         "--schedules", type=int, metavar="N", help="play N random crash schedules instead of a few eventful ones"
     )
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the tests that need a JVM."""
-    if "spark" in getattr(item, "fixturenames", ()):
+    """Marks the tests that need a JVM; those that share one are in one process, and so are those of a module."""
+    shares_jvm = "spark" in getattr(item, "fixturenames", ())
+    if shares_jvm:
         item.add_marker(pytest.mark.spark)
+    item.add_marker(pytest.mark.xdist_group("spark" if shares_jvm else item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts what takes long first: at the end no process has much to do while another has nothing."""
+    items.sort(key=lambda item: ("spark" not in getattr(item, "fixturenames", ()), _ORDER.index(_folder(item))))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -50,8 +65,8 @@ def sail() -> Iterator[Session]:
 def spark() -> Iterator[Session]:
     """A local classic Spark."""
     with pytest.MonkeyPatch.context() as patch:
-        # Tests are over before a thorough compiler has earned its time back.
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        for name, value in JVM.items():
+            patch.setenv(name, value)
         session = open_session("spark")
     with session:
         _OPEN["spark"] = session

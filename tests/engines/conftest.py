@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from engine_support import OnSpark, run_on_spark
+from support.engines import OnSpark, run_on_spark
 
 from pipelines.engines.session import Session
 

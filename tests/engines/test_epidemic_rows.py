@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import history
+from support.engines import history
 
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig

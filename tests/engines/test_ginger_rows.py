@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine_support import history
+from support.engines import history
 
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario

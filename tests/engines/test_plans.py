@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine_support import OnSpark
+from support.engines import OnSpark
 
 
 def test_no_exchange_in_a_round(on_spark: OnSpark) -> None:

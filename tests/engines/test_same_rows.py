@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import OnSpark, disturbed, mixed, spread
+from support.engines import OnSpark, disturbed, mixed, spread
 
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
@@ -121,7 +121,7 @@ def by_turns(spark: Session, runs: Sequence[RunConfig], root: Path) -> Store:
             session.spark.conf.set("spark.sql.shuffle.partitions", (1, 2, 7)[progress.round % 3])
 
         store = Store(root, session)
-        execute(Experiment(runs, build_inputs(runs, None), commit_every=9), session, store, next_partitions)
+        execute(Experiment(runs, build_inputs(runs, None), commit_every=20), session, store, next_partitions)
     return store
 
 
@@ -160,11 +160,15 @@ def test_neither_commits_nor_other_runs_change_disturbed_runs(
     assert of_disturbed(store, sail, wanted) == wanted
 
 
+@pytest.fixture(scope="module")
+def few_commits(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return run_all(run_configs(DELTA[:2]), sail, tmp_path_factory.mktemp("few"))
+
+
 @pytest.mark.parametrize("commit_every", [1, 3])
-def test_commit_every(sail: Session, tmp_path: Path, commit_every: int) -> None:
-    runs = run_configs(DELTA[:2])
-    few, often = run_all(runs, sail, tmp_path / "few"), run_all(runs, sail, tmp_path / "often", commit_every)
-    assert history(often, (*TABLES, *states(often))) == history(few, (*TABLES, *states(few)))
+def test_commit_every(sail: Session, few_commits: Store, tmp_path: Path, commit_every: int) -> None:
+    often = run_all(run_configs(DELTA[:2]), sail, tmp_path, commit_every)
+    assert history(often, (*TABLES, *states(often))) == history(few_commits, (*TABLES, *states(few_commits)))
 
 
 def test_unrelated_runs_change_nothing(sail: Session, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from support.jvm import JVM
 
 import pipelines as rt
 from pipelines.engines.jars import engine_jars
@@ -47,8 +48,7 @@ def test_a_job_on_two_workers(sail: Session, tmp_path: Path) -> None:
         "--quiet",
     ]  # fmt: skip
     environment = {
-        **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **os.environ, **JVM, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
     environment.pop("SPARK_CONNECT_MODE_ENABLED", None)  # the mode of this process

@@ -47,27 +47,28 @@ SUITES = (
     Suite(
         "udfs", "udfs/ginger", frozenset(),
         (
-            "tests/unit/test_lock_queue.py", "tests/unit/test_bank.py", "tests/unit/test_ginger_[!s]*.py",
-            "tests/properties/test_ginger_joins.py", "tests/properties/test_ginger_crashes.py",
+            "tests/spec/ginger/test_lock_queue.py", "tests/spec/ginger/test_bank.py",
+            "tests/spec/ginger/test_b[ou]*.py", "tests/spec/ginger/test_[cemr]*.py", "tests/spec/ginger/test_t[or]*.py",
+            "tests/properties/ginger/test_joins.py", "tests/properties/ginger/test_crashes.py",
         ),
         has_engine=False, patience=30,
     ),
     Suite(
         "ginger", "pipelines/protocols/ginger", frozenset({"check", "tables", "waits"}),
         (
-            "tests/unit/test_ginger_steps.py", "tests/golden/test_ginger_annexes.py",
-            "tests/properties/test_ginger_joins.py",
+            "tests/spec/ginger/test_steps.py", "tests/spec/ginger/test_annexes.py",
+            "tests/properties/ginger/test_joins.py",
         ),
         has_engine=True, patience=180,
     ),
     Suite(
         "delta", "pipelines/protocols/delta", frozenset({"bound", "tables"}),
         (
-            "tests/unit/test_delta_*.py", "tests/golden/test_table_1.py",
-            "tests/properties/test_joins.py::test_a_join_alone[1]",
-            "tests/properties/test_joins.py::test_calls_wait_for_the_join",
-            "tests/rounds/test_duplicates.py::test_every_message_arrives_twice[0]",
-            "tests/rounds/test_recovery_order.py",
+            "tests/spec/delta/test_steps_*.py", "tests/spec/delta/test_work.py", "tests/spec/delta/test_table_1.py",
+            "tests/properties/delta/test_joins.py::test_a_join_alone[1]",
+            "tests/properties/delta/test_joins.py::test_calls_wait_for_the_join",
+            "tests/spec/delta/test_duplicates.py::test_every_message_arrives_twice[0]",
+            "tests/spec/delta/test_recovery_order.py",
         ),
         has_engine=True, patience=180,
     ),

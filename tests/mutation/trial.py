@@ -135,7 +135,7 @@ class _Chosen:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keeps the others; of runs of whole networks an engine's suite takes those with it only."""
-        mixed = {item.path for item in items if "sail" in self._fixtures(item) and item.path.parent.name != "unit"}
+        mixed = {item.path for item in items if "sail" in self._fixtures(item) and "spec" not in item.path.parts}
         items[:] = [
             item for item in items
             if self._fixtures(item).isdisjoint(self.other)

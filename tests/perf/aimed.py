@@ -1,4 +1,4 @@
-"""Crash schedules of protocol `delta` made against the code (`tests/aimed.py`), and what the audits say of them.
+"""Crash schedules of `delta` made against the code (`support/delta/aimed.py`), and what the audits say of them.
 
     python tests/perf/aimed.py [--first 1] [--plans 170] [--stages 3] [--batches 2] [--engine sail]
 
@@ -23,9 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from aimed import KINDS, WHO, as_runs, bases, struck_again, wrong
 from rich.console import Console
 from rich.table import Table
+from support.delta.aimed import KINDS, WHO, as_runs, bases, struck_again, wrong
 
 from pipelines.engines.session import open_session
 from pipelines.protocols.delta.audits.time import LIMITS

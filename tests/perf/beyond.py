@@ -20,9 +20,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from beyond import Extent, Schedule, as_runs, explanations, protocols, ratios, schedule
 from rich.console import Console
 from rich.table import Table
+from support.beyond import Extent, Schedule, as_runs, explanations, protocols, ratios, schedule
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session, open_session

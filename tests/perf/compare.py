@@ -4,7 +4,7 @@
                                  [--limit 1200]
 
 δ = 1, random trees of 20 brokers, ten subscribers of three topics, five publishers: some thousand messages a run, SUB,
-PUB and CONF. A size is reached by as many runs as it takes: the actors (`actors.py`) play them one after the other, the
+PUB and CONF. A size is reached by as many runs as it takes: actors (`oracles/actors.py`) play one after the other, the
 engines all at once. Each measurement is a process of its own. Seconds are those of the runs alone: the making of
 overlays and workloads, the same for all, and the start of an engine come before. The actors keep what was delivered
 and confirmed; the engines write all messages and states to Delta tables. CPU seconds are those of all threads: they
@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
-from actors import Call, Outcome, simulate
+from oracles.actors import Call, Outcome, simulate
 
 from pipelines.engines.session import open_session
 from pipelines.experiment.batches import fitting_inputs

@@ -22,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
 from rich.console import Console
 from rich.table import Table
+from support.replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
 
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs

@@ -3,7 +3,7 @@
     python tests/perf/ginger_adversarial.py [--first 0] [--runs 1000] [--batch 250] [--each 12] [--blows 2]
 
 A base is a small tree with drawn latencies (all 1, up to 2 or up to 9), detection delays below and above them, timers
-at or near the shortest that are allowed, small and large buffers and degrees, and one failure. `ginger_adversary`
+at or near the shortest that are allowed, small and large buffers and degrees, and one failure. `support.ginger`
 plays it without an engine, to learn in which rounds who gets what mends the tree; ``--each`` schedules of a base then
 strike whoever has to do with such a message, in the round in which it is due or in the next one. With ``--blows 3``
 every other base has been struck once before. Schedules beyond the bound are counted and passed over: the bound is known
@@ -25,11 +25,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ginger_adversary import TREES, Strike, base, chosen
-from ginger_nodes import played
 from ginger_runs import judged
 from rich.console import Console
 from rich.table import Table
+from support.ginger.adversary import TREES, Strike, base, chosen
+from support.ginger.nodes import played
 
 from pipelines.engines.session import Session, open_session
 

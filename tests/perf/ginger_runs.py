@@ -27,10 +27,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ginger_nodes import played
-from ginger_support import Crashing, bank_with_crashes, crashing, n_refused
 from rich.console import Console
 from rich.table import Table
+from support.ginger.nodes import played
+from support.ginger.setups import Crashing, bank_with_crashes, crashing, n_refused
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session, open_session

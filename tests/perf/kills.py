@@ -20,9 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kills import SCENARIO, contents, killed, n_commits, program
 from rich.console import Console
 from rich.table import Table
+from support.kills import SCENARIO, contents, killed, n_commits, program
 
 from pipelines.engines.session import Session, open_session
 from pipelines.store.folder import MANIFEST

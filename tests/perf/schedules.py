@@ -24,11 +24,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from oracles.delta.generator import random_run
+from oracles.delta.network import Network, play
 from rich.console import Console
 from rich.table import Table
-from schedules import RARELY, SOMETIMES, Places, as_runs, awaited, delivered, expected, played, short_schedules
-from sequential.generator import random_run
-from sequential.network import Network, play
+from support.delta.schedules import (
+    RARELY,
+    SOMETIMES,
+    Places,
+    as_runs,
+    awaited,
+    delivered,
+    expected,
+    played,
+    short_schedules,
+)
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import open_session

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
+from support.replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
 
 from pipelines.contract.ordering import row_number, ties_named
 from pipelines.engines.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from sequential_epidemic import draws as plain
+from oracles.epidemic import draws as plain
 
 from pipelines.contract import draws_sql
 from pipelines.engines.session import Session

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
+from support.overlays import overlay, tree
 
 from pipelines.errors import FaultError, ScenarioError
 from pipelines.experiment.build import build_inputs
@@ -29,16 +30,6 @@ NEVER = 10**9
 SEEDS = range(25)
 
 Row = tuple[int, int, int | None]
-
-
-def overlay(graph: nx.Graph[int], latency: int = 1) -> Overlay:
-    ends = sorted(sorted(edge) for edge in graph.edges)
-    a, b = np.array(ends, dtype=np.int64).T
-    return Overlay(tuple(f"N{node}" for node in sorted(graph)), a, b, np.full(len(a), latency, dtype=np.int64))
-
-
-def tree(nodes: int, seed: int = 1) -> Overlay:
-    return overlay(nx.random_labeled_tree(nodes, seed=seed))
 
 
 def crashes(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> list[Row]:

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
-from test_faults_crashes import tree
+from support.overlays import tree
 
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.bursts import bad_times

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
-from support import shared_data
+from support.real_data import shared_data
 
 from pipelines.errors import FaultError
 from pipelines.inputs.faults.build import build_faults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,3 +95,39 @@ def test_a_scenario_is_read_without_an_engine() -> None:
     program = "import sys, pipelines.scenario.load, pipelines.contract.spec; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_root_of_the_tests_has_what_they_share_and_their_map() -> None:
+    assert {path.name for path in (ROOT / "tests").iterdir() if path.is_file()} == {"README.md", "conftest.py"}
+
+
+def test_every_folder_of_tests_is_in_their_map() -> None:
+    told = (ROOT / "tests" / "README.md").read_text("utf-8")
+    folders = {file.relative_to(ROOT / "tests").parts[0] for file in (ROOT / "tests").glob("*/**/*.py")}
+    assert {name for name in folders if f"`{name}/`" not in told} == set()
+
+
+def test_only_folders_of_tests_have_tests_and_no_test_imports_another() -> None:
+    helpers = ("support", "oracles", "perf", "mutation")
+    assert [path for name in helpers for path in (ROOT / "tests" / name).rglob("test_*.py")] == []
+    found = {(file, name) for file in (ROOT / "tests").rglob("*.py") for name in _imported_names(file)}
+    assert {(file, name) for file, name in found if re.search(r"\btest_|^tests\b|\bconftest\b", name)} == set()
+
+
+def test_an_oracle_knows_nothing_of_what_is_compared_with_it() -> None:
+    known = {name for file in (ROOT / "tests" / "oracles").rglob("*.py") for name in _imported_names(file)}
+    own = {name for name in known if name.startswith(("pipelines", "udfs", "support"))}
+    assert own <= {"pipelines.experiment.inputs", "pipelines.scenario.expand"}
+
+
+def _imported_names(file: Path) -> set[str]:
+    nodes = [*ast.walk(ast.parse(file.read_text("utf-8")))]
+    modules = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return modules | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+
+
+def test_the_map_of_tests_names_what_there_is() -> None:
+    told = (ROOT / "tests" / "README.md").read_text("utf-8").partition("## Which test")[2]
+    named = [name for name in re.findall(r"`([\w/*]+(?:\.py|/))`", told) if not name.startswith("contract/")]
+    assert len(named) > 30
+    assert [name for name in named if not [*(ROOT / "tests").glob(name)]] == []

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import topohub
-from support import shared_data
+from support.real_data import shared_data
 
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay.build import build_overlay, describe

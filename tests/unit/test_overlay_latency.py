@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import shared_data
+from support.real_data import shared_data
 
 from pipelines.errors import OverlayError
 from pipelines.inputs import draws_numpy

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from malformed.cases import CASES, LINKS, Case
+from support.malformed.cases import CASES, LINKS, Case
 
 from pipelines.errors import Problem, ScenarioError, WorkloadError
 from pipelines.scenario.expand import expand

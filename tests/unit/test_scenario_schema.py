@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from test_scenario_load import EXAMPLE
+from support.example import EXAMPLE
 
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.schema import SCHEMA_FILE, schema_text

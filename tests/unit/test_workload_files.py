@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import shared_data
+from support.real_data import shared_data
 
 from pipelines.errors import WorkloadError
 from pipelines.inputs.overlay.graph import Overlay

@@ -1,0 +1,49 @@
+"""Every malformed scenario ends with 64, its place and its cure, without a traceback, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.malformed.cases import CASES, Case
+from typer.testing import CliRunner
+
+from pipelines.cli.app import app
+
+FROM_FILE = [case for case in CASES if not case.overrides]
+SAMPLE = [case for case in CASES if case.needs_build or case.overrides][::2] + FROM_FILE[::12]
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the scenario goes; the working directory is an empty one."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "s.yaml"
+
+
+def refused(path: Path, case: Case, *command: str) -> str:
+    path.write_bytes(case.data)
+    for name, data in case.files:
+        (path.parent / name).write_bytes(data)
+    result = CliRunner().invoke(app, list(command))
+    assert result.exit_code == 64
+    assert "Traceback" not in result.output
+    assert list(Path.cwd().iterdir()) == []
+    return result.stderr
+
+
+@pytest.mark.parametrize("case", FROM_FILE, ids=lambda case: case.name)
+def test_validate_names_place_and_cure(case: Case, scenario: Path) -> None:
+    place = f"{scenario}:{case.place}: " if case.place else f"{scenario}: "
+    lines = refused(scenario, case, "validate", str(scenario)).splitlines()
+    [line] = [line for line in lines if line.startswith(place)]
+    assert [word for word in case.words if word not in line] == []
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
+def test_run_writes_nothing(case: Case, scenario: Path) -> None:
+    changes = [part for text in case.overrides for part in ("--set", text)]
+    for option in ((), ("--store", "new/store"), ("--json",)):
+        stderr = refused(scenario, case, "run", str(scenario), *changes, *option)
+        assert [word for word in case.words if word not in stderr] == []

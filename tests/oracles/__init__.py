@@ -1,0 +1,1 @@
+"""Plain programs of the protocols, one node after the other: what the dataflow is compared with."""

@@ -1,0 +1,44 @@
+"""What a broker knows of one topic, and the pass over its entry queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oracles.ginger.messages import Event, Id, Publication
+
+
+@dataclass
+class Pending:
+    """A total-order message that is closed here and not processed yet; ``sent`` is the coverage told to the parent."""
+
+    m: Publication
+    is_from_below: bool
+    covered: set[int]
+    acked: set[int] = field(default_factory=set)
+    sent: frozenset[int] | None = None
+
+
+@dataclass
+class Topic:
+    """The state of a topic at a broker; ``brokers`` are the neighbours in its sub-tree, ``clients`` the synced ones."""
+
+    brokers: set[int] = field(default_factory=set)
+    clients: set[int] = field(default_factory=set)
+    entry: list[tuple[int, Publication]] = field(default_factory=list)
+    pending: dict[Id, Pending] = field(default_factory=dict)
+    history: list[Event] = field(default_factory=list)
+    seen: set[Id] = field(default_factory=set)
+    processed: set[Id] = field(default_factory=set)
+
+    def closed(self) -> set[str]:
+        return {key for waiting in self.pending.values() for key in waiting.m.keys}
+
+    def next_entry(self) -> tuple[int, Publication] | None:
+        """Takes the first message of the queue that may enter; the keys of those before it are blocked."""
+        closed, blocked = self.closed(), set[str]()
+        for place, (client, m) in enumerate(self.entry):
+            if m.keys.isdisjoint(blocked) and (m.is_total or m.keys.isdisjoint(closed)):
+                del self.entry[place]
+                return client, m
+            blocked |= m.keys
+        return None

@@ -1,0 +1,129 @@
+"""Crashes within δ when it hurts most: in the round in which a node gets what it needs, or its partner comes back.
+
+`tests/perf/aimed.py` plays thousands of such schedules; here are those that broke a guarantee once, and a few that are
+struck anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from support.delta.aimed import DETECTORS, KINDS, Plan, as_runs, bases, struck_again, wrong
+
+from pipelines.engines.session import Session
+from pipelines.protocols.delta import protocol
+from pipelines.protocols.delta.work import Phase, Work
+from pipelines.store.store import Store
+from pipelines.testing import audited, broken, run_all, scenario
+
+N_PLANS = 12
+
+
+def line(names: str, latencies: list[int], delta: int, calls: dict[str, list[Any]], **settings: int) -> dict[str, Any]:
+    links = [[a, b, latency] for (a, b), latency in zip(pairwise(names), latencies, strict=True)]
+    workload = {kind: [{"at": at, "round": round_, "topic": "t"} for at, round_ in of] for kind, of in calls.items()}
+    protocol = {"name": "delta", "delta": delta, **settings}
+    return scenario(protocol=protocol, overlay={"links": links}, workload=workload)
+
+
+ANSWER_OF_THE_DEAD = Plan(
+    line("PBCDS", [2, 9, 7, 8], 2, {"subscriptions": [("S", 0)], "publications": [("P", 54)]}, detection_rounds=12),
+    (("C", 50, 75), ("D", 52, 70), ("D", 86, 88)),
+)
+"""B asks D past C; D answers in round 78, is down from 86 to 88, and its STATUS reaches B in round 94."""
+REQUESTS_OF_THE_DEAD = [
+    Plan(
+        line("SCDBP", [2, 2, 3, 2], 2, {"subscriptions": [("S", 15)], "publications": [("P", 90)]}),
+        (("C", 20, 45), ("D", 22, 40), ("D", first, until)),
+    )
+    for first, until in ((48, 49), (46, 47), (46, 48), (47, 48), (47, 49), (45, 48), (50, 52))
+]
+"""D asks S past C in round 45, with four rounds to go; when it arrives D may be back from another crash already."""
+ONCE_BROKEN = [ANSWER_OF_THE_DEAD, *REQUESTS_OF_THE_DEAD]
+
+
+BASES = list(bases(1, N_PLANS, is_short=True))
+
+
+@pytest.fixture(scope="module")
+def touched() -> Iterator[dict[str, tuple[set[str], set[str]]]]:
+    """What the phases of `delta` read and write in the jobs of this module, by name."""
+    found: dict[str, tuple[set[str], set[str]]] = {phase.name: (set(), set()) for phase in protocol.PHASES}
+    now, change, running = Work.now, Work.change, list[str]()
+
+    def read(work: Work, name: str) -> DataFrame:
+        found[running[-1]][0].add(name)
+        return now(work, name)
+
+    def written(work: Work, name: str, frame: DataFrame) -> None:
+        found[running[-1]][1].add(name)
+        change(work, name, frame)
+
+    def noted(phase: Phase) -> Phase:
+        def run(work: Work) -> None:
+            running.append(phase.name)
+            phase.run(work)
+            running.pop()
+
+        return replace(phase, run=run)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Work, "now", read)
+        patch.setattr(Work, "change", written)
+        patch.setattr(protocol, "PHASES", tuple(map(noted, protocol.PHASES)))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def played(
+    sail: Session, tmp_path_factory: pytest.TempPathFactory, touched: dict[str, tuple[set[str], set[str]]]
+) -> Store:
+    """Plans that are struck then, and behind them those that broke a guarantee once."""
+    return run_all(as_runs([*BASES, *ONCE_BROKEN]), sail, tmp_path_factory.mktemp("played"))
+
+
+@pytest.fixture(scope="module")
+def struck(played: Store, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Plan], Any]:
+    """Plans that have been played and struck, and the audits' report on them."""
+    plans = struck_again(BASES, played, 0)
+    return plans, audited(run_all(as_runs(plans), sail, tmp_path_factory.mktemp("struck")))
+
+
+def test_connections_to_incarnations_that_are_over_are_reported(played: Store) -> None:
+    report = audited(played)
+    assert broken(report) == {}
+    first = len(DETECTORS) * len(BASES)
+    found = [(run.verdict, run.within_bound) for run in report.runs if run.run_id >= first]
+    assert found == [("valid", True)] * 2 * len(ONCE_BROKEN)
+    assert played.read("delivery").where(f"run_id >= {first}").count() == 2 * len(ONCE_BROKEN)
+
+
+def test_no_strike_within_the_bound_breaks_a_guarantee(struck: tuple[list[Plan], Any]) -> None:
+    plans, report = struck
+    assert wrong(report, plans) == []
+    assert broken(report) == {}
+
+
+def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan], Any]) -> None:
+    plans, report = struck
+    assert len(plans) >= N_PLANS / 2
+    assert sum(run.within_bound for run in report.runs) >= 0.6 * len(report.runs)
+    assert len(report.runs) == len(DETECTORS) * len(plans)
+    kinds = {kind for plan in plans for kind, _ in plan.aims}
+    assert len(kinds) >= 4
+    assert kinds <= {*KINDS}
+
+
+def test_phases_read_and_write_what_they_declare(
+    struck: tuple[list[Plan], Any], touched: dict[str, tuple[set[str], set[str]]]
+) -> None:
+    for phase in protocol.PHASES:
+        reads, writes = touched[phase.name]
+        assert reads
+        assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())
+    assert touched["finish"][1], "something was confirmed"

@@ -1,0 +1,43 @@
+"""The SQL cookbook gives the answers that it shows, and the page of all tables says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.cookbook import COOKBOOK, SCENARIO, answer, recipes
+
+import pipelines as rt
+from pipelines.engines.session import Session
+from pipelines.result import Result
+from pipelines.sql.table_page import PAGE, page_text
+
+RECIPES = recipes(COOKBOOK.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def result(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """The store that the cookbook names."""
+    sail.activate()
+    with rt.run(SCENARIO, sail.spark, tmp_path_factory.mktemp("cookbook") / "store") as ran:
+        yield ran
+
+
+def test_each_statement_shows_an_answer() -> None:
+    assert len(RECIPES) == COOKBOOK.read_text(encoding="utf-8").count("```sql") >= 10
+    assert all(shown.count("\n") >= 2 for _, shown in RECIPES)
+
+
+@pytest.mark.parametrize(("statement", "shown"), RECIPES, ids=[str(place) for place in range(len(RECIPES))])
+def test_the_answer_is_the_one_that_is_shown(result: Result, statement: str, shown: str) -> None:
+    assert answer(result, statement) == shown, "run: python tests/support/cookbook.py"
+
+
+def test_the_page_of_tables_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page_text(), "run: python -m pipelines.sql.table_page"
+
+
+def test_the_page_names_every_table_of_a_store(result: Result) -> None:
+    text = page_text()
+    for name in result.reader.tables():
+        assert f"\n### {name}\n" in text, name

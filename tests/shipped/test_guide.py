@@ -1,0 +1,116 @@
+"""The guide's package, taken from its page: installed, listed, run, swept, resumed, and tested by its own test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.jvm import JVM
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "pipelines" / "protocols" / "README.md"
+MOST_LINES = 100
+
+
+def blocks(language: str) -> dict[str, str]:
+    """Returns the page's files by the name in their first line."""
+    found = re.findall(rf"^```{language}\n# (\S+)\n(.*?)^```", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the package is installed, as pip leaves it."""
+    folder = tmp_path_factory.mktemp("site")
+    for name, text in {**blocks("python"), **blocks("yaml")}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    (folder / "flooding" / "scenarios" / "__init__.py").touch()
+    [entry] = re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    group = entry.replace('[project.entry-points."roundtable.protocols"]', "[roundtable.protocols]").replace('"', "")
+    installed = folder / "flooding-1.2.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: flooding\nVersion: 1.2\n", "utf-8")
+    (installed / "entry_points.txt").write_text(group, "utf-8")
+    return folder
+
+
+def call(site: Path | str, *arguments: str | Path, code: int = 0) -> str:
+    """Runs Python where packages are installed; returns what it prints."""
+    environment = os.environ | JVM | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_protocols_are_short() -> None:
+    files = blocks("python")
+    assert {name: len(text.splitlines()) for name, text in files.items() if len(text.splitlines()) >= MOST_LINES} == {}
+
+
+def test_the_package_is_listed_with_its_version_settings_and_scenarios(site: Path) -> None:
+    assert "every publication goes everywhere [flooding 1.2]" in call(site, "-m", "pipelines", "list", "protocols")
+    assert "ring.yaml" in call(site, "-m", "pipelines", "list", "scenarios")
+    assert "FloodingSettings" in json.loads(call(site, "-m", "pipelines", "schema"))["$defs"]
+    assert "reached_everybody" in call(site, "-m", "pipelines", "list", "audits")
+
+
+def test_its_scenario_runs_and_its_store_goes_on_with_the_same_version_only(site: Path) -> None:
+    ring, store = site / "flooding" / "scenarios" / "ring.yaml", site / "stored"
+    said = call(site, "-m", "pipelines", "run", ring, "--store", store, "--quiet", "--set", "runs.seeds={count: 5}")
+    assert "valid: 5 runs, all guarantees hold" in said
+    assert json.loads((store / "experiment.json").read_text("utf-8"))["versions"]["flooding"] == "1.2"
+    asked = "select count(1) as n from message where fate = 'duplicate'"
+    assert json.loads(call(site, "-m", "pipelines", "sql", store, asked, "--format", "json")) in (
+        [{"n": 10}],
+        {"n": 10},
+    )
+    metadata = site / "flooding-1.2.dist-info" / "METADATA"
+    text = metadata.read_text("utf-8")
+    metadata.write_text(text.replace("1.2", "1.3"), "utf-8")
+    check = f"from pathlib import Path as P; from pipelines.experiment.manifest import Manifest; r = P({str(store)!r})"
+    told = call(site, "-c", f"{check}; Manifest.read(r).check_same(r, 'sail')", code=1)
+    assert "it was begun with flooding 1.2, this is 1.3" in told
+    metadata.write_text(text, "utf-8")
+    wrong = site / "wrong.yaml"
+    wrong.write_text(ring.read_text("utf-8").replace("{name: flooding}", "{name: flooding, ttl: 3}"), "utf-8")
+    assert f"{wrong}:3:" in call(site, "-m", "pipelines", "validate", wrong, code=64)
+
+
+def test_a_package_that_cannot_be_loaded_is_named_and_harms_nobody(site: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken-2.0.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 2.0\n", "utf-8")
+    (broken / "entry_points.txt").write_text("[roundtable.protocols]\nlost = nowhere:SPEC\n", "utf-8")
+    said = call(f"{site}{os.pathsep}{tmp_path}", "-m", "pipelines", "list", "protocols")
+    assert "lost" in said
+    assert "package broken: nowhere:SPEC cannot be loaded" in said
+    assert "forwarding" in said
+
+
+def _own_test(site: Path, engine: str) -> str:
+    fixture = f"""import pytest
+from pipelines.engines.session import open_session
+
+@pytest.fixture(scope="session")
+def session():
+    with open_session("{engine}") as opened:
+        yield opened
+"""
+    (site / "conftest.py").write_text(fixture, "utf-8")
+    return call(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", site, site / "test_flooding.py")
+
+
+def test_its_own_test_passes_on_sail(site: Path) -> None:
+    assert "3 passed" in _own_test(site, "sail")
+
+
+@pytest.mark.spark
+def test_its_own_test_passes_on_spark(site: Path) -> None:
+    assert "3 passed" in _own_test(site, "spark")

@@ -1,0 +1,1 @@
+"""What several tests and the scripts in `perf/` use."""

@@ -1,0 +1,53 @@
+"""The SQL cookbook's statements and answers: ``python tests/support/cookbook.py`` writes the answers anew."""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pipelines as rt
+from pipelines.cli.rows import write_rows
+from pipelines.engines.session import open_session
+from pipelines.result import Result
+
+PROJECT = Path(__file__).parents[2]
+COOKBOOK = PROJECT / "pipelines" / "sql" / "README.md"
+SCENARIO = PROJECT / "conf" / "scenarios" / "beyond_delta.yaml"
+_RECIPE = re.compile(r"```sql\n(?P<statement>.*?)\n```\n(?:```\n(?P<answer>.*?)\n```\n)?", re.DOTALL)
+
+
+def recipes(text: str) -> list[tuple[str, str]]:
+    """Returns the statements with their answers, as the command line prints them."""
+    return [(found["statement"], found["answer"] or "") for found in _RECIPE.finditer(text)]
+
+
+def answer(result: Result, statement: str) -> str:
+    """Returns what ``roundtable sql`` prints."""
+    printed = io.StringIO()
+    write_rows(result.sql(statement).toArrow(), "table", printed)
+    return printed.getvalue().rstrip("\n")
+
+
+def with_answers(text: str, ask: Callable[[str], str]) -> str:
+    """Returns the cookbook with new answers."""
+
+    def answered(found: re.Match[str]) -> str:
+        statement = found["statement"]
+        return f"```sql\n{statement}\n```\n```\n{ask(statement)}\n```\n"
+
+    return _RECIPE.sub(answered, text)
+
+
+def main() -> None:
+    """Runs the scenario and writes the answers."""
+    text = COOKBOOK.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, open_session("sail") as sail:
+        result = rt.run(SCENARIO, sail.spark, Path(folder, "store"))
+        COOKBOOK.write_text(with_answers(text, lambda statement: answer(result, statement)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

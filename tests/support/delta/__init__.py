@@ -1,0 +1,1 @@
+"""Schedules of `delta`, and rounds of it for single steps."""

@@ -1,0 +1,20 @@
+"""Small overlays."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+
+from pipelines.inputs.overlay.graph import Overlay
+
+
+def overlay(graph: nx.Graph[int], latency: int = 1) -> Overlay:
+    """Returns a graph as an overlay; all links have the same latency."""
+    ends = sorted(sorted(edge) for edge in graph.edges)
+    a, b = np.array(ends, dtype=np.int64).T
+    return Overlay(tuple(f"N{node}" for node in sorted(graph)), a, b, np.full(len(a), latency, dtype=np.int64))
+
+
+def tree(nodes: int, seed: int = 1) -> Overlay:
+    """Returns a drawn tree."""
+    return overlay(nx.random_labeled_tree(nodes, seed=seed))

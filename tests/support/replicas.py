@@ -1,0 +1,98 @@
+"""Schedules with three crashes at once, for each protocol; what their replicas leave has to be the same."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.scenario.expand import RunConfig
+from pipelines.store.store import Store
+from pipelines.testing import rows, scenario
+from support.ginger.setups import coming_back
+
+Tables = dict[str, list[tuple[Any, ...]]]
+PROTOCOLS = ("delta", "epidemic", "forwarding", "ginger")
+N_CRASHES = 3
+N_NODES = 8
+_NOT_OF_RUNS = ("run", "round_commit", "violation")
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "delta": {"delta": 3, "detection_rounds": 4},
+    "epidemic": {"recovery": "push_pull", "gossip_rounds": 3, "push_rounds": 9, "lost_rounds": 9, "buffer": 3},
+    "forwarding": {},
+}
+
+
+def eventful(protocol: str, seed: int) -> dict[str, Any]:
+    """Returns a scenario in which three brokers crash within a few rounds of each other and recover."""
+    if protocol == "ginger":
+        found = (coming_back(number, N_CRASHES) for number in range(1000 * seed, 1000 * seed + 1000))
+        return next(case.scenario for case in found if len(case.timed.setup.parent) >= N_NODES)
+    draw = random.Random(seed)
+    tree = nx.random_labeled_tree(N_NODES, seed=seed)
+    names = [f"N{node}" for node in tree]
+    links = [[f"N{a}", f"N{b}", draw.randint(1, 3)] for a, b in tree.edges]
+    subscriptions = [{"at": name, "topic": "t"} for name in draw.sample(names, 3)]
+    subscriptions += [{"at": name, "round": 20, "topic": "t", "until": 44} for name in draw.sample(names, 2)]
+    publications = [{"at": draw.choice(names), "round": draw.randrange(10, 60), "topic": "t"} for _ in range(12)]
+    faults = [
+        {"kind": "crash", "node": name, "round": (at := draw.randrange(18, 30)), "until": at + draw.randrange(5, 25)}
+        for name in draw.sample(names, N_CRASHES)
+    ]
+    return scenario(
+        protocol={"name": protocol, **_SETTINGS[protocol]},
+        overlay={"links": links},
+        workload={"subscriptions": subscriptions, "publications": publications},
+        faults=faults,
+        **({"time": {"rounds": 120}} if protocol == "epidemic" else {}),
+    )
+
+
+class Stopped(Exception):  # noqa: N818 - not an error of the program
+    """The job is broken off."""
+
+
+def broken_off(runs: Sequence[RunConfig], session: Session, folder: Path, after: int) -> Store:
+    """Runs a job, breaks it off after so many rounds, and resumes it; returns its store, in the folder."""
+    experiment, rounds = Experiment(runs, build_inputs(runs, None), commit_every=4), iter(range(after))
+
+    def stop(progress: Progress) -> None:
+        if next(rounds, None) is None:
+            raise Stopped
+
+    session.activate()
+    with pytest.raises(Stopped):
+        execute(experiment, session, Store(folder, session), stop)
+    store = Store(folder, session)
+    execute(experiment, session, store, lambda progress: None)
+    return store
+
+
+def by_run(store: Store) -> dict[int, Tables]:
+    """Returns the sorted rows of all tables of each run, without its id."""
+    found: dict[int, Tables] = defaultdict(dict)
+    for name in store.tables():
+        if name not in _NOT_OF_RUNS:
+            for run, *row in rows(store, name):
+                found[run].setdefault(name, []).append(tuple(row))
+    return found
+
+
+def differing(one: Tables, other: Tables) -> Iterator[str]:
+    """Yields the names of the tables in which two runs differ."""
+    yield from (name for name in sorted({*one, *other}) if one.get(name) != other.get(name))
+
+
+def parted(found: Mapping[int, Tables], first: int, count: int) -> dict[int, list[str]]:
+    """Returns the replicas that differ from the first of them, with the tables in which they do."""
+    told = {run: list(differing(found[first], found[run])) for run in range(first, first + count)}
+    return {run: names for run, names in told.items() if names}
