@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 MAX_BITS = 62
+_CACHED = 1 << 16
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -56,6 +58,7 @@ def label_at(value: int) -> Label:
     return Label(MAX_BITS - zeros, value >> zeros)
 
 
+@lru_cache(_CACHED)
 def label_of(index: int) -> Label:
     """Returns l(x)."""
     bits = max(1, index.bit_length())
@@ -84,6 +87,7 @@ def levels(n: int) -> int:
     return (n - 1).bit_length()
 
 
+@lru_cache(_CACHED)
 def ring_neighbours(index: int, n: int) -> tuple[int, int] | None:
     """Returns the indices of the predecessor and the successor of l(x) on the ring of SR(n); None: n is 1."""
     if n == 1:

@@ -92,8 +92,10 @@ class Member:
         toward = own.left if is_above else own.right
         if toward is not None:
             self._pass(node, label, toward.node, CYC)
-        elif own.ring is None or own.ring.node == node:
+        elif own.ring is None:
             own.ring = Neighbour(node, label)
+        elif own.ring.node == node:
+            own.ring.label = label
         elif (key > own.ring.key) == is_above:
             old, own.ring = own.ring, Neighbour(node, label)
             self._linearize(old.node, old.label)
