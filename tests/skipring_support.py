@@ -98,15 +98,14 @@ def arbitrary_run(n: int, seed: int, start: str = "arbitrary", *, has_crashes: b
         crash = drawn.randrange(1, 4 * INTERVAL)
         played.crash(node, crash)
         last_crash = max(last_crash, crash)
-    found, tries = Convergence(TOPIC), None
-    for number in rounds(played, HORIZON_INTERVALS * INTERVAL):
-        if number < last_crash:
-            continue
-        found.observe(number, played.up, played.in_flight)
+    found, tries, end = Convergence(TOPIC), None, HORIZON_INTERVALS * INTERVAL
+    for number in rounds(played, end):
+        if number >= last_crash:
+            found.observe(number, played.up, played.in_flight)
         if tries is None and found.clean_round is not None and has_same_tries(TOPIC, played.up):
             tries = number - last_crash
-        if tries is not None and found.clean_round is not None:
-            if number >= max(tries + last_crash, found.clean_round + CLOSURE_INTERVALS * INTERVAL):
-                break
+            end = max(number, found.clean_round + CLOSURE_INTERVALS * INTERVAL)
+        if number >= end:
+            break
     clean = None if found.clean_round is None else found.clean_round - last_crash
     return Outcome(clean, found.broken_round is not None, tries, found.problem)

@@ -1,12 +1,12 @@
 """The skip ring from arbitrary states: how many intervals until it is legitimate, beside the prototype's figures.
 
-    python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--crashes] [--start arbitrary]
+    python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--start edges] [--crashes]
 
 A start is a run of `LocalNetwork`: some subscribers, two nodes that have not subscribed, everything arbitrary by draws
 from the seed, delays up to twice the interval in every other run. Columns: nodes; starts; those that converged within
-the horizon; those that were not legitimate again later; those whose tries became the same; intervals until the state and
-the messages in flight were legitimate (median, 95th percentile, most), and the prototype's; intervals until all had the
-same publications; seconds. With ``--crashes`` up to a third of the subscribers crash in the first intervals, and
+the horizon; those that were not legitimate again later; those whose tries became the same; intervals until the state
+and the messages in flight were legitimate (median, 95th percentile, most), and the prototype's; intervals until all had
+the same publications; seconds. With ``--crashes`` up to a third of the subscribers crash in the first intervals, and
 intervals count from the last crash. The exit code is 1 if a start did not converge, or closure was broken.
 """
 

@@ -159,8 +159,8 @@ class Member:
 
     def _request(self) -> None:
         """Asks for the configuration: actions (ii) and (iv), and where a neighbour is silent (rules K6 and K13)."""
-        own, bits = self._own, self._label.bits
-        if self._ctx.draw("label") < 1 / ((1 << bits) * bits * bits):
+        own = self._own
+        if self._ctx.draw("label") < request_probability(self._label):
             self._get_configuration("label")
         if own.left is None and self._ctx.draw("minimum") < _HALF:
             self._get_configuration("minimum")
@@ -231,3 +231,8 @@ class Member:
 
     def _pass(self, node: int, label: Label, dst: int, flag: str) -> None:
         send(self._ctx, dst, Introduce(self._own.topic, node, label, None, flag))
+
+
+def request_probability(label: Label) -> float:
+    """Returns the probability of action (ii) in a Timeout: 1 / (2^k k^2) with a label of length k."""
+    return 1 / ((1 << label.bits) * label.bits * label.bits)
