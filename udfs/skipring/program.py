@@ -15,7 +15,16 @@ from udfs.skipring import messages as ms
 from udfs.skipring.messages import MESSAGES, send
 from udfs.skipring.publishing import Publisher
 from udfs.skipring.start import begin
-from udfs.skipring.state import Crashed, Database, Interest, Subscription, Supervisor, responsible
+from udfs.skipring.state import (
+    Crashed,
+    Database,
+    Interest,
+    Subscription,
+    Supervisor,
+    responsible,
+    subscription_of,
+    topic_of,
+)  # fmt: skip
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
 from udfs.skipring.trie import Publication, Root, Trie, TrieNode, publication_key
@@ -49,19 +58,19 @@ class SkipRing(NodeProgram):
 
     def call_subscribe(self, call: Call, ctx: Context) -> None:
         """Wants a topic; the next Timeout asks the supervisor for it."""
-        topic, number = _topic(call), _number(call)
+        number, topic = subscription_of(call), topic_of(call)
         self.interest[number] = Interest(number, topic)
         self._made(topic).wants = True
 
     def call_unsubscribe(self, call: Call, ctx: Context) -> None:
         """Wants the topic of a subscription no more, unless it has another one to it."""
-        gone = self.interest.pop(_number(call), None)
+        gone = self.interest.pop(subscription_of(call), None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False
 
     def call_publish(self, call: Call, ctx: Context) -> None:
         """Publishes."""
-        topic = _topic(call)
+        topic = topic_of(call)
         key = publication_key(ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
         own = self._made(topic)
         self._publisher(own, ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
@@ -191,15 +200,3 @@ class SkipRing(NodeProgram):
     def _publisher(self, own: Subscription, ctx: Context) -> Publisher:
         trie = Trie(own.topic, self.trie_node, self.trie_root, int(ctx.settings["hash_bits"]))
         return Publisher(own, trie, ctx)
-
-
-def _topic(call: Call) -> str:
-    if call.topic is None:
-        raise ValueError(f"call {call.source_seq} ({call.kind}) names no topic; every call of a skip ring is about one")
-    return call.topic
-
-
-def _number(call: Call) -> int:
-    if call.subscription_id is None:
-        raise ValueError(f"call {call.source_seq} ({call.kind}) names no subscription")
-    return call.subscription_id

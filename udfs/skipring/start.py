@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from udfs.nodes.program import Call
 from udfs.nodes.world import World
 from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.labels import Label, label_of, slots
 from udfs.skipring.scene import Draws, Scene
-from udfs.skipring.state import Database, Interest, Neighbour, Supervisor, point_of, responsible, sides
+from udfs.skipring.state import (
+    Database,
+    Interest,
+    Neighbour,
+    Supervisor,
+    point_of,
+    responsible,
+    sides,
+    subscription_of,
+    topic_of,
+)
 from udfs.skipring.supervisor import configuration
 from udfs.skipring.trie import Publication, Trie, publication_key
 
 TIMEOUT = "Timeout"
-EMPTY, LEGITIMATE, ARBITRARY = "empty", "legitimate", "arbitrary"
+EMPTY, ARBITRARY = "empty", "arbitrary"
 
 
 def begin(world: World) -> None:
@@ -57,16 +68,27 @@ def _begin_topics(world: World, supervisors: Sequence[Supervisor]) -> None:
 
 
 def _subscribers(world: World) -> dict[str, list[int]]:
-    """Returns the subscribers of each topic from the start, and has them know their subscriptions."""
-    until, found = world.settings["start_until"], dict[str, dict[int, None]]()
+    """Returns the subscribers of each topic from the start; their first subscriptions to it have been made."""
+    found: dict[str, list[int]] = {}
     for node, calls in sorted(world.calls.items()):
+        interests: dict[int, Interest] = {}
         for call in calls:
-            is_early = until is None or call.round <= int(until)
-            if call.kind == "subscribe" and is_early and call.topic is not None and call.subscription_id is not None:
-                interests: dict[int, Interest] = world.program(node).interest
-                interests[call.subscription_id] = Interest(call.subscription_id, call.topic)
-                found.setdefault(call.topic, {})[node] = None
-    return {topic: list(found[topic]) for topic in sorted(found)}
+            if _is_early(call, world.settings["start_until"]) and call.topic not in _topics(interests):
+                number, topic = subscription_of(call), topic_of(call)
+                interests[number] = Interest(number, topic)
+        world.program(node).interest = interests
+        for topic in _topics(interests):
+            found.setdefault(topic, []).append(node)
+    return dict(sorted(found.items()))
+
+
+def _topics(interests: dict[int, Interest]) -> list[str]:
+    return [one.topic for one in interests.values()]
+
+
+def _is_early(call: Call, until: int | None) -> bool:
+    """Returns whether a call is a subscribe that was made before the start."""
+    return call.kind == "subscribe" and (until is None or call.round <= until)
 
 
 def _record(scene: Scene) -> None:

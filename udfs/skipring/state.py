@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
+from udfs.nodes.program import Call
 from udfs.nodes.records import record
 from udfs.skipring.labels import Key, Label, key_of
 
@@ -169,3 +170,25 @@ def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Cont
     right = after if after is not None and after.key > own else None
     ring = after if left is not None and right is None else before if left is None else None
     return left, right, ring
+
+
+def topic_of(call: Call) -> str:
+    """Returns the topic that a call names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    if call.topic is None:
+        raise ValueError(f"call {call.source_seq} ({call.kind}) names no topic; every call of a skip ring is about one")
+    return call.topic
+
+
+def subscription_of(call: Call) -> int:
+    """Returns the subscription that a call names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    if call.subscription_id is None:
+        raise ValueError(f"call {call.source_seq} ({call.kind}) names no subscription")
+    return call.subscription_id

@@ -59,6 +59,17 @@ def test_a_leaver_is_forgotten() -> None:
     assert all(4 not in own.subscription[TOPIC].neighbours() for node, own in played.up.items() if node not in (4, -1))
 
 
+def test_from_the_start_only_first_subscriptions_are_made() -> None:
+    played = network(5)
+    played.call(4, "unsubscribe", INTERVAL, subscription_id=4)
+    played.call(4, "subscribe", 40 * INTERVAL, subscription_id=99, topic=TOPIC)
+    played.play(30 * INTERVAL)
+    assert not played.node(4).subscription[TOPIC].wants
+    played.play(60 * INTERVAL)
+    assert [*played.node(4).interest] == [99]
+    assert Snapshot(TOPIC, played.up).explicit_problem() is None
+
+
 def test_who_subscribes_again_has_all_publications_once() -> None:
     played = network(5, start_publications=2)
     played.call(4, "unsubscribe", INTERVAL, subscription_id=4)
