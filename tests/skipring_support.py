@@ -94,8 +94,8 @@ def arbitrary_run(n: int, seed: int, start: str = "arbitrary", *, has_crashes: b
     delay = INTERVAL if seed % 2 else 2 * INTERVAL
     played = network(n, n_others=2, seed=seed, start=start, start_publications=6, max_delay=delay)
     last_crash = 0
-    for node in drawn.sample(range(1, n + 1), drawn.randint(1, max(1, n // 3)) if has_crashes else 0):
-        crash = drawn.randrange(1, 4 * INTERVAL)
+    for node in drawn.sample(range(1, n + 1), drawn.randint(1, max(1, n // 2)) if has_crashes else 0):
+        crash = drawn.choice((1, drawn.randrange(1, 4 * INTERVAL)))
         played.crash(node, crash)
         last_crash = max(last_crash, crash)
     found, tries, end = Convergence(TOPIC), None, HORIZON_INTERVALS * INTERVAL

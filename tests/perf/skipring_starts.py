@@ -6,7 +6,7 @@ A start is a run of `LocalNetwork`: some subscribers, two nodes that have not su
 from the seed, delays up to twice the interval in every other run. Columns: nodes; starts; those that converged within
 the horizon; those that were not legitimate again later; those whose tries became the same; intervals until the state
 and the messages in flight were legitimate (median, 95th percentile, most), and the prototype's; intervals until all had
-the same publications; seconds. With ``--crashes`` up to a third of the subscribers crash in the first intervals, and
+the same publications; seconds. With ``--crashes`` up to half of the subscribers crash in the first intervals, and
 intervals count from the last crash. The exit code is 1 if a start did not converge, or closure was broken.
 """
 

@@ -33,18 +33,18 @@ _LONGEST_KEY = 6
 
 
 def labels(scene: Scene) -> None:
-    """Has half of the nodes have any label, or none; nodes that have not subscribed, too."""
+    """Has nodes have any label, or none; nodes that have not subscribed, too."""
     for node in scene.nodes:
-        if scene.draws.is_in(0.5):
+        if scene.is_hit():
             scene.own(node).label = scene.label_or_none()
 
 
 def edges(scene: Scene) -> None:
-    """Replaces half of the edges on the ring by edges to any node, with any label, or to none."""
+    """Replaces edges on the ring by edges to any node, with any label, or by none."""
     for node in scene.nodes:
         own = scene.own(node)
         own.left, own.right, own.ring = (
-            _edge(scene) if scene.draws.is_in(0.5) else one for one in (own.left, own.right, own.ring)
+            _edge(scene) if scene.is_hit() else one for one in (own.left, own.right, own.ring)
         )
 
 
@@ -55,18 +55,19 @@ def _edge(scene: Scene) -> Neighbour | None:
 
 
 def shortcuts(scene: Scene) -> None:
-    """Has half of the nodes have any slots, with any nodes or none in them."""
+    """Has nodes have any slots, with any nodes or none in them."""
     for node in scene.nodes:
-        if scene.draws.is_in(0.5):
+        if scene.is_hit():
             drawn = {scene.label(): scene.contact() for _ in range(scene.draws.below(_SLOTS + 1))}
             scene.own(node).short = {label: one.node if one else None for label, one in sorted(drawn.items())}
 
 
 def database(scene: Scene) -> None:
-    """Corrupts the database in all four ways of section 3.1."""
+    """Corrupts the database in all four ways of section 3.1, or empties it."""
     held = scene.world.program(scene.supervisor).database[scene.topic]
+    kept = {} if scene.draws.is_in(1 / 3) else held.entries
     entries: dict[Label, int | None] = {}
-    for label, node in held.entries.items():
+    for label, node in kept.items():
         fate = scene.draws.below(6)
         if fate == 0:
             continue
@@ -80,9 +81,9 @@ def database(scene: Scene) -> None:
 
 
 def messages(scene: Scene) -> None:
-    """Puts stale messages into channels, with any contents."""
+    """Puts stale messages into channels, with any contents; up to three for each node."""
     nodes = scene.nodes
-    for _ in range(_MESSAGES_PER_NODE * len(nodes)):
+    for _ in range(scene.draws.below(_MESSAGES_PER_NODE + 1) * len(nodes)):
         kind = scene.draws.one_of(list(_STALE))
         dst = scene.supervisor if kind in REQUESTS else scene.draws.one_of(nodes)
         send(scene.world.context(scene.draws.one_of(nodes)), dst, _STALE[kind](scene))

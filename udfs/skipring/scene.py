@@ -54,6 +54,8 @@ class Scene:
         members: Its subscribers, in the order of their labels.
         supervisor: Its supervisor.
         draws: Where draws come from.
+        share: The share of nodes whose labels, edges or slots are arbitrary, where they are.
+        is_far: Whether all labels that are drawn are long ones: action (ii) hardly ever comes then.
     """
 
     world: World
@@ -61,6 +63,12 @@ class Scene:
     members: Sequence[int]
     supervisor: int
     draws: Draws
+    share: float
+    is_far: bool
+
+    def is_hit(self) -> bool:
+        """Returns whether something of a node becomes arbitrary."""
+        return self.draws.is_in(self.share)
 
     @property
     def nodes(self) -> list[int]:
@@ -73,13 +81,17 @@ class Scene:
         return kept.setdefault(self.topic, Subscription(self.topic))
 
     def label(self) -> Label:
-        """Returns a label, a short one as likely as a long one."""
-        bits = 1 + self.draws.below(int(self.world.settings["max_label_bits"]) if self.draws.is_in(0.5) else 4)
-        return ZERO if self.draws.is_in(1 / 8) else Label(bits, self.draws.below(1 << (bits - 1)) * 2 + 1)
+        """Returns a label; where not all are long, a short one is as likely as any."""
+        most = int(self.world.settings["max_label_bits"])
+        if self.is_far:
+            bits = most - self.draws.below(most // 2)
+        else:
+            bits = 1 + self.draws.below(most if self.draws.is_in(1 / 2) else 4)
+        return ZERO if bits == 1 and self.draws.is_in(1 / 2) else Label(bits, self.draws.below(1 << (bits - 1)) * 2 + 1)
 
     def label_or_none(self) -> Label | None:
-        """Returns a label, or none."""
-        return None if self.draws.is_in(1 / 4) else self.label()
+        """Returns a label; where not all are long, sometimes none."""
+        return None if not self.is_far and self.draws.is_in(1 / 4) else self.label()
 
     def contact(self) -> Contact | None:
         """Returns any node with any label, or none."""

@@ -58,7 +58,9 @@ def begin(world: World) -> None:
 def _begin_topics(world: World, supervisors: Sequence[Supervisor]) -> None:
     draws = Draws(world.context(supervisors[0].node))
     for topic, members in _subscribers(world).items():
-        scene = Scene(world, topic, draws.shuffled(members), responsible(topic, supervisors), draws)
+        order, supervisor = draws.shuffled(members), responsible(topic, supervisors)
+        share, is_far = draws.one_of((1 / 2, 1.0)), draws.is_in(1 / 3)
+        scene = Scene(world, topic, order, supervisor, draws, share, is_far)
         _record(scene)
         start = str(world.settings["start"])
         _publish(scene, is_everywhere=start not in (ARBITRARY, "tries"))
