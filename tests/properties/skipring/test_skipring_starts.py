@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from skipring_support import INTERVAL, Outcome, arbitrary_run, converge, network
+from skipring_support import INTERVAL, TOPIC, Outcome, arbitrary_run, converge, network
 
 from udfs.skipring.corruptions import CORRUPTIONS
+from udfs.skipring.labels import Label, label_of
+from udfs.skipring.supervisor import repaired
 
 STARTS = (*CORRUPTIONS, "tries", "arbitrary")
 SIZES = (1, 2, 3, 5, 8, 13, 24)
@@ -52,3 +54,43 @@ def test_stale_messages_about_anybody_break_the_state_before_it_is_clean() -> No
         assert found.clean_round is not None
         rounds.append(found.clean_round - found.explicit_round)
     assert max(rounds) > 0
+
+
+def far(label: Label) -> Label:
+    """Returns a long label just above another one, for which action (ii) hardly ever comes."""
+    return Label(20, (label.numerator << (20 - label.bits)) + 1)
+
+
+def test_a_ring_that_the_supervisor_does_not_know_asks_by_its_minimum() -> None:
+    played = network(8, seed=1)
+    for node in range(1, 9):
+        own = played.node(node).subscription[TOPIC]
+        own.label = far(own.label)
+        own.short = {}
+        for one in own.on_ring():
+            one.label = far(one.label)
+    played.node(-1).database.clear()
+    found = converge(played, 200 * INTERVAL)
+    assert found.clean_round is not None
+    requests = [one.message.reason for one in played.rows.handled if one.kind == "GetConfiguration"]
+    assert requests[0] == "minimum"
+
+
+def test_a_subscriber_that_knows_only_crashed_ones_asks_after_a_silence() -> None:
+    probe = network(8, seed=1)
+    lost = probe.node(-1).database[TOPIC].entries[label_of(6)]
+    dead = probe.node(lost).subscription[TOPIC].ring_nodes()
+    played = network(8, seed=1)
+    for node in dead:
+        played.crash(node, 0)
+    database = played.node(-1).database[TOPIC]
+    database.entries = repaired(database.entries, {lost})
+    for node in range(1, 9):
+        played.node(node).subscription[TOPIC].delete(lost)
+    own = played.node(lost).subscription[TOPIC]
+    own.label, own.short = far(own.label), {}
+    found = converge(played, 200 * INTERVAL)
+    assert found.clean_round is not None
+    requests = [one for one in played.rows.handled if one.kind == "GetConfiguration" and one.src == lost]
+    assert requests[0].message.reason == "silence"
+    assert requests[0].sent_round > 8 * INTERVAL
