@@ -22,7 +22,7 @@ from udfs.skipring.messages import (
     Subscribe,
     Unsubscribe,
     send,
-)  # fmt: skip
+)
 from udfs.skipring.scene import Scene
 from udfs.skipring.state import Neighbour
 from udfs.skipring.trie import NodeHash

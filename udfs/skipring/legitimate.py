@@ -16,7 +16,7 @@ from udfs.skipring.messages import (
     SetData,
     Subscribe,
     Unsubscribe,
-)  # fmt: skip
+)
 from udfs.skipring.program import SkipRing
 from udfs.skipring.state import Contact, Neighbour, Subscription, responsible, sides
 from udfs.skipring.supervisor import configuration
@@ -156,7 +156,11 @@ class Convergence:
 
 def has_same_tries(topic: str, programs: Mapping[int, SkipRing]) -> bool:
     """Returns whether all subscribers of a topic have the same publications."""
-    wanting = [one for one in programs.values() if topic in one.subscription and one.subscription[topic].wants]
-    roots = (one.trie_root.get(topic) for one in wanting)
-    return len({(root.label, one.trie_node[topic, root.label].hash) if root else None
-                for one, root in zip(wanting, roots, strict=True)}) <= 1  # fmt: skip
+    wanting = (one for one in programs.values() if topic in one.subscription and one.subscription[topic].wants)
+    return len({_trie(topic, one) for one in wanting}) <= 1
+
+
+def _trie(topic: str, program: SkipRing) -> tuple[str, str] | None:
+    """Returns label and hash of the root of a node's trie; None: it is empty."""
+    root = program.trie_root.get(topic)
+    return None if root is None else (root.label, program.trie_node[topic, root.label].hash)

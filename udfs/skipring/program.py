@@ -24,7 +24,7 @@ from udfs.skipring.state import (
     responsible,
     subscription_of,
     topic_of,
-)  # fmt: skip
+)
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
 from udfs.skipring.trie import Publication, Root, Trie, TrieNode, publication_key

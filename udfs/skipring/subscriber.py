@@ -14,7 +14,7 @@ from udfs.skipring.messages import (
     RequestFor,
     SetData,
     send,
-)  # fmt: skip
+)
 from udfs.skipring.state import Contact, Neighbour, Subscription, sides
 
 _HALF = 0.5
@@ -126,7 +126,7 @@ class Member:
     # ---- the configuration (3.2.1)
 
     def configure(self, m: SetData) -> None:
-        """Handles SetData with a label, which is the node's own from now on: actions (iii), rule K3."""
+        """Handles SetData with a label, which is the node's own from now on: action (iii), and rule K3."""
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
         for one in held.values():
             if self._is_nearer(one, m):
@@ -201,15 +201,15 @@ class Member:
     def _refresh_slots(self) -> None:
         """Computes the slots anew, and introduces the partners at the node's own level to each other."""
         own = self._own
-        sides = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
-        chains = [chain(self._label, one.label) for one in sides]
+        beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
+        chains = [chain(self._label, one.label) for one in beside]
         old, own.short = own.short, {label: own.short.get(label) for labels in chains for label in labels}
         for label, node in old.items():
             if node is not None and label not in own.short:
                 self._introduce_self(node, label, LIN)
         partners = [
             Contact(one.node, one.label) if not labels else self._slot(labels[-1])
-            for one, labels in zip(sides, chains, strict=True)
+            for one, labels in zip(beside, chains, strict=True)
         ]
         self._introduce_partners(partners)
 
