@@ -85,6 +85,11 @@ class LocalNetwork:
         return self._running().nodes[node].program
 
     @property
+    def up(self) -> dict[int, Any]:
+        """The programs of all nodes that are up, as they are now."""
+        return {at: node.program for at, node in self._running().nodes.items()}
+
+    @property
     def round(self) -> int:
         """The round that is over."""
         return self._running().round

@@ -29,7 +29,6 @@ from udfs.nodes.records import key_of, kind_of, spec_of
 
 if TYPE_CHECKING:
     from udfs.nodes.context import Context
-    from udfs.nodes.world import World
 
 R = TypeVar("R")
 TIMERS = "timers"
@@ -158,11 +157,11 @@ class NodeProgram:
             setattr(self, name, given.empty())
 
     @classmethod
-    def start(cls, world: World) -> None:
+    def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one
         """Sets what nodes know before the first round; by default nothing.
 
         Args:
-            world: The run's nodes, links and calls, and the program of each node.
+            world: A `World`: the run's nodes, links and calls, and the program of each node.
         """
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:

@@ -1,0 +1,1 @@
+"""The self-stabilizing supervised skip ring (Feldmann, Kolb, Scheideler, Strothmann)."""

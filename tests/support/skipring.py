@@ -1,0 +1,111 @@
+"""Runs of the skip ring without an engine, for its tests and measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from udfs.nodes.local import LocalNetwork
+from udfs.nodes.network import Flight
+from udfs.nodes.world import NodeInfo
+from udfs.skipring.legitimate import Convergence, has_same_tries
+from udfs.skipring.program import SkipRing
+
+TOPIC = "news"
+INTERVAL = 8
+SETTINGS: dict[str, Any] = {
+    "timeout_interval": INTERVAL, "silence_intervals": 8, "key_bits": 32, "hash_bits": 64, "max_label_bits": 20,
+    "min_delay": 1, "max_delay": INTERVAL, "detection_rounds": 5, "start": "legitimate", "start_until": None,
+    "start_publications": 0,
+}  # fmt: skip
+CLOSURE_INTERVALS = 12
+HORIZON_INTERVALS = 600
+
+
+def network(
+    n: int, *, n_others: int = 0, n_supervisors: int = 1, topics: tuple[str, ...] = (TOPIC,), **settings: Any
+) -> LocalNetwork:
+    """Returns supervisors -1, -2, ..., and subscribers 1 to n, which subscribe to all topics in round 0, and others."""
+    nodes = [NodeInfo(-one, f"supervisor{one}", "supervisor") for one in range(1, n_supervisors + 1)]
+    nodes += [NodeInfo(one, f"node{one}", "subscriber") for one in range(1, n + n_others + 1)]
+    made = LocalNetwork(SkipRing, nodes=nodes, settings={**SETTINGS, **settings})
+    for node in range(1, n + 1):
+        for number, topic in enumerate(topics):
+            made.call(node, "subscribe", 0, topic=topic, subscription_id=number * 1000 + node)
+    return made
+
+
+def rounds(played: LocalNetwork, until: int) -> Iterator[int]:
+    """Plays one round after the other up to one, that included."""
+    for number in range(played.round + 1, until + 1):
+        played.play(number)
+        yield number
+
+
+def converge(played: LocalNetwork, until: int, after: int = 0, topic: str = TOPIC) -> Convergence:
+    """Plays until a topic is legitimate, and some rounds more; at most up to a round.
+
+    Args:
+        played: The run.
+        until: The last round.
+        after: Rounds that are played after that.
+        topic: The topic.
+    """
+    found = Convergence(topic)
+    for number in rounds(played, until):
+        found.observe(number, played.up, played.in_flight)
+        if found.clean_round is not None and number >= found.clean_round + after:
+            break
+    return found
+
+
+def sent(played: LocalNetwork) -> list[Flight]:
+    """Returns all messages of a run so far, whether they have been received or not."""
+    return sorted([*played.rows.handled, *played.in_flight])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an arbitrary start.
+
+    Attributes:
+        clean_rounds: Rounds until it was legitimate, messages in flight included; None: the horizon came first.
+        is_broken: Whether the state of the nodes was not legitimate later.
+        tries_rounds: Rounds until all subscribers had the same publications; None: the horizon came first.
+        problem: Why the last round is not legitimate.
+    """
+
+    clean_rounds: int | None
+    is_broken: bool
+    tries_rounds: int | None
+    problem: str | None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether everything converged, and stayed so."""
+        return self.clean_rounds is not None and not self.is_broken and self.tries_rounds is not None
+
+
+def arbitrary_run(n: int, seed: int, start: str = "arbitrary", *, has_crashes: bool = False) -> Outcome:
+    """Plays an arbitrary start until it is legitimate and tries are the same, and then on for closure."""
+    drawn = Random(seed * 1009 + n)
+    delay = INTERVAL if seed % 2 else 2 * INTERVAL
+    played = network(n, n_others=2, seed=seed, start=start, start_publications=6, max_delay=delay)
+    last_crash = 0
+    for node in drawn.sample(range(1, n + 1), drawn.randint(1, max(1, n // 2)) if has_crashes else 0):
+        crash = drawn.choice((1, drawn.randrange(1, 4 * INTERVAL)))
+        played.crash(node, crash)
+        last_crash = max(last_crash, crash)
+    found, tries, end = Convergence(TOPIC), None, HORIZON_INTERVALS * INTERVAL
+    for number in rounds(played, end):
+        if number >= last_crash:
+            found.observe(number, played.up, played.in_flight)
+        if tries is None and found.clean_round is not None and has_same_tries(TOPIC, played.up):
+            tries = number - last_crash
+            end = max(number, found.clean_round + CLOSURE_INTERVALS * INTERVAL)
+        if number >= end:
+            break
+    clean = None if found.clean_round is None else found.clean_round - last_crash
+    return Outcome(clean, found.broken_round is not None, tries, found.problem)

@@ -1,0 +1,202 @@
+"""The skip ring as a node program: the state of supervisors and subscribers, and a handler for each message.
+
+A node that does not want a topic answers what would connect it (rule K4); one that wants it and has no label drops
+everything but SetData and Remove (rule K5). Phases of a round are those of rule K16.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from udfs.nodes.context import Context
+from udfs.nodes.program import TIMERS, Call, NodeProgram, keyed
+from udfs.nodes.world import World
+from udfs.skipring import messages as ms
+from udfs.skipring.messages import MESSAGES, send
+from udfs.skipring.publishing import Publisher
+from udfs.skipring.start import begin
+from udfs.skipring.state import (
+    Crashed,
+    Database,
+    Interest,
+    Subscription,
+    Supervisor,
+    responsible,
+    subscription_of,
+    topic_of,
+)
+from udfs.skipring.subscriber import Member
+from udfs.skipring.supervisor import Supervision
+from udfs.skipring.trie import Publication, Root, Trie, TrieNode, publication_key
+
+
+class SkipRing(NodeProgram):
+    """A node of the supervised publish/subscribe system: a subscriber or a supervisor."""
+
+    name = "skipring"
+    messages = MESSAGES
+    order: ClassVar = (
+        NodeProgram.down_kind, ("Subscribe", "GetConfiguration", "RequestFor", "Unsubscribe"),
+        ("subscribe", "unsubscribe"), "Remove", "SetData", "Introduce", "IntroduceShortcut", "publish",
+        ("PublishNew", "Publish", "CheckTrie", "CheckAndPublish"), TIMERS,
+    )  # fmt: skip
+
+    supervisor = keyed(Supervisor, is_durable=True)
+    database = keyed(Database)
+    crashed = keyed(Crashed)
+    subscription = keyed(Subscription)
+    interest = keyed(Interest)
+    trie_node = keyed(TrieNode)
+    trie_root = keyed(Root)
+
+    @classmethod
+    def start(cls, world: World) -> None:
+        """Sets the state in which the run begins, and when each node has its first Timeout."""
+        begin(world)
+
+    # ---- the application
+
+    def call_subscribe(self, call: Call, ctx: Context) -> None:
+        """Wants a topic; the next Timeout asks the supervisor for it."""
+        number, topic = subscription_of(call), topic_of(call)
+        self.interest[number] = Interest(number, topic)
+        self._made(topic).wants = True
+
+    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+        """Wants the topic of a subscription no more, unless it has another one to it."""
+        gone = self.interest.pop(subscription_of(call), None)
+        if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
+            self._made(gone.topic).wants = False
+
+    def call_publish(self, call: Call, ctx: Context) -> None:
+        """Publishes."""
+        topic = topic_of(call)
+        key = publication_key(ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
+        own = self._made(topic)
+        self._publisher(own, ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
+
+    # ---- the supervisor
+
+    def on_subscribe(self, m: ms.Subscribe, src: int, ctx: Context) -> None:
+        """Handles Subscribe."""
+        self._supervision(m.topic, ctx).integrate(src, "subscribe")
+
+    def on_get_configuration(self, m: ms.GetConfiguration, src: int, ctx: Context) -> None:
+        """Handles GetConfiguration."""
+        self._supervision(m.topic, ctx).integrate(src, "request")
+
+    def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
+        """Handles RequestFor."""
+        self._supervision(m.topic, ctx).request_for(m.subscriber)
+
+    def on_unsubscribe(self, m: ms.Unsubscribe, src: int, ctx: Context) -> None:
+        """Handles Unsubscribe."""
+        self._supervision(m.topic, ctx).unsubscribe(src)
+
+    def on_down(self, peer: int, ctx: Context) -> None:
+        """Notes for good that a subscriber has crashed, and repairs all databases (rule K8)."""
+        self.crashed[peer] = Crashed(peer)
+        for topic in sorted(self.database):
+            self._supervision(topic, ctx)
+
+    # ---- the ring
+
+    def on_remove(self, m: ms.Remove, src: int, ctx: Context) -> None:
+        """Handles Remove."""
+        self._own(m.topic).delete(m.node)
+
+    def on_set_data(self, m: ms.SetData, src: int, ctx: Context) -> None:
+        """Handles SetData."""
+        own = self._own(m.topic)
+        if m.label is None:
+            own.clear()
+        elif own.wants:
+            Member(own, m.label, self._responsible(m.topic), ctx).configure(m)
+        else:
+            send(ctx, self._responsible(m.topic), ms.Unsubscribe(m.topic))
+
+    def on_introduce(self, m: ms.Introduce, src: int, ctx: Context) -> None:
+        """Handles Introduce."""
+        own = self._own(m.topic)
+        if not own.wants:
+            send(ctx, m.node, ms.Remove(m.topic, ctx.node))
+        elif own.label is not None:
+            Member(own, own.label, self._responsible(m.topic), ctx).introduce(m)
+
+    def on_introduce_shortcut(self, m: ms.IntroduceShortcut, src: int, ctx: Context) -> None:
+        """Handles IntroduceShortcut."""
+        own = self._own(m.topic)
+        if not own.wants:
+            for node in (m.node, src):
+                send(ctx, node, ms.Remove(m.topic, ctx.node))
+        elif own.label is not None:
+            Member(own, own.label, self._responsible(m.topic), ctx).introduce_shortcut(m)
+
+    # ---- publications
+
+    def on_publish_new(self, m: ms.PublishNew, src: int, ctx: Context) -> None:
+        """Handles PublishNew."""
+        if (own := self._labelled(m.topic)) is not None:
+            self._publisher(own, ctx).publish_new(m, src)
+
+    def on_publish(self, m: ms.Publish, src: int, ctx: Context) -> None:
+        """Handles Publish."""
+        if (own := self._labelled(m.topic)) is not None:
+            self._publisher(own, ctx).take(m)
+
+    def on_check_trie(self, m: ms.CheckTrie, src: int, ctx: Context) -> None:
+        """Handles CheckTrie."""
+        if (own := self._labelled(m.topic)) is not None:
+            self._publisher(own, ctx).check_trie(m, src)
+
+    def on_check_and_publish(self, m: ms.CheckAndPublish, src: int, ctx: Context) -> None:
+        """Handles CheckAndPublish."""
+        if (own := self._labelled(m.topic)) is not None:
+            self._publisher(own, ctx).check_and_publish(m, src)
+
+    # ---- Timeout
+
+    def on_timer(self, name: str, key: int, ctx: Context) -> None:
+        """Handles Timeout, once in each interval."""
+        ctx.set_timer(name, key, int(ctx.settings["timeout_interval"]))
+        for topic in sorted(self.database):
+            self._supervision(topic, ctx).timeout()
+        for topic in sorted(self.subscription):
+            self._timeout(self.subscription[topic], ctx)
+
+    def _timeout(self, own: Subscription, ctx: Context) -> None:
+        """Does a subscriber's Timeout for a topic; without a label, action (i) of 3.2.1 is all it does."""
+        supervisor = self._responsible(own.topic)
+        if own.label is None:
+            own.clear()
+            if own.wants:
+                send(ctx, supervisor, ms.Subscribe(own.topic))
+        elif not own.wants:
+            send(ctx, supervisor, ms.Unsubscribe(own.topic))
+        else:
+            Member(own, own.label, supervisor, ctx).timeout()
+            self._publisher(own, ctx).ask()
+
+    # ---- the parts of the node that a topic is about
+
+    def _own(self, topic: str) -> Subscription:
+        """Returns what the node keeps of a topic; of a topic that it has nothing of, an empty one."""
+        return self.subscription.get(topic) or Subscription(topic)
+
+    def _made(self, topic: str) -> Subscription:
+        return self.subscription.setdefault(topic, Subscription(topic))
+
+    def _labelled(self, topic: str) -> Subscription | None:
+        """Returns what the node keeps of a topic that it wants and has a label in."""
+        own = self._own(topic)
+        return own if own.wants and own.label is not None else None
+
+    def _responsible(self, topic: str) -> int:
+        return responsible(topic, self.supervisor.values())
+
+    def _supervision(self, topic: str, ctx: Context) -> Supervision:
+        return Supervision(self.database.setdefault(topic, Database(topic)), self.crashed, ctx)
+
+    def _publisher(self, own: Subscription, ctx: Context) -> Publisher:
+        trie = Trie(own.topic, self.trie_node, self.trie_root, int(ctx.settings["hash_bits"]))
+        return Publisher(own, trie, ctx)

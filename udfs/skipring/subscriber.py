@@ -1,0 +1,238 @@
+"""A subscriber's part of BuildSR: the extended BuildRing, its actions, and shortcuts (sections 2.2 and 3.2)."""
+
+from __future__ import annotations
+
+from udfs.nodes.context import Context
+from udfs.skipring.labels import Label, chain, is_between, key_of
+from udfs.skipring.messages import (
+    COR,
+    CYC,
+    LIN,
+    GetConfiguration,
+    Introduce,
+    IntroduceShortcut,
+    RequestFor,
+    SetData,
+    send,
+)
+from udfs.skipring.state import Contact, Neighbour, Subscription, sides
+
+_HALF = 0.5
+
+
+class Member:
+    """A subscriber with a label while it handles an event of a topic."""
+
+    def __init__(self, own: Subscription, label: Label, supervisor: int, ctx: Context) -> None:
+        """Looks at a subscriber.
+
+        Args:
+            own: What it keeps; it changes.
+            label: Its label.
+            supervisor: The supervisor of the topic.
+            ctx: The node in this round.
+        """
+        self._own = own
+        self._label = label
+        self._supervisor = supervisor
+        self._ctx = ctx
+        self._key = key_of(label, ctx.node)
+
+    # ---- BuildRing (2.2)
+
+    def introduce(self, m: Introduce) -> None:
+        """Handles Introduce: corrects labels, then takes the node into the list or as the other end."""
+        if m.node == self._ctx.node:
+            return
+        if m.believed is not None and m.believed != self._label:
+            self._introduce_self(m.node, None, COR)
+        if m.believed is not None or m.flag == COR:
+            self._hear(m.node, m.label)
+        ring = self._own.ring
+        if m.flag == CYC:
+            self._close(m.node, m.label)
+        elif ring is None or ring.node != m.node:
+            self._linearize(m.node, m.label)
+
+    def _hear(self, node: int, label: Label) -> None:
+        """Notes that a ring neighbour has introduced itself, and its label."""
+        is_moved = False
+        for one in self._own.on_ring():
+            if one.node == node:
+                is_moved |= one.label != label
+                one.label, one.silent = label, 0
+        if is_moved:
+            self._sort()
+
+    def _linearize(self, node: int, label: Label) -> None:
+        """Keeps the nearest node on a side, and passes the other one to it (Linearize)."""
+        if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
+            return
+        key = key_of(label, node)
+        is_left = key < self._key
+        near = self._own.left if is_left else self._own.right
+        if near is not None and (key < near.key) == is_left:
+            self._pass(node, label, near.node, LIN)
+            return
+        if is_left:
+            self._own.left = Neighbour(node, label)
+        else:
+            self._own.right = Neighbour(node, label)
+        if near is not None:
+            self._pass(near.node, near.label, node, LIN)
+
+    def _close(self, node: int, label: Label) -> None:
+        """Takes a node as the other end of the ring, or passes it on to the end of the list (CYC)."""
+        own = self._own
+        if own.left is None and own.right is None:
+            self._linearize(node, label)
+            return
+        key = key_of(label, node)
+        is_above = key > self._key
+        toward = own.left if is_above else own.right
+        if toward is not None:
+            self._pass(node, label, toward.node, CYC)
+        elif own.ring is None:
+            own.ring = Neighbour(node, label)
+        elif own.ring.node == node:
+            own.ring.label = label
+        elif (key > own.ring.key) == is_above:
+            old, own.ring = own.ring, Neighbour(node, label)
+            self._linearize(old.node, old.label)
+        else:
+            self._pass(node, label, own.ring.node, LIN)
+
+    def _sort(self) -> None:
+        """Takes neighbours that are on the wrong side out, and handles them as new ones."""
+        own, wrong = self._own, []
+        if own.left is not None and own.left.key > self._key:
+            wrong.append(own.left)
+            own.left = None
+        if own.right is not None and own.right.key < self._key:
+            wrong.append(own.right)
+            own.right = None
+        if own.ring is not None and not self._is_end(own.ring):
+            wrong.append(own.ring)
+            own.ring = None
+        for one in wrong:
+            self._linearize(one.node, one.label)
+
+    def _is_end(self, ring: Neighbour) -> bool:
+        """Returns whether the node is an end of the list, and another one lies on the way to the other end."""
+        if (self._own.left is None) == (self._own.right is None):
+            return False
+        return (ring.key > self._key) == (self._own.left is None)
+
+    # ---- the configuration (3.2.1)
+
+    def configure(self, m: SetData) -> None:
+        """Handles SetData with a label, which is the node's own from now on: action (iii), and rule K3."""
+        own, held = self._own, {one.node: one for one in self._own.on_ring()}
+        for one in held.values():
+            if self._is_nearer(one, m):
+                send(self._ctx, self._supervisor, RequestFor(own.topic, one.node))
+        own.label = self._label
+        own.left, own.right, own.ring = (
+            None if one is None else Neighbour(one.node, one.label, held[one.node].silent if one.node in held else 0)
+            for one in sides(self._key, m.predecessor, m.successor)
+        )
+
+    def _is_nearer(self, one: Neighbour, m: SetData) -> bool:
+        """Returns whether a neighbour lies between the node and a neighbour of its configuration."""
+        if m.predecessor is None or m.successor is None:
+            return True
+        if one.node in (m.predecessor.node, m.successor.node):
+            return False
+        before, after = m.predecessor.key, m.successor.key
+        return is_between(before, one.key, self._key) or is_between(self._key, one.key, after)
+
+    # ---- Timeout
+
+    def timeout(self) -> None:
+        """Does everything of Timeout but CheckTrie."""
+        self._request()
+        self._sort()
+        self._introduce_to_ring()
+        self._refresh_slots()
+        for one in self._own.on_ring():
+            one.silent += 1
+
+    def _request(self) -> None:
+        """Asks for the configuration: actions (ii) and (iv), and where a neighbour is silent (rules K6 and K13)."""
+        own = self._own
+        if self._ctx.draw("label") < request_probability(self._label):
+            self._get_configuration("label")
+        if own.left is None and self._ctx.draw("minimum") < _HALF:
+            self._get_configuration("minimum")
+        limit = int(self._ctx.settings["silence_intervals"])
+        if any(one.silent > limit for one in own.on_ring()) and self._ctx.draw("silence") < _HALF:
+            self._get_configuration("silence")
+
+    def _get_configuration(self, reason: str) -> None:
+        send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
+
+    def _introduce_to_ring(self) -> None:
+        """Introduces the node to its neighbours in the list, and an end to the other one."""
+        left, right, ring = self._own.left, self._own.right, self._own.ring
+        for one in (left, right):
+            if one is not None:
+                self._introduce_self(one.node, one.label, LIN)
+        inner = right if left is None else left
+        if (left is None or right is None) and inner is not None:
+            if ring is not None:
+                self._introduce_self(ring.node, ring.label, CYC)
+            else:
+                self._introduce_self(inner.node, None, CYC)
+
+    # ---- shortcuts (3.2.2)
+
+    def introduce_shortcut(self, m: IntroduceShortcut) -> None:
+        """Handles IntroduceShortcut: fills the slot; a node that loses one learns the true label (rule K2)."""
+        own = self._own
+        if m.node == self._ctx.node:
+            return
+        if m.label in own.short:
+            old, own.short[m.label] = own.short[m.label], m.node
+            if old is not None and old != m.node:
+                self._introduce_self(old, m.label, LIN)
+        elif not any(one.node == m.node and one.label == m.label for one in own.on_ring()):
+            self._introduce_self(m.node, m.label, LIN)
+
+    def _refresh_slots(self) -> None:
+        """Computes the slots anew, and introduces the partners at the node's own level to each other."""
+        own = self._own
+        beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
+        chains = [chain(self._label, one.label) for one in beside]
+        old, own.short = own.short, {label: own.short.get(label) for labels in chains for label in labels}
+        for label, node in old.items():
+            if node is not None and label not in own.short:
+                self._introduce_self(node, label, LIN)
+        partners = [
+            Contact(one.node, one.label) if not labels else self._slot(labels[-1])
+            for one, labels in zip(beside, chains, strict=True)
+        ]
+        self._introduce_partners(partners)
+
+    def _slot(self, label: Label) -> Contact | None:
+        node = self._own.short[label]
+        return None if node is None else Contact(node, label)
+
+    def _introduce_partners(self, partners: list[Contact | None]) -> None:
+        """Introduces two nodes to each other, if there are two."""
+        found = [one for one in partners if one is not None]
+        if len({one.node for one in found}) == 2:
+            for one, other in (found, found[::-1]):
+                send(self._ctx, one.node, IntroduceShortcut(self._own.topic, other.node, other.label))
+
+    # ---- sending
+
+    def _introduce_self(self, dst: int, believed: Label | None, flag: str) -> None:
+        send(self._ctx, dst, Introduce(self._own.topic, self._ctx.node, self._label, believed, flag))
+
+    def _pass(self, node: int, label: Label, dst: int, flag: str) -> None:
+        send(self._ctx, dst, Introduce(self._own.topic, node, label, None, flag))
+
+
+def request_probability(label: Label) -> float:
+    """Returns the probability of action (ii) in a Timeout: 1 / (2^k k^2) with a label of length k."""
+    return 1 / ((1 << label.bits) * label.bits * label.bits)

@@ -1,0 +1,194 @@
+"""Patricia tries of publications with hashes (section 4.2, rule K11).
+
+A node of a trie has a label: a leaf the key of its publication, an inner node the longest common prefix of its two
+children's. The hash of a leaf is that of its label, the hash of an inner node that of its children's hashes, the
+0-child's first. Keys of a trie have the same length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from udfs.nodes.records import record
+
+ROOT = ""
+"""The label of which an empty trie asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication, as leaves and messages carry it.
+
+    Attributes:
+        key: Its key, as binary digits.
+        source: The node that published it.
+        source_seq: Its number among the calls there; 0 and below: it was published before the start.
+        issued_round: The round in which it was published.
+        hops: Links that it has travelled over.
+    """
+
+    key: str
+    source: int
+    source_seq: int
+    issued_round: int
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHash:
+    """What a request says of a node of the sender's trie.
+
+    Attributes:
+        label: Its label.
+        hash: Its hash; None: the trie is empty.
+    """
+
+    label: str
+    hash: str | None
+
+
+@record(key="topic, label")
+class TrieNode:
+    """A node of a subscriber's Patricia trie.
+
+    Attributes:
+        topic: The topic.
+        label: The key of a leaf; of an inner node the longest common prefix of the keys below it.
+        hash: The hash of everything below it, as hexadecimal digits.
+        zero: The label of the child that continues with 0; None: a leaf.
+        one: The label of the child that continues with 1; None: a leaf.
+        publication: The publication of a leaf; None: an inner node.
+        via: How the publication came here: ``publish``, ``flooding``, ``trie`` or ``start``; None: an inner node.
+    """
+
+    topic: str
+    label: str
+    hash: str
+    zero: str | None = None
+    one: str | None = None
+    publication: Publication | None = None
+    via: str | None = None
+
+
+@record(key="topic")
+class Root:
+    """The root of a subscriber's trie that is not empty.
+
+    Attributes:
+        topic: The topic.
+        label: The label of the root.
+    """
+
+    topic: str
+    label: str
+
+
+def publication_key(source: int, source_seq: int, key_bits: int) -> str:
+    """Returns the key of a publication: the first digits of SHA-256 of its publisher and number."""
+    digest = int.from_bytes(hashlib.sha256(f"{source},{source_seq}".encode()).digest(), "big")
+    return f"{digest >> (256 - key_bits):0{key_bits}b}"
+
+
+class Trie:
+    """The trie of a topic at a node."""
+
+    def __init__(
+        self, topic: str, nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], hash_bits: int
+    ) -> None:
+        """Looks at the tries of a node.
+
+        Args:
+            topic: The topic.
+            nodes: The nodes of the tries of all topics, by topic and label; changed by `insert`.
+            roots: Their roots by topic; changed by `insert`.
+            hash_bits: Bits of a hash, a multiple of 4.
+        """
+        self._topic = topic
+        self._nodes = nodes
+        self._roots = roots
+        self._digits = hash_bits // 4
+
+    @property
+    def root(self) -> NodeHash:
+        """The root, as a request has it."""
+        root = self._roots.get(self._topic)
+        return NodeHash(ROOT, None) if root is None else self.hash_at(root.label)
+
+    def find(self, label: str) -> TrieNode | None:
+        """Returns the node with a label, if there is one."""
+        return self._nodes.get((self._topic, label))
+
+    def hash_at(self, label: str) -> NodeHash:
+        """Returns a node that is there, as a request has it."""
+        return NodeHash(label, self._nodes[self._topic, label].hash)
+
+    def below(self, prefix: str) -> TrieNode | None:
+        """Returns the node with the shortest label that continues a prefix, if there is one."""
+        root = self._roots.get(self._topic)
+        node = self.find(root.label) if root else None
+        while node is not None and not node.label.startswith(prefix):
+            node = self._child(node, prefix) if prefix.startswith(node.label) else None
+        return node
+
+    def publications(self, prefix: str) -> Iterator[Publication]:
+        """Yields the publications whose keys start with a prefix, in the order of keys."""
+        top = self.below(prefix)
+        stack = [] if top is None else [top]
+        while stack:
+            node = stack.pop()
+            if node.publication is not None:
+                yield node.publication
+            stack += [self._nodes[self._topic, child] for child in (node.one, node.zero) if child is not None]
+
+    def insert(self, publication: Publication, via: str) -> bool:
+        """Inserts a publication; returns whether it is new."""
+        key = publication.key
+        if self.find(key) is not None:
+            return False
+        path = self._path(key)
+        leaf = TrieNode(self._topic, key, self._hash(key), publication=publication, via=via)
+        self._nodes[self._topic, key] = leaf
+        top = self._fork(path[-1], key) if path else key
+        inner = [node for node in path if key.startswith(node.label)]
+        for parent in reversed(inner):
+            self._link(parent, top)
+            top = parent.label
+        self._roots[self._topic] = Root(self._topic, top)
+        return True
+
+    def _child(self, node: TrieNode, key: str) -> TrieNode | None:
+        label = node.one if key[len(node.label)] == "1" else node.zero
+        return None if label is None else self.find(label)
+
+    def _path(self, key: str) -> list[TrieNode]:
+        """Returns the nodes from the root to the first one whose label is no prefix of a key."""
+        root = self._roots.get(self._topic)
+        node = self.find(root.label) if root else None
+        path: list[TrieNode] = []
+        while node is not None:
+            path.append(node)
+            node = self._child(node, key) if key.startswith(node.label) else None
+        return path
+
+    def _fork(self, node: TrieNode, key: str) -> str:
+        """Adds the inner node above a node and a new leaf; returns its label."""
+        same = next(place for place, digits in enumerate(zip(node.label, key, strict=False)) if len({*digits}) > 1)
+        prefix = key[:same]
+        inner = self._nodes[self._topic, prefix] = TrieNode(self._topic, prefix, "")
+        self._link(inner, node.label)
+        self._link(inner, key)
+        return prefix
+
+    def _link(self, parent: TrieNode, child: str) -> None:
+        """Puts a child below an inner node, and the hash that follows."""
+        if child[len(parent.label)] == "1":
+            parent.one = child
+        else:
+            parent.zero = child
+        if parent.zero is not None and parent.one is not None:
+            parent.hash = self._hash(self.hash_at(parent.zero).hash, self.hash_at(parent.one).hash)
+
+    def _hash(self, *parts: str | None) -> str:
+        return hashlib.sha256("".join(part or "" for part in parts).encode()).hexdigest()[: self._digits]
