@@ -1,7 +1,7 @@
 """Declarations of what nodes keep and what they send: dataclasses whose fields become columns.
 
 The docstring of a record or message is in Google style; its first line says what a row is, ``Attributes`` what each
-column means.
+column means. A message may inherit fields, with their comments.
 """
 
 from __future__ import annotations
