@@ -40,15 +40,15 @@ def seek(at: At, row: Steering) -> None:
 
 def seek_again(at: At, role: str) -> None:
     """Probes again, if nobody has answered."""
-    row = at.node.steering[at.topic, role]
-    if row.is_seeking:
+    row = at.node.steering.get((at.topic, role))
+    if row is not None and row.is_seeking:
         seek(at, row)
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
     """Notes who has answered in this round."""
-    row = at.node.steering[at.topic, m.role]
-    if row.is_seeking:
+    row = at.node.steering.get((at.topic, m.role))
+    if row is not None and row.is_seeking:
         row.answers = (*row.answers, m.origin)
 
 

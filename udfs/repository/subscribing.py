@@ -93,6 +93,16 @@ def on_rectify(at: At, m: Rectify) -> None:
             row.source_seq = None
         if row.is_ended:
             del at.node.subscribed[at.topic, row.subscription_id]
+    if not at.of(at.node.subscribed):
+        _stop(at)
+
+
+def _stop(at: At) -> None:
+    """Has nothing to hear any more: needs no steering repository."""
+    del at.node.steering[at.topic, SUBSCRIBER]
+    subscriber.reset(at)
+    for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):
+        at.ctx.cancel_timer(name, at.number)
 
 
 def ask_again(at: At) -> None:

@@ -17,6 +17,8 @@ from udfs.repository.state import Home, State
 
 CLIENT = "client"
 REPOSITORY = "repository"
+OF_A_TOPIC = ("subscribe", "publish")
+"""Calls that name a topic; one without a name is a topic, too."""
 _BEGINNING = -1
 """The number of registrations that are there at the start."""
 
@@ -76,7 +78,7 @@ def _served(world: World) -> list[Served]:
     everybody = [node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
     bundles = world.settings["bundles"] or [{"repositories": None, "topics": None}]
     named = {topic for bundle in bundles for topic in bundle["topics"] or ()}
-    called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind != "join"}
+    called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind in OF_A_TOPIC}
     served = []
     for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
         of = [one for one in bundles if topic in (one["topics"] or ()) or (not one["topics"] and topic not in named)]

@@ -1,0 +1,1 @@
+"""Plain checkers of protocols."""
