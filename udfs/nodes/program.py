@@ -4,7 +4,7 @@ A program is a class. Its attributes declare what a node keeps (`keyed`, `ordere
 the store. Handlers are methods:
 
 =================================  ====================================================================
-``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``ParentTop``, ``Par-TOP*``: ``par_top``)
+``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``Par-Top``: ``par_top``)
 ``on_message(self, m, src, ctx)``  a message of a kind that has no handler of its own
 ``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
 ``on_timer(self, name, key, ctx)`` a timer that `Context.set_timer` set has run out

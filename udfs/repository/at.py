@@ -10,7 +10,6 @@ from udfs.repository.client_records import Bundle
 from udfs.repository.repository_records import Duty, Log
 from udfs.repository.state import State
 
-
 T = TypeVar("T")
 
 

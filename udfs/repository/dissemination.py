@@ -57,9 +57,7 @@ def persist(at: At, slot: Slot) -> None:
             subscriber.last_seq = slot.seq
     if receivers and slot.source_seq is not None:
         to = tuple(one.client for one in receivers)
-        at.send(
-            Persistent, to, slot.publisher, slot.source_seq, slot.seq, slot.incarnation, slot.n, tuple(receivers)
-        )
+        at.send(Persistent, to, slot.publisher, slot.source_seq, slot.seq, slot.incarnation, slot.n, tuple(receivers))
         at.wake("rectify", at.rounds("rectify_rounds"))
 
 
@@ -102,8 +100,4 @@ def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
     """Returns the messages up to a number that a subscriber has not acknowledged, in order."""
     numbers = range(sync_of(at, subscriber) + 1, min(upto, at.log.frontier) + 1)
     slots = (at.node.slot[at.topic, seq] for seq in numbers)
-    return [
-        slot
-        for slot in slots
-        if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)
-    ]
+    return [slot for slot in slots if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)]

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+
+class Catenated(Protocol):
+    """What names a message by its catenation."""
+
+    @property
+    def publisher(self) -> int:
+        """The publisher."""
+
+    @property
+    def incarnation(self) -> int:
+        """The round of its start."""
+
+    @property
+    def n(self) -> int:
+        """The message's number in it."""
 
 
 class Key(NamedTuple):
@@ -12,6 +28,11 @@ class Key(NamedTuple):
     publisher: int
     incarnation: int
     n: int
+
+    @classmethod
+    def of(cls, row: Catenated) -> Key:
+        """Returns the key of the message that a row is about."""
+        return cls(row.publisher, row.incarnation, row.n)
 
 
 @dataclass(frozen=True, slots=True)

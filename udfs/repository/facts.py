@@ -5,9 +5,9 @@ from __future__ import annotations
 from udfs.repository import dissemination, registrations, slots
 from udfs.repository.at import At
 from udfs.repository.bundle_events import SyncFact
+from udfs.repository.bundle_records import ForeignAck, ForeignSync, Located
 from udfs.repository.client_records import SUBSCRIBER
 from udfs.repository.events import Key
-from udfs.repository.repository_records import ForeignAck, ForeignSync, Located
 
 
 def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:
@@ -16,7 +16,7 @@ def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]
         index = at.topic, repository, seq
         located = at.node.located.get(index)
         if located is not None:
-            dissemination.acknowledge(at, client, _key(located))
+            dissemination.acknowledge(at, client, Key.of(located))
         else:
             at.node.foreign_ack.setdefault(index, ForeignAck(*index, set())).clients.add(client)
 
@@ -51,11 +51,11 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
     subscriber = at.node.subscriber.get((at.topic, row.client))
     while subscriber is not None and row.applied < upto:
         place = at.node.located.get((at.topic, row.repository, row.applied + 1))
-        slot = slots.find(at, _key(place)) if place else None
+        slot = slots.find(at, Key.of(place)) if place else None
         if place is not None and (slot is None or slot.publication is None):
             break
         if slot is not None and dissemination.is_for(at, subscriber, slot, row.subscription_ids):
-            dissemination.acknowledge(at, row.client, Key(slot.publisher, slot.incarnation, slot.n))
+            dissemination.acknowledge(at, row.client, Key.of(slot))
         row.applied += 1
 
 
@@ -66,7 +66,3 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
         for one in at.of(at.node.subscriber)
         if registrations.steered(at, one.client, SUBSCRIBER) is not None
     )
-
-
-def _key(row: Located) -> Key:
-    return Key(row.publisher, row.incarnation, row.n)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from udfs.repository import dissemination, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import BundleNak, BundleRetransmit, Copy
+from udfs.repository.bundle_records import Lacking
 from udfs.repository.events import Key, Publication, Upto
-from udfs.repository.repository_records import Lacking
 
 
 def held(at: At, repository: int, key: Key) -> None:
@@ -40,7 +40,7 @@ def ask(at: At) -> None:
 
 def on_nak(at: At, m: BundleNak) -> None:
     """Sends another repository messages with their dissemination lists; reading takes `retrieve_rounds` each."""
-    keys = [Key(one.publisher, one.incarnation, one.n) for one in m.keys]
+    keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
         for key in keys

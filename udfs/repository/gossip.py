@@ -5,8 +5,9 @@ from __future__ import annotations
 from udfs.repository import dissemination, facts, fetching, membership, registrations, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Entry, GossipAck, GossipLeave, Told
+from udfs.repository.bundle_records import Held, Peer
 from udfs.repository.events import Key, Upto
-from udfs.repository.repository_records import STORED, VOID, Held, Peer
+from udfs.repository.repository_records import STORED, VOID
 
 
 def go_on(at: At) -> None:
@@ -45,17 +46,15 @@ def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
 def _entries(at: At, base: int) -> tuple[Entry, ...]:
     found = (at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.frontier + 1))
     return tuple(
-        Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action)
-        for slot in found
-        if slot.status != VOID
+        Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action) for slot in found if slot.status != VOID
     )
 
 
 def beyond(at: At) -> tuple[Upto, ...]:
     """Returns the messages on the disk that no entry names: behind the frontier, and orphans (rule P18)."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
-    found = [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
-    return tuple(Upto(row.publisher, row.incarnation, row.n) for row in [*found, *at.of(at.node.orphan)])
+    found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
+    return tuple(Upto(*key) for key in [*found, *map(Key.of, at.of(at.node.orphan))])
 
 
 def on_gossip(at: At, m: GossipAck) -> None:
@@ -74,7 +73,7 @@ def on_gossip(at: At, m: GossipAck) -> None:
                 _enter(at, m.origin, entry)
         peer.seen = max(peer.seen, m.frontier)
     for one in m.beyond:
-        fetching.held(at, m.origin, Key(one.publisher, one.incarnation, one.n))
+        fetching.held(at, m.origin, Key.of(one))
     for choice in m.choices:
         registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
     for fact in m.syncs:
@@ -87,7 +86,7 @@ def _enter(at: At, repository: int, entry: Entry) -> None:
     if entry.action is not None:
         dissemination.enact(at, entry.action)
         return
-    key = Key(entry.publisher, entry.incarnation, entry.n)
+    key = Key.of(entry)
     slots.learn(at, key.publisher, key.incarnation)
     facts.located(at, repository, entry.seq, key)
     index = at.topic, repository, key.publisher, key.incarnation
@@ -98,4 +97,3 @@ def _enter(at: At, repository: int, entry: Entry) -> None:
 def _peer(at: At, repository: int) -> Peer:
     index = at.topic, repository
     return at.node.peer.setdefault(index, Peer(*index))
-

@@ -101,9 +101,9 @@ def _is_covered(at: At) -> bool:
 
 def _holds_all(at: At, peer: int) -> bool:
     row = at.node.peer.get((at.topic, peer))
-    behind = {Key(one.publisher, one.incarnation, one.n) for one in row.beyond} if row else set()
+    behind = {Key.of(one) for one in row.beyond} if row else set()
     numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
-    keys = [Key(one.publisher, one.incarnation, one.n) for one in [*numbered, *at.of(at.node.orphan)]]
+    keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
     return all(key in behind or _is_held(at, peer, key) for key in keys)
 
 
@@ -116,4 +116,3 @@ def on_farewell(at: At, m: GossipAck) -> None:
     """A repository that has left hears that a member knows: it need not be told again."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
-

@@ -9,9 +9,24 @@ from udfs.nodes.context import Context
 from udfs.nodes.program import Call
 from udfs.nodes.world import World
 from udfs.repository import (
-    best_effort, bundle_events as bundle, client_events as client, fetching, gossip, membership, owners, publisher, recovery,
-    repository_events as repository, routes, steering, storage, subscriber, subscribing, syncs, topics,
-)  # fmt: skip
+    best_effort,
+    bundle_events as bundle,
+    client_events as client,
+    fetching,
+    gossip,
+    membership,
+    owners,
+    publisher,
+    recovery,
+    repository_events as repository,
+    routes,
+    steering,
+    storage,
+    subscriber,
+    subscribing,
+    syncs,
+    topics,
+)
 from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
 from udfs.repository.state import State

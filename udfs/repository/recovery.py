@@ -8,10 +8,11 @@ from typing import Any
 from udfs.repository import dissemination, fetching, membership, registrations, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Assist, BundleRecovery, GossipAck
+from udfs.repository.bundle_records import Missed
 from udfs.repository.client_events import Probe
 from udfs.repository.events import Key, Upto
 from udfs.repository.repository_events import ProbeAnswer
-from udfs.repository.repository_records import Duty, Missed
+from udfs.repository.repository_records import Duty
 
 OPERATIONAL = "operational"
 RECOVERING = "recovering"
@@ -98,7 +99,7 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
         _set_aside(at, m.origin, prefix)
     storage.settle(at)
     for row in at.of(at.node.missed):
-        fetching.held(at, m.origin, Key(row.publisher, row.incarnation, row.n))
+        fetching.held(at, m.origin, Key.of(row))
     fetching.ask(at)
     finish(at)
 

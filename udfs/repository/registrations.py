@@ -108,7 +108,5 @@ def actions(at: At) -> tuple[Action, ...]:
         Action(row.client, row.role, row.number, None, row.is_registered, row.cut)
         for row in at.of(at.node.registration)
     ]
-    interested = [
-        Action(row.client, "subscriber", row.number, row.interests) for row in at.of(at.node.subscriber)
-    ]
+    interested = [Action(row.client, "subscriber", row.number, row.interests) for row in at.of(at.node.subscriber)]
     return (*registered, *interested)

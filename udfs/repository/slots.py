@@ -6,8 +6,16 @@ from udfs.repository.at import At
 from udfs.repository.bundle_events import Action
 from udfs.repository.events import Key, Publication, Upto
 from udfs.repository.repository_records import (
-    ACTION, RESERVED, STORED, VOID, Identity, Incarnation, Numbered, Orphan, Slot,
-)  # fmt: skip
+    ACTION,
+    RESERVED,
+    STORED,
+    VOID,
+    Identity,
+    Incarnation,
+    Numbered,
+    Orphan,
+    Slot,
+)
 
 
 def find(at: At, key: Key) -> Slot | None:
@@ -55,7 +63,7 @@ def close(at: At, row: Incarnation) -> None:
 
 
 def _orphan(at: At, slot: Slot) -> None:
-    key = Key(slot.publisher, slot.incarnation, slot.n)
+    key = Key.of(slot)
     if slot.publication is not None:
         at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, slot.publication)
     slot.status, slot.publication = VOID, None
@@ -153,10 +161,10 @@ def reread(at: At) -> None:
     """Makes from the slots what does not survive a crash: this repository's part of the repository-table."""
     for slot in at.of(at.node.slot):
         if slot.status in (STORED, RESERVED):
-            key = Key(slot.publisher, slot.incarnation, slot.n)
+            key = Key.of(slot)
             at.node.numbered[at.topic, *key] = Numbered(at.topic, *key, slot.seq)
             if slot.publication is not None:
                 identify(at, key, slot.publication.source_seq)
     for orphan in at.of(at.node.orphan):
-        key = Key(orphan.publisher, orphan.incarnation, orphan.n)
+        key = Key.of(orphan)
         identify(at, key, orphan.publication.source_seq)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from udfs.repository import dissemination, registrations, slots
 from udfs.repository.at import At
+from udfs.repository.bundle_records import Live, Missed
 from udfs.repository.client_events import Message, Order, PublisherRecovery, Retransmit
 from udfs.repository.client_records import PUBLISHER, Buffered
 from udfs.repository.events import Key, Publication
 from udfs.repository.repository_events import PublisherAck, PublisherNak, PublisherRecovered
-from udfs.repository.repository_records import Incarnation, Live, Missed, Slot, Storing
+from udfs.repository.repository_records import Incarnation, Slot, Storing
 
 
 def on_message(at: At, m: Message) -> None:
@@ -94,7 +95,7 @@ def on_stored(at: At) -> None:
     """Goes on with the messages whose storing is over."""
     due = [row for row in at.of(at.node.storing) if row.due_round <= at.round]
     for row in due:
-        key = Key(row.publisher, row.incarnation, row.n)
+        key = Key.of(row)
         del at.node.storing[at.topic, row.due_round, *key]
         stored(at, key, row.publication)
 

@@ -152,7 +152,7 @@ def ask(at: At) -> None:
     chosen, wait = _steering(at), at.rounds("wait_rounds")
     position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
     late = [one for one in at.of(at.node.expected) if at.round - one.round >= wait]
-    if chosen is not None and chosen.is_established and not chosen.is_seeking:
+    if chosen is not None and chosen.repository is not None and chosen.is_established:
         unknown = {one.prev for one in late if one.prev > position} - {one.seq for one in at.of(at.node.expected)}
         seqs = sorted(unknown | {one.seq for one in late if not _is_at_hand(at, one)})
         if seqs:

@@ -14,10 +14,10 @@ from udfs.repository.repository_records import STORED, Slot, Subscriber
 
 def on_subscribe(at: At, m: Subscribe) -> None:
     """Says what is stored: new subscriptions start behind it (rule P10)."""
-    if m.steering == at.me and at.is_operational:
-        if registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
-            values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at))
-            at.send(SubscribeConfirm, (m.origin,), *values)
+    is_asked = m.steering == at.me and at.is_operational
+    if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
+        values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at))
+        at.send(SubscribeConfirm, (m.origin,), *values)
 
 
 def on_recovery(at: At, m: SubscriberRecovery) -> None:
@@ -41,7 +41,7 @@ def on_ack(at: At, m: SubscriberAck) -> None:
         return
     for slot in (slot for seq in seqs if (slot := at.node.slot.get((at.topic, seq)))):
         if slot.status == STORED:
-            dissemination.acknowledge(at, m.origin, Key(slot.publisher, slot.incarnation, slot.n))
+            dissemination.acknowledge(at, m.origin, Key.of(slot))
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     number = registrations.steered(at, m.origin, SUBSCRIBER)
     if is_newest and number == m.designation and subscriber is not None:

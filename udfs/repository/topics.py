@@ -148,5 +148,7 @@ def at_call(state: State, call: Call, ctx: Context) -> At:
 
 def numbered(state: State, number: int) -> str:
     """Returns the topic with a number."""
-    rows = [*state.log.values(), *state.bundle.values()]
-    return next(row.topic for row in rows if row.number == number)
+    of = {row.number: row.topic for row in state.log.values()} or {
+        row.number: row.topic for row in state.bundle.values()
+    }
+    return of[number]

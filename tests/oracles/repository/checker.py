@@ -226,7 +226,7 @@ class Checker:
                 continue
             if row.cut is None or key is None:
                 continue
-            cut = next((one.n for one in row.cut if (one.publisher, one.incarnation) == key[1:3]), 0)
+            cut = _cut(row.cut, *key[1:3])
             if key[3] > cut and message not in self.delivered[client]:
                 self._say(f"{client} lacks {message} {key}")
             since = self._confirmed_since(client, row.subscription_id)
@@ -262,15 +262,16 @@ class Checker:
                 if one.cut is None or one.source_seq is not None:
                     self._say(f"{client} waits with its subscription {one}")
         for repository in set(self.repositories) - gone:
-            self._is_quiet(repository)
+            self._is_quiet(repository, gone)
 
-    def _is_quiet(self, repository: int) -> None:
+    def _is_quiet(self, repository: int, gone: set[int]) -> None:
+        """Checks a repository; one that is to leave waits for members that are down (rule 26)."""
         node = self.disk(repository)
         for topic, log in node.log.items():
             duty = node.duty.get(topic)
             if log.is_left or not log.is_member:
                 continue
-            if log.is_leaving or duty is None or not duty.is_operational:
+            if (log.is_leaving and not gone) or duty is None or not duty.is_operational:
                 self._say(f"{repository} is not operational: {log} {duty}")
             if log.frontier < log.last_seq:
                 self._say(f"{repository} still has reserved numbers behind {log.frontier}")
@@ -282,6 +283,7 @@ class Checker:
 def _asks_for(interests: Any, slot: Any) -> bool:
     return any(
         one.subscription_id in slot.publication.matches
-        and slot.n > next((c.n for c in one.cut if (c.publisher, c.incarnation) == (slot.publisher, slot.incarnation)), 0)
+        and slot.n
+        > next((c.n for c in one.cut if (c.publisher, c.incarnation) == (slot.publisher, slot.incarnation)), 0)
         for one in interests
     )

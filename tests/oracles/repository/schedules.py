@@ -133,8 +133,8 @@ def _bundles(schedule: Schedule, rng: random.Random, topics: list[str]) -> None:
 
 
 def _crashes(schedule: Schedule, rng: random.Random) -> None:
-    leavers = {node for node, kind, _, _ in schedule.calls if kind in ("leave", "join")}
-    repositories = [node for node in schedule.of_role("repository") if node not in leavers]
+    movers = {node for node, kind, _, _ in schedule.calls if kind in ("leave", "join")}
+    repositories = [node for node in schedule.of_role("repository") if node not in movers]
     may_stay_down = set(rng.sample(repositories, max(0, len(repositories) - 1))) if rng.random() < 0.2 else set()
     survivor = [node for node in repositories if node not in may_stay_down] if may_stay_down else []
     for one in schedule.nodes:
