@@ -280,10 +280,10 @@ class Checker:
                 self._say(f"{repository} still lacks {lacking[:5]}")
 
 
+def _cut(cut: Any, publisher: int, incarnation: int) -> int:
+    return next((one.n for one in cut if (one.publisher, one.incarnation) == (publisher, incarnation)), 0)
+
+
 def _asks_for(interests: Any, slot: Any) -> bool:
-    return any(
-        one.subscription_id in slot.publication.matches
-        and slot.n
-        > next((c.n for c in one.cut if (c.publisher, c.incarnation) == (slot.publisher, slot.incarnation)), 0)
-        for one in interests
-    )
+    matching = [one for one in interests if one.subscription_id in slot.publication.matches]
+    return any(slot.n > _cut(one.cut, slot.publisher, slot.incarnation) for one in matching)
