@@ -129,6 +129,10 @@ class Context:
             raise ValueError(f"timer {name!r} is set to {rounds} rounds; allowed: 1 or more")
         self._internal.timers[name, key] = self.round + rounds
 
+    def is_set(self, name: str, key: int = 0) -> bool:
+        """Returns whether a timer is set."""
+        return (name, key) in self._internal.timers
+
     def cancel_timer(self, name: str, key: int = 0) -> None:
         """Cancels a timer, if it is set."""
         self._internal.timers.pop((name, key), None)

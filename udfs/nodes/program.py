@@ -4,7 +4,8 @@ A program is a class. Its attributes declare what a node keeps (`keyed`, `ordere
 the store. Handlers are methods:
 
 =================================  ====================================================================
-``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``ParentTop``: ``par_top``)
+``on_<kind>(self, m, src, ctx)``   a message; the kind in snake case (``PAR_TOP``, ``Par-Top``: ``par_top``)
+``on_message(self, m, src, ctx)``  a message of a kind that has no handler of its own
 ``call_<kind>(self, call, ctx)``   an application call: ``call_publish``, ``call_subscribe``, ...
 ``on_timer(self, name, key, ctx)`` a timer that `Context.set_timer` set has run out
 ``on_recover(self, ctx)``          the node is up again after a crash; only durable state is there
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 TIMERS = "timers"
-CALLS = ("join", "subscribe", "unsubscribe", "publish")
+CALLS = ("join", "subscribe", "unsubscribe", "publish", "leave", "steer", "register", "deregister")
 ANY = "*"
 """In `NodeProgram.order`: every kind of message that stands in no other phase."""
 
@@ -42,7 +43,7 @@ class Call:
     """An application call at a node.
 
     Attributes:
-        kind: ``join``, ``subscribe``, ``unsubscribe`` or ``publish``.
+        kind: One of `CALLS`.
         source_seq: Its number among the calls of its node, from 1.
         round: The round in which it is due.
         subscription_id: Subscribe, unsubscribe: the subscription.
@@ -51,6 +52,8 @@ class Call:
         guarantee: Publish: the order of delivery that is asked for.
         keys: Publish: the key items that the order is about.
         matches: Publish: ids of the subscriptions that it satisfies.
+        peer: Steer: the node to turn to; register, deregister: the node that is meant.
+        role: Register, deregister: what that node may be.
     """
 
     kind: str
@@ -62,6 +65,8 @@ class Call:
     guarantee: str | None = None
     keys: tuple[str, ...] = ()
     matches: tuple[int, ...] = ()
+    peer: int | None = None
+    role: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,10 @@ class NodeProgram:
 
 def snake(kind: str) -> str:
     """Returns a kind of message as it stands in the name of its handler."""
+    return "_".join(_snake(part) for part in kind.replace("*", "").split("-"))
+
+
+def _snake(kind: str) -> str:
     if kind.upper() == kind:
         return kind.lower()
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
@@ -214,9 +223,10 @@ class Plan:
         for kind, message in kinds.items():
             spec_of(message)
             name = f"on_{snake(kind)}"
-            if not hasattr(program, name):
+            handler = getattr(program, name, None) or getattr(program, "on_message", None)
+            if handler is None:
                 raise TypeError(f"{program.__name__} has no handler {name} for its message {kind}")
-            handlers[kind] = getattr(program, name)
+            handlers[kind] = handler
         return cls(program, kinds, handlers, _phases(program, list(kinds)))
 
 

@@ -1,7 +1,7 @@
 """Declarations of what nodes keep and what they send: dataclasses whose fields become columns.
 
 The docstring of a record or message is in Google style; its first line says what a row is, ``Attributes`` what each
-column means.
+column means. A message may inherit fields, with their comments.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def spec_of(cls: type) -> RecordSpec:
         TypeError: A field has an annotation that cannot be kept, no comment, or the key names no field.
     """
     types, doc = types_of(cls), inspect.getdoc(cls) or ""
-    comments = _comments(doc.splitlines())
+    docs = [inspect.cleandoc(base.__dict__.get("__doc__") or "") for base in reversed(cls.__mro__[:-1])]
+    comments = {name: text for one in docs for name, text in _comments(one.splitlines()).items()}
     key: tuple[str, ...] = getattr(cls, "__key__", ())
     for name in types:
         if name not in comments:

@@ -1,0 +1,1 @@
+"""Reliable delivery through repositories (Pallickara, Bulut, Fox: NaradaBrokering)."""

@@ -1,0 +1,151 @@
+"""Random schedules: overlays, calls, faults of links, crashes of every role, additions, leaves, steering."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.protocols.repository.settings import RepositorySettings
+from udfs.nodes.local import LocalNetwork
+from udfs.nodes.world import NodeInfo
+from udfs.repository.program import Repository
+
+from .links import FaultyLinks
+
+TIMERS = {
+    "publisher_rounds": 12, "failure_rounds": 60, "acknowledge_rounds": 6, "wait_rounds": 8, "nak_rounds": 10,
+    "rectify_rounds": 25, "idle_rounds": 40, "assist_rounds": 60, "gossip_rounds": 8, "fetch_rounds": 10,
+}  # fmt: skip
+END_OF_CALLS = 260
+END_OF_FAULTS = 300
+END = 1100
+
+
+@dataclass
+class Schedule:
+    """A run to be played.
+
+    Attributes:
+        seed: What it was drawn from.
+        nodes: The nodes.
+        links: The latency of each link.
+        settings: The protocol's settings.
+        calls: Node, kind, round, and the call's fields.
+        crashes: Node, round, end.
+        faults: Shares of loss, duplication, reordering.
+        end_round: The last round.
+    """
+
+    seed: int
+    nodes: list[NodeInfo] = field(default_factory=list)
+    links: dict[tuple[int, int], int] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    calls: list[tuple[int, str, int, dict[str, Any]]] = field(default_factory=list)
+    crashes: list[tuple[int, int, int | None]] = field(default_factory=list)
+    faults: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    end_round: int = END
+
+    def network(self) -> LocalNetwork:
+        """Returns the run before its first round."""
+        strike = FaultyLinks(self.seed, *self.faults, 12, END_OF_FAULTS)
+        network = LocalNetwork(
+            Repository, nodes=self.nodes, links=self.links, settings={**self.settings, "seed": self.seed}, strike=strike
+        )
+        for node, kind, round_, of in sorted(self.calls, key=lambda call: call[2]):
+            network.call(node, kind, round_, **of)
+        for node, round_, end in self.crashes:
+            network.crash(node, round_, end)
+        return network
+
+    def of_role(self, role: str) -> list[int]:
+        """Returns the nodes of a role."""
+        return [one.node for one in self.nodes if one.role == role]
+
+
+def drawn(seed: int) -> Schedule:
+    """Draws a schedule."""
+    rng = random.Random(f"repository {seed}")
+    schedule = Schedule(seed)
+    schedule.settings = RepositorySettings(
+        **TIMERS, acknowledge_count=rng.choice([0, 1, 3]), store_rounds=rng.choice([0, 0, 2]),
+        retrieve_rounds=rng.choice([0, 0, 1]), fetch_batch=rng.choice([1, 4, 100]), reroute_rounds=rng.randint(1, 6),
+    ).model_dump()  # fmt: skip
+    _overlay(schedule, rng)
+    topics = ["t"] if rng.random() < 0.7 else ["t", "u"]
+    _calls(schedule, rng, topics)
+    _bundles(schedule, rng, topics)
+    _crashes(schedule, rng)
+    if rng.random() < 0.75:
+        schedule.faults = rng.choice([0, 0.05, 0.2, 0.35]), rng.choice([0, 0.1, 0.3]), rng.choice([0, 0.2, 0.5])
+    return schedule
+
+
+def _overlay(schedule: Schedule, rng: random.Random) -> None:
+    n_brokers = rng.randint(1, 4)
+    for broker in range(n_brokers):
+        schedule.nodes.append(NodeInfo(broker, f"b{broker}", "broker"))
+        if broker:
+            schedule.links[rng.randrange(broker), broker] = rng.randint(1, 3)
+    if n_brokers > 2 and rng.random() < 0.5:
+        schedule.links[0, n_brokers - 1] = rng.randint(1, 3)
+    roles = ["repository"] * rng.randint(1, 3) + ["client"] * rng.randint(3, 6)
+    for node, role in enumerate(roles, n_brokers):
+        schedule.nodes.append(NodeInfo(node, f"{role[0]}{node}", role))
+        schedule.links[rng.randrange(n_brokers), node] = rng.randint(1, 2)
+
+
+def _calls(schedule: Schedule, rng: random.Random, topics: list[str]) -> None:
+    clients = schedule.of_role("client")
+    number, of_topic = 0, {topic: list[int]() for topic in topics}
+    for client in clients[1:]:
+        for topic in topics:
+            for _ in range(rng.randint(0, 2)):
+                number += 1
+                of_topic[topic].append(number)
+                round_ = rng.choice([1, rng.randint(1, END_OF_CALLS)])
+                schedule.calls.append((client, "subscribe", round_, {"subscription_id": number, "topic": topic}))
+                if rng.random() < 0.1:
+                    end = rng.randint(round_ + 1, END_OF_CALLS + 1)
+                    schedule.calls.append((client, "unsubscribe", end, {"subscription_id": number, "topic": topic}))
+    for publisher in clients[: rng.randint(1, min(3, len(clients)))]:
+        for topic in topics:
+            for _ in range(rng.randint(3, 14)):
+                matches = tuple(one for one in of_topic[topic] if rng.random() < 0.6)
+                round_ = rng.randint(1, END_OF_CALLS)
+                schedule.calls.append((publisher, "publish", round_, {"topic": topic, "matches": matches}))
+    for client in clients:
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            of = {"topic": rng.choice(topics), "peer": rng.choice(schedule.of_role("repository"))}
+            schedule.calls.append((client, "steer", rng.randint(1, END_OF_CALLS), of))
+
+
+def _bundles(schedule: Schedule, rng: random.Random, topics: list[str]) -> None:
+    repositories = schedule.of_role("repository")
+    if rng.random() < 0.3:
+        node, broker = len(schedule.nodes), rng.choice(schedule.of_role("broker"))
+        schedule.nodes.append(NodeInfo(node, f"r{node}", "repository"))
+        schedule.links[broker, node] = rng.randint(1, 2)
+        schedule.calls.append((node, "join", rng.randint(20, END_OF_CALLS), {}))
+    if len(repositories) > 1:
+        for node in rng.sample(repositories, rng.choice([0, 0, 0, 1, len(repositories) - 1])):
+            schedule.calls.append((node, "leave", rng.randint(20, END_OF_CALLS), {}))
+
+
+def _crashes(schedule: Schedule, rng: random.Random) -> None:
+    movers = {node for node, kind, _, _ in schedule.calls if kind in ("leave", "join")}
+    repositories = [node for node in schedule.of_role("repository") if node not in movers]
+    may_stay_down = set(rng.sample(repositories, max(0, len(repositories) - 1))) if rng.random() < 0.2 else set()
+    survivor = [node for node in repositories if node not in may_stay_down] if may_stay_down else []
+    for one in schedule.nodes:
+        if one.node in survivor:
+            continue
+        round_ = rng.randint(5, 80)
+        while rng.random() < 0.4 and round_ < END_OF_CALLS:
+            end: int | None = min(round_ + rng.randint(1, 90), END_OF_FAULTS)
+            if one.node in may_stay_down and rng.random() < 0.5:
+                end = None
+            schedule.crashes.append((one.node, round_, end))
+            if end is None:
+                break
+            round_ = end + rng.randint(1, 80)

@@ -1,0 +1,77 @@
+"""Messages that other repositories have: fetched within the bundle, in any mode (section 4.7; rule P19)."""
+
+from __future__ import annotations
+
+from udfs.repository import dissemination, slots, storage
+from udfs.repository.at import At
+from udfs.repository.bundle_events import BundleNak, BundleRetransmit, Copy
+from udfs.repository.bundle_records import Lacking
+from udfs.repository.events import Key, Publication, Upto
+
+
+def held(at: At, repository: int, key: Key) -> None:
+    """Notes that another repository has a message; if this one lacks it, it is to be fetched."""
+    if not slots.has(at, key):
+        index = at.topic, *key
+        at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)
+        at.wake("fetch", at.rounds("fetch_rounds"))
+
+
+def forget(at: At, repository: int) -> None:
+    """Asks a repository for nothing any more."""
+    for row in at.of(at.node.lacking):
+        row.holders.discard(repository)
+        if not row.holders:
+            del at.node.lacking[at.topic, row.publisher, row.incarnation, row.n]
+
+
+def ask(at: At) -> None:
+    """Asks for all that is lacking, every T_f; of several holders another one each time."""
+    turn = at.round // at.rounds("fetch_rounds")
+    by_holder: dict[int, list[Upto]] = {}
+    for row in at.of(at.node.lacking):
+        holders = sorted(row.holders)
+        by_holder.setdefault(holders[turn % len(holders)], []).append(Upto(row.publisher, row.incarnation, row.n))
+    for holder, keys in sorted(by_holder.items()):
+        at.send(BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
+    if by_holder:
+        at.wake("fetch", at.rounds("fetch_rounds"))
+
+
+def on_nak(at: At, m: BundleNak) -> None:
+    """Sends another repository messages with their dissemination lists; reading takes `retrieve_rounds` each."""
+    keys = [Key.of(one) for one in m.keys]
+    copies = tuple(
+        Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
+        for key in keys
+        if (publication := _stored(at, key)) is not None
+    )
+    if copies:
+        at.send(BundleRetransmit, (m.origin,), copies, extra=at.rounds("retrieve_rounds") * len(copies))
+
+
+def _stored(at: At, key: Key) -> Publication | None:
+    slot, orphan = slots.find(at, key), at.node.orphan.get((at.topic, *key))
+    if slot is not None and slot.publication is not None:
+        return slot.publication
+    return orphan.publication if orphan is not None else None
+
+
+def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
+    clients = (one.client for one in at.of(at.node.subscriber))
+    return tuple(client for client in clients if (at.topic, client, *key) in at.node.acknowledged)
+
+
+def on_retransmit(at: At, m: BundleRetransmit) -> None:
+    """Stores what another repository has sent, and asks for more at once."""
+    for copy in m.copies:
+        key = Key(copy.publication.source, copy.incarnation, copy.n)
+        for client in copy.acknowledged:
+            dissemination.acknowledge(at, client, key)
+        storage.store(at, key, copy.publication)
+    more = [row for row in at.of(at.node.lacking) if m.origin in row.holders]
+    if more and len(m.copies) >= at.rounds("fetch_batch"):
+        on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
+        keys = [Upto(row.publisher, row.incarnation, row.n) for row in more]
+        wanted = [one for one in keys if (one.publisher, one.incarnation, one.n) not in on_way]
+        at.send(BundleNak, (m.origin,), tuple(wanted[: at.rounds("fetch_batch")]))

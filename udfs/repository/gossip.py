@@ -1,0 +1,99 @@
+"""Gossip between the repositories of a bundle (sections 4.5, 4.6; rules P15 to P18)."""
+
+from __future__ import annotations
+
+from udfs.repository import dissemination, facts, fetching, membership, registrations, slots, storage
+from udfs.repository.at import At
+from udfs.repository.bundle_events import Entry, GossipAck, GossipLeave, Told
+from udfs.repository.bundle_records import Held, Peer
+from udfs.repository.events import Key, Upto
+from udfs.repository.repository_records import STORED, VOID
+
+
+def go_on(at: At) -> None:
+    """Gossips every T_g, also while recovering, as long as there is a bundle."""
+    if at.peers and not at.log.is_left:
+        tell(at)
+        at.wake("gossip", at.rounds("gossip_rounds"))
+
+
+def on_leave(at: At, m: GossipLeave) -> None:
+    """Notes that a member has left, and says that it knows (section 4.10)."""
+    membership.lose(at, m.origin)
+    tell_from(at, (m.origin,), at.log.frontier)
+
+
+def tell(at: At) -> None:
+    """Sends each peer what is new to it; peers that know the same get the same event (rule P17)."""
+    by_base: dict[int, list[int]] = {}
+    for peer in at.peers:
+        by_base.setdefault(min(_peer(at, peer).told, at.log.frontier), []).append(peer)
+    for base, peers in sorted(by_base.items()):
+        tell_from(at, tuple(peers), base)
+
+
+def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
+    """Sends some repositories what is stored behind a number."""
+    seen = tuple(Told(row.repository, row.seen) for row in at.of(at.node.peer))
+    newest = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
+    at.send(
+        GossipAck, peers, base, at.log.frontier, _entries(at, base), beyond(at), seen, at.members,
+        *membership.departures(at), tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())),
+        registrations.choices(at), facts.syncs(at),
+    )  # fmt: skip
+
+
+def _entries(at: At, base: int) -> tuple[Entry, ...]:
+    found = (at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.frontier + 1))
+    return tuple(
+        Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action) for slot in found if slot.status != VOID
+    )
+
+
+def beyond(at: At) -> tuple[Upto, ...]:
+    """Returns the messages on the disk that no entry names: behind the frontier, and orphans (rule P18)."""
+    numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
+    found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
+    return tuple(Upto(*key) for key in [*found, *map(Key.of, at.of(at.node.orphan))])
+
+
+def on_gossip(at: At, m: GossipAck) -> None:
+    """Takes over what another repository tells."""
+    membership.learn(at, m.members, m.leaving, m.left)
+    if m.origin in membership.left(at):
+        return
+    peer = _peer(at, m.origin)
+    for one in m.newest:
+        slots.learn(at, one.publisher, one.incarnation)
+    told = {one.repository: one.seq for one in m.seen}
+    peer.told, peer.beyond = told.get(at.me, 0), m.beyond
+    if m.base <= peer.seen:
+        for entry in m.entries:
+            if entry.seq > peer.seen:
+                _enter(at, m.origin, entry)
+        peer.seen = max(peer.seen, m.frontier)
+    for one in m.beyond:
+        fetching.held(at, m.origin, Key.of(one))
+    for choice in m.choices:
+        registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
+    for fact in m.syncs:
+        facts.synced_elsewhere(at, m.origin, fact)
+    storage.settle(at)
+    facts.apply(at, m.origin)
+
+
+def _enter(at: At, repository: int, entry: Entry) -> None:
+    if entry.action is not None:
+        dissemination.enact(at, entry.action)
+        return
+    key = Key.of(entry)
+    slots.learn(at, key.publisher, key.incarnation)
+    facts.located(at, repository, entry.seq, key)
+    index = at.topic, repository, key.publisher, key.incarnation
+    at.node.held[index] = Held(*index, key.n)
+    fetching.held(at, repository, key)
+
+
+def _peer(at: At, repository: int) -> Peer:
+    index = at.topic, repository
+    return at.node.peer.setdefault(index, Peer(*index))

@@ -1,0 +1,118 @@
+"""Members of a bundle: those that join, and those that leave gracefully (sections 4.9, 4.10; rule P26)."""
+
+from __future__ import annotations
+
+from udfs.repository import fetching
+from udfs.repository.at import At
+from udfs.repository.bundle_events import GossipAck, GossipLeave
+from udfs.repository.events import Key
+from udfs.repository.repository_events import Migrate
+from udfs.repository.repository_records import STORED, Member
+
+LEFT = "left"
+
+
+def watch(at: At) -> None:
+    """Starts the gossip of a repository that has a bundle, and goes on with leaving."""
+    if at.peers:
+        at.wake("gossip", at.rounds("gossip_rounds"))
+    if at.log.is_leaving or at.log.is_left:
+        at.wake("leave", at.rounds("gossip_rounds"))
+
+
+def add(at: At, repository: int) -> None:
+    """Takes a repository for a member, unless it has left."""
+    if repository != at.me and (at.topic, repository) not in at.node.member:
+        at.node.member[at.topic, repository] = Member(at.topic, repository)
+        watch(at)
+
+
+def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
+    """Takes over what another repository knows of the members."""
+    for one in gone:
+        lose(at, one)
+    for one in members:
+        add(at, one)
+    for one in leaving:
+        if (at.topic, one) in at.node.member:
+            at.node.member[at.topic, one].is_leaving = True
+
+
+def lose(at: At, repository: int) -> None:
+    """Drops a repository that has left, and its part of the repository-table."""
+    if repository == at.me:
+        return
+    row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
+    if not row.is_left:
+        row.is_left = True
+        fetching.forget(at, repository)
+        for found in [one for one in at.of(at.node.located) if one.repository == repository]:
+            del at.node.located[at.topic, repository, found.seq]
+        for other in [one for one in at.of(at.node.held) if one.repository == repository]:
+            del at.node.held[at.topic, repository, other.publisher, other.incarnation]
+
+
+def left(at: At) -> tuple[int, ...]:
+    """Returns the repositories that have left."""
+    return tuple(one.repository for one in at.of(at.node.member) if one.is_left)
+
+
+def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns who is leaving, and who has left."""
+    leaving = [one.repository for one in at.of(at.node.member) if one.is_leaving and not one.is_left]
+    return tuple(sorted([*leaving, *([at.me] if at.log.is_leaving else [])])), left(at)
+
+
+def leave(at: At) -> None:
+    """Starts to leave: steers nobody any more (section 4.10)."""
+    log = at.log
+    if log.is_member and not log.is_left:
+        log.is_leaving = True
+        go_on(at)
+
+
+def go_on(at: At) -> None:
+    """Has clients migrate, and leaves when every member that stays has all that is here (rule P26)."""
+    log = at.log
+    if log.is_leaving:
+        _migrate(at)
+        if at.duty.is_operational and _is_covered(at):
+            log.is_leaving, log.is_left = False, True
+            at.ctx.status(LEFT)
+    if log.is_left and at.peers:
+        at.send(GossipLeave, at.peers)
+    if log.is_leaving or (log.is_left and at.peers):
+        at.wake("leave", at.rounds("gossip_rounds"))
+
+
+def _migrate(at: At) -> None:
+    for row in at.of(at.node.designation):
+        if row.repository == at.me:
+            at.send(Migrate, (row.client,), row.role, row.number)
+
+
+def _is_covered(at: At) -> bool:
+    """Returns whether all that stay hold every message that is here, and nobody with a lower id leaves."""
+    peers = [at.node.member[at.topic, one] for one in at.peers]
+    staying = [one.repository for one in peers if not one.is_leaving]
+    is_next = all(one.repository > at.me for one in peers if one.is_leaving)
+    return bool(staying) and is_next and all(_holds_all(at, one) for one in staying)
+
+
+def _holds_all(at: At, peer: int) -> bool:
+    row = at.node.peer.get((at.topic, peer))
+    behind = {Key.of(one) for one in row.beyond} if row else set()
+    numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
+    keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
+    return all(key in behind or _is_held(at, peer, key) for key in keys)
+
+
+def _is_held(at: At, peer: int, key: Key) -> bool:
+    held = at.node.held.get((at.topic, peer, key.publisher, key.incarnation))
+    return held is not None and key.n <= held.n
+
+
+def on_farewell(at: At, m: GossipAck) -> None:
+    """A repository that has left hears that a member knows: it need not be told again."""
+    if at.me in m.left:
+        at.node.member.pop((at.topic, m.origin), None)

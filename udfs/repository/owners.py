@@ -1,0 +1,58 @@
+"""Owners of topics register and deregister clients (section 3.3; rule P25)."""
+
+from __future__ import annotations
+
+from udfs.nodes.program import Call
+from udfs.repository import dissemination, slots, storage
+from udfs.repository.at import At
+from udfs.repository.bundle_events import Action
+from udfs.repository.client_events import Deregister, Register
+from udfs.repository.client_records import Registering
+from udfs.repository.repository_events import Refuse, RegistrationConfirm
+
+
+def call(at: At, call: Call) -> None:
+    """Has a client registered or deregistered; a repository has to confirm it."""
+    if call.peer is None or call.role is None:
+        raise ValueError(f"call {call.kind} {call.source_seq} names no peer or no role; give it both")
+    index = at.topic, call.peer, call.role
+    row = Registering(*index, at.round, 0, call.kind == "register", call.source_seq)
+    at.node.registering[index] = row
+    _send(at, row)
+
+
+def again(at: At) -> None:
+    """Tries the next repository with what is not confirmed, every T_p."""
+    for row in at.of(at.node.registering):
+        row.tries += 1
+        row.number = at.round
+        _send(at, row)
+
+
+def _send(at: At, row: Registering) -> None:
+    event = Register if row.is_registered else Deregister
+    members = at.bundle.members
+    at.send(event, (members[row.tries % len(members)],), row.client, row.role, row.number)
+    at.wake("register", at.rounds("publisher_rounds"))
+
+
+def on_confirm(at: At, m: RegistrationConfirm) -> None:
+    """Confirms the call."""
+    for row in at.of(at.node.registering):
+        if row.number == m.number:
+            del at.node.registering[at.topic, row.client, row.role]
+            at.ctx.confirm(row.source_seq)
+
+
+def on_register(at: At, m: Register | Deregister) -> None:
+    """Does what the owner of the topic asks for; a deregistration cuts at what is stored."""
+    if not at.is_operational:
+        return
+    if m.origin != at.log.owner:
+        at.send(Refuse, (m.origin,), m.role, m.number)
+        return
+    is_registered = isinstance(m, Register)
+    cut = () if is_registered else slots.prefixes(at)
+    dissemination.enact(at, Action(m.client, m.role, m.number, None, is_registered, cut))
+    storage.settle(at)
+    at.send(RegistrationConfirm, (m.origin,), m.number)

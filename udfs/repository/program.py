@@ -1,0 +1,189 @@
+"""The node of protocol ``repository``: its role decides which part handles an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from udfs.nodes.context import Context
+from udfs.nodes.program import Call
+from udfs.nodes.world import World
+from udfs.repository import (
+    best_effort,
+    bundle_events as bundle,
+    client_events as client,
+    fetching,
+    gossip,
+    membership,
+    owners,
+    publisher,
+    recovery,
+    repository_events as repository,
+    routes,
+    steering,
+    storage,
+    subscriber,
+    subscribing,
+    syncs,
+    topics,
+)
+from udfs.repository.at import At
+from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
+from udfs.repository.state import State
+
+Handler = Callable[[At, Any], object]
+Timer = Callable[[At], object]
+
+AT_CLIENTS: Mapping[type, Handler] = {
+    client.Message: subscriber.on_message,
+    repository.ProbeAnswer: steering.on_answer,
+    repository.Migrate: steering.on_migrate,
+    repository.Refuse: steering.on_refuse,
+    repository.RegistrationConfirm: owners.on_confirm,
+    repository.PublisherAck: publisher.on_ack,
+    repository.PublisherNak: publisher.on_nak,
+    repository.PublisherRecovered: publisher.on_recovery,
+    repository.Persistent: subscriber.on_persistent,
+    repository.SubscriberRetransmit: subscriber.on_retransmit,
+    repository.Sync: subscriber.on_sync,
+    repository.Rectify: subscribing.on_rectify,
+    repository.SubscribeConfirm: subscribing.on_confirm,
+}
+AT_REPOSITORIES: Mapping[type, Handler] = {
+    client.Message: storage.on_message,
+    client.Probe: recovery.on_probe,
+    client.Order: storage.on_order,
+    client.Retransmit: storage.on_retransmit,
+    client.PublisherRecovery: storage.on_recovery,
+    client.Subscribe: syncs.on_subscribe,
+    client.SubscriberRecovery: syncs.on_recovery,
+    client.SubscriberAck: syncs.on_ack,
+    client.SubscriberNak: syncs.on_nak,
+    client.Register: owners.on_register,
+    client.Deregister: owners.on_register,
+    bundle.GossipAck: gossip.on_gossip,
+    bundle.GossipLeave: gossip.on_leave,
+    bundle.BundleNak: fetching.on_nak,
+    bundle.BundleRetransmit: fetching.on_retransmit,
+    bundle.Assist: recovery.on_assist,
+    bundle.BundleRecovery: recovery.on_recovery,
+}
+TIMERS: Mapping[str, Timer] = {
+    f"seek {PUBLISHER}": lambda at: steering.seek_again(at, PUBLISHER),
+    f"seek {SUBSCRIBER}": lambda at: steering.seek_again(at, SUBSCRIBER),
+    f"ask {PUBLISHER}": publisher.ask_again,
+    f"ask {SUBSCRIBER}": subscribing.ask_again,
+    "reoffer": publisher.reoffer,
+    "acknowledge": subscriber.acknowledge,
+    "wait": subscriber.ask,
+    "idle": subscribing.poll,
+    "register": owners.again,
+    "evict": storage.evict,
+    "nak": storage.ask_again,
+    "rectify": syncs.look_after,
+    "gossip": gossip.go_on,
+    "fetch": fetching.ask,
+    "assist": recovery.ask,
+    "leave": membership.go_on,
+}
+
+
+class Repository(State):
+    """A client, a repository, or a broker between them."""
+
+    name = "repository"
+    detection = "reroute_rounds"
+    messages = (*{**AT_CLIENTS, **AT_REPOSITORIES}, routes.BrokerUp)
+
+    @classmethod
+    def start(cls, world: World) -> None:
+        """Sets routes, bundles and topics."""
+        routes.lay(world)
+        topics.lay(world)
+
+    def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
+        """Routes over a broker that is up again."""
+        routes.on_up(self, m.broker, ctx)
+
+    def on_down(self, peer: int, ctx: Context) -> None:
+        """Routes around a broker that is down."""
+        routes.on_down(self, peer, ctx)
+
+    def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
+        """Sends an event on, and handles it if it is for this node."""
+        is_mine, event = routes.arrive(self, m, ctx)
+        if is_mine and ctx.settings["baseline"]:
+            best_effort.on_message(At(self, ctx, event.topic), event)
+        elif is_mine and self.own.role == "client" and event.topic in self.bundle:
+            AT_CLIENTS[type(event)](At(self, ctx, event.topic), event)
+        elif is_mine and self.own.role == "repository" and event.topic in self.log:
+            recovery.receive(At(self, ctx, event.topic), event, AT_REPOSITORIES[type(event)])
+
+    def on_timer(self, name: str, key: int, ctx: Context) -> None:
+        """Handles a timer of one topic; ``start`` and ``store`` are for all."""
+        if name == "start":
+            topics.start(self, ctx)
+        elif name == "store":
+            for topic in sorted(self.log):
+                storage.on_stored(At(self, ctx, topic))
+        else:
+            TIMERS[name](At(self, ctx, topics.numbered(self, key)))
+
+    def on_recover(self, ctx: Context) -> None:
+        """Starts another life with what is durable."""
+        if self.link:
+            routes.start(self, ctx)
+        if self.own.role == routes.BROKER:
+            routes.recover(self, ctx)
+        topics.start(self, ctx)
+
+    def on_round_end(self, ctx: Context) -> None:
+        """Designates repositories, and ends recoveries."""
+        for (topic, role), row in sorted(self.steering.items()):
+            at = At(self, ctx, topic)
+            if not steering.change(at, row):
+                continue
+            if role == PUBLISHER:
+                publisher.request(at, row)
+            else:
+                subscriber.reset(at)
+                subscribing.request(at, row)
+        for topic in sorted(self.duty):
+            recovery.finish(At(self, ctx, topic))
+
+    def call_publish(self, call: Call, ctx: Context) -> None:
+        """Publishes a message."""
+        part = best_effort.call_publish if ctx.settings["baseline"] else publisher.call
+        part(topics.at_call(self, call, ctx), call)
+
+    def call_subscribe(self, call: Call, ctx: Context) -> None:
+        """Subscribes."""
+        part = best_effort.call_subscribe if ctx.settings["baseline"] else subscribing.call_subscribe
+        part(topics.at_call(self, call, ctx), call)
+
+    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+        """Takes a subscription back."""
+        part = best_effort.call_unsubscribe if ctx.settings["baseline"] else subscribing.call_unsubscribe
+        part(topics.at_call(self, call, ctx), call)
+
+    def call_steer(self, call: Call, ctx: Context) -> None:
+        """Turns to another repository."""
+        steering.call(topics.at_call(self, call, ctx), call)
+
+    def call_register(self, call: Call, ctx: Context) -> None:
+        """Authorises a client."""
+        owners.call(topics.at_call(self, call, ctx), call)
+
+    def call_deregister(self, call: Call, ctx: Context) -> None:
+        """Takes an authorisation back."""
+        owners.call(topics.at_call(self, call, ctx), call)
+
+    def call_join(self, call: Call, ctx: Context) -> None:
+        """Adds this repository to its bundles."""
+        for topic in sorted(self.log):
+            recovery.join(At(self, ctx, topic))
+
+    def call_leave(self, call: Call, ctx: Context) -> None:
+        """Takes this repository out of its bundles."""
+        for topic in sorted(self.log):
+            membership.leave(At(self, ctx, topic))

@@ -1,0 +1,129 @@
+"""Publishers (sections 3.4, 3.6, 3.11; rules P1, P3, P4)."""
+
+from __future__ import annotations
+
+from udfs.nodes.program import Call
+from udfs.repository import steering, subscriber
+from udfs.repository.at import At
+from udfs.repository.client_events import Message, Order, PublisherRecovery, Retransmit
+from udfs.repository.client_records import PUBLISHER, Publishing, Queued, Steering, Unstable
+from udfs.repository.events import Publication
+from udfs.repository.repository_events import PublisherAck, PublisherNak, PublisherRecovered
+
+
+def start(at: At) -> None:
+    """Starts a life of a publisher: a new incarnation (rule P1)."""
+    at.node.publishing[at.topic] = Publishing(at.topic, at.round)
+    steering.start(at, PUBLISHER)
+
+
+def call(at: At, call: Call) -> None:
+    """Publishes a message, at once if the publisher is ready."""
+    publication = Publication(at.me, call.source_seq, at.round, call.matches)
+    if _steering(at).is_established:
+        _publish(at, publication)
+    else:
+        at.node.queued.append(Queued(at.topic, publication))
+
+
+def _publish(at: At, publication: Publication) -> None:
+    row = at.node.publishing[at.topic]
+    row.n += 1
+    if not at.of(at.node.unstable):
+        _steering(at).heard_round = at.round
+    one = at.node.unstable[at.topic, row.n] = Unstable(at.topic, row.n, publication, at.round)
+    to = receivers(at, publication, at.bundle.members)
+    at.send(Message, to, publication.source, publication.source_seq, publication.issued_round, publication.matches)
+    if at.me in to:
+        subscriber.keep(at, publication, 0)
+    _order(at, one)
+    at.wake("reoffer", at.rounds("publisher_rounds"))
+
+
+def receivers(at: At, publication: Publication, members: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the clients whose subscriptions a message satisfies, and the members of the bundle (rule P29)."""
+    homes = (at.node.home.get(one) for one in publication.matches)
+    return tuple(sorted({*members, *(home.client for home in homes if home is not None)}))
+
+
+def _order(at: At, one: Unstable) -> None:
+    row, chosen = at.node.publishing[at.topic], _steering(at)
+    one.sent_round = at.round
+    values = (one.publication.source, one.publication.source_seq, row.incarnation, one.n)
+    at.send(Order, at.bundle.members, chosen.designation, chosen.repository, *values)
+
+
+def request(at: At, row: Steering) -> None:
+    """Tells the bundle who is designated, until that one answers (section 3.11)."""
+    at.send(
+        PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
+    )
+    at.ctx.set_timer(f"ask {PUBLISHER}", at.number, at.rounds("publisher_rounds"))
+
+
+def ask_again(at: At) -> None:
+    """Repeats the request every T_p; after k tries the next repository has its turn."""
+    row = _steering(at)
+    if not row.is_established and not row.is_seeking and not steering.is_tired(at, row):
+        request(at, row)
+
+
+def on_recovery(at: At, m: PublisherRecovered) -> None:
+    """Is ready: publishes what has waited."""
+    row, own = _steering(at), at.node.publishing[at.topic]
+    if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
+        return
+    row.is_established = True
+    at.ctx.cancel_timer(f"ask {PUBLISHER}", at.number)
+    steering.learn(at, m.members)
+    waiting = [one for one in at.node.queued if one.topic == at.topic]
+    at.node.queued = [one for one in at.node.queued if one.topic != at.topic]
+    for one in waiting:
+        _publish(at, one.publication)
+
+
+def on_ack(at: At, m: PublisherAck) -> None:
+    """Stops repeating what is stored, confirms what is in order, and drops what every member has (rule P3)."""
+    own = at.node.publishing[at.topic]
+    if not steering.hear(at, _steering(at), m) or m.incarnation != own.incarnation:
+        return
+    steering.learn(at, m.members)
+    for one in at.of(at.node.unstable):
+        one.is_acknowledged = one.is_acknowledged or one.n <= m.upto or one.n in m.single
+        if own.confirmed < one.n <= m.upto:
+            at.ctx.confirm(one.publication.source_seq)
+        if one.n <= m.stable:
+            del at.node.unstable[at.topic, one.n]
+    own.confirmed = max(own.confirmed, m.upto)
+
+
+def on_nak(at: At, m: PublisherNak) -> None:
+    """Sends messages again, to the whole bundle (section 4.2)."""
+    row, own = _steering(at), at.node.publishing[at.topic]
+    if not steering.hear(at, row, m) or m.incarnation != own.incarnation:
+        return
+    for n in m.ns:
+        one = at.node.unstable.get((at.topic, n))
+        if one is not None:
+            of = one.publication
+            values = (of.source, of.source_seq, of.issued_round, of.matches, row.designation, row.repository)
+            at.send(Retransmit, at.bundle.members, *values, own.incarnation, n)
+
+
+def reoffer(at: At) -> None:
+    """Announces messages again: every T_p while not acknowledged, every 3 T_p while not stable (rule P4)."""
+    wait, row = at.rounds("publisher_rounds"), _steering(at)
+    waiting = at.of(at.node.unstable)
+    for one in waiting:
+        if at.round - one.sent_round >= (3 * wait if one.is_acknowledged else wait):
+            _order(at, one)
+    is_silent = at.round - row.heard_round >= at.rounds("failure_rounds")
+    if waiting and is_silent and row.is_established:
+        row.is_established = False
+        steering.seek(at, row)
+    if waiting:
+        at.wake("reoffer", wait)
+
+
+def _steering(at: At) -> Steering:
+    return at.node.steering[at.topic, PUBLISHER]

@@ -1,0 +1,132 @@
+"""Recovery and addition of a repository (sections 3, 4.8, 4.9; rules P21, P22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from udfs.repository import dissemination, fetching, membership, registrations, slots, storage
+from udfs.repository.at import At
+from udfs.repository.bundle_events import Assist, BundleRecovery, GossipAck
+from udfs.repository.bundle_records import Missed
+from udfs.repository.client_events import Probe
+from udfs.repository.events import Key, Upto
+from udfs.repository.repository_events import ProbeAnswer
+from udfs.repository.repository_records import Duty
+
+OPERATIONAL = "operational"
+RECOVERING = "recovering"
+
+
+def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
+    """Handles an event at a repository that is in the bundle; who has left only hears who knows of it."""
+    log = at.log
+    if log.is_left and isinstance(event, GossipAck):
+        membership.on_farewell(at, event)
+    elif log.is_member and not log.is_left:
+        handle(at, event)
+
+
+def on_probe(at: At, m: Probe) -> None:
+    """Answers a client that looks for a steering repository, if this one may steer it (rule P27)."""
+    if at.is_operational:
+        at.send(ProbeAnswer, (m.origin,), m.role)
+
+
+def join(at: At) -> None:
+    """Adds the repository to the bundle (section 4.9)."""
+    if not at.log.is_member:
+        at.log.is_member = True
+        begin(at)
+
+
+def begin(at: At) -> None:
+    """Starts a life of a repository that is in the bundle: alone it goes on, else it looks for assistance."""
+    at.node.duty[at.topic] = Duty(at.topic, asked_round=at.round)
+    if at.log.is_left:
+        membership.watch(at)
+        return
+    slots.reread(at)
+    at.ctx.status(RECOVERING)
+    for subscriber in at.of(at.node.subscriber):
+        dissemination.recount(at, subscriber)
+    membership.watch(at)
+    if at.peers:
+        ask(at)
+    else:
+        complete(at)
+
+
+def ask(at: At) -> None:
+    """Asks for assistance until the recovery is over; nobody for T_assist: the own disk has to do (rule P22)."""
+    if at.duty.is_operational or at.log.is_left:
+        return
+    if at.log.is_complete and at.round - at.duty.asked_round >= at.rounds("assist_rounds"):
+        for row in at.of(at.node.missed):
+            del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
+        complete(at)
+        return
+    at.send(Assist, at.peers)
+    at.wake("assist", at.rounds("fetch_rounds"))
+
+
+def on_assist(at: At, m: Assist) -> None:
+    """Answers a repository that recovers or joins; who joins is a member from then on (section 4.9)."""
+    if m.origin not in membership.left(at):
+        membership.add(at, m.origin)
+    if at.duty.is_operational:
+        newest: dict[int, int] = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
+        at.send(
+            BundleRecovery, (m.origin,), slots.prefixes(at),
+            tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())), registrations.actions(at),
+            registrations.choices(at), at.members, membership.left(at),
+        )  # fmt: skip
+
+
+def on_recovery(at: At, m: BundleRecovery) -> None:
+    """Sets aside numbers for what the assisting repository has, and fetches it (rule P21)."""
+    if at.duty.is_operational:
+        return
+    at.duty.assistant, at.duty.asked_round = m.origin, at.round
+    membership.learn(at, m.members, (), m.left)
+    for one in m.newest:
+        slots.learn(at, one.publisher, one.incarnation)
+    for action in m.actions:
+        dissemination.enact(at, action)
+    for choice in m.choices:
+        registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
+    for prefix in m.prefixes:
+        _set_aside(at, m.origin, prefix)
+    storage.settle(at)
+    for row in at.of(at.node.missed):
+        fetching.held(at, m.origin, Key.of(row))
+    fetching.ask(at)
+    finish(at)
+
+
+def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
+    slots.learn(at, prefix.publisher, prefix.incarnation)
+    row = at.node.incarnation[at.topic, prefix.publisher, prefix.incarnation]
+    for n in range(1, prefix.n + 1):
+        key = Key(prefix.publisher, prefix.incarnation, n)
+        if not slots.has(at, key):
+            at.node.missed[at.topic, *key] = Missed(at.topic, *key)
+    if not row.is_closed:
+        slots.reserve(at, row, prefix.n)
+
+
+def finish(at: At) -> None:
+    """Ends a recovery that lacks nothing any more."""
+    is_assisted = at.duty.assistant is not None and not at.duty.is_operational
+    if is_assisted and not at.of(at.node.missed):
+        complete(at)
+
+
+def complete(at: At) -> None:
+    """Makes the repository operational: it may steer clients from now on."""
+    at.duty.is_operational = at.log.is_complete = True
+    at.ctx.status(OPERATIONAL)
+    membership.watch(at)
+    if slots.reserved(at):
+        at.wake("nak", at.rounds("nak_rounds"))
+    at.wake("rectify", at.rounds("rectify_rounds"))

@@ -1,0 +1,112 @@
+"""Who may do what, who subscribes to what, and who steers whom (sections 3.3, 4.1; rules P10, P12, P13, P25)."""
+
+from __future__ import annotations
+
+from udfs.repository import slots
+from udfs.repository.at import At
+from udfs.repository.bundle_events import Action, Choice
+from udfs.repository.events import Key, Upto
+from udfs.repository.repository_events import Refuse
+from udfs.repository.repository_records import Designation, Registration, Slot, Subscriber
+
+
+def is_authorised(at: At, client: int, role: str) -> bool:
+    """Returns whether a client may publish or subscribe; on a topic without an owner everybody may."""
+    row = at.node.registration.get((at.topic, client, role))
+    return at.log.owner is None or (row is not None and row.is_registered)
+
+
+def is_admitted(at: At, client: int, role: str, number: int) -> bool:
+    """Returns whether a client is authorised, and refuses it if it is not (rule P25)."""
+    if is_authorised(at, client, role):
+        return True
+    at.send(Refuse, (client,), role, number)
+    at.ctx.status("refuses")
+    return False
+
+
+def is_covered(at: At, client: int, slot: Slot) -> bool:
+    """Returns whether a message lies before the deregistration of its publisher, and of a subscriber."""
+    if at.log.owner is None:
+        return True
+    rows = (
+        at.node.registration.get((at.topic, client, "subscriber")),
+        at.node.registration.get((at.topic, slot.publisher, "publisher")),
+    )
+    return all(row is None or row.is_registered or slot.n <= _upto(row.cut, slot) for row in rows)
+
+
+def _upto(cut: tuple[Upto, ...], slot: Slot) -> int:
+    found = (one.n for one in cut if (one.publisher, one.incarnation) == (slot.publisher, slot.incarnation))
+    return next(found, 0)
+
+
+def designated(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
+    """Notes a designation; returns whether no newer one is known.
+
+    Args:
+        at: The topic.
+        client: The client.
+        role: As what it is steered.
+        number: The number of the designation.
+        repository: The repository that it designates.
+        is_own: Whether the client itself asks: nothing else makes a repository active (rule P13).
+    """
+    row = at.node.designation.get((at.topic, client, role))
+    if row is not None and row.number > number:
+        return False
+    if row is None or row.number < number:
+        row = Designation(at.topic, client, role, number, repository, is_active=False)
+        at.node.designation[at.topic, client, role] = row
+    if is_own and repository == at.me and at.is_operational:
+        row.is_active = True
+    return True
+
+
+def steered(at: At, client: int, role: str) -> int | None:
+    """Returns the number of a client's designation, if this repository steers it; None: it does not."""
+    row = at.node.designation.get((at.topic, client, role))
+    return row.number if row is not None and row.is_active and at.is_operational else None
+
+
+def choices(at: At) -> tuple[Choice, ...]:
+    """Returns the designations of all clients."""
+    rows = at.of(at.node.designation)
+    return tuple(Choice(row.client, row.role, row.number, row.repository) for row in rows)
+
+
+def apply(at: At, action: Action) -> bool:
+    """Does an action unless a newer one is known, and gives it a sequence number; returns whether it was done."""
+    is_new = _registers(at, action) if action.interests is None else _subscribes(at, action)
+    if is_new:
+        slots.note(at, Key(action.client, action.number, 0), action)
+    return is_new
+
+
+def _registers(at: At, action: Action) -> bool:
+    index = at.topic, action.client, action.role
+    row = at.node.registration.get(index)
+    if row is not None and row.number >= action.number:
+        return False
+    at.node.registration[index] = Registration(*index, action.number, action.is_registered, action.cut)
+    return True
+
+
+def _subscribes(at: At, action: Action) -> bool:
+    index = at.topic, action.client
+    row, interests = at.node.subscriber.get(index), action.interests or ()
+    if row is not None and (row.number >= action.number or row.interests == interests):
+        row.number = max(row.number, action.number)
+        return False
+    at.node.subscriber[index] = Subscriber(*index, action.number, interests)
+    return True
+
+
+def actions(at: At) -> tuple[Action, ...]:
+    """Returns all registrations and subscriptions as actions."""
+    registered = [
+        Action(row.client, row.role, row.number, None, row.is_registered, row.cut)
+        for row in at.of(at.node.registration)
+    ]
+    interested = [Action(row.client, "subscriber", row.number, row.interests) for row in at.of(at.node.subscriber)]
+    return (*registered, *interested)

@@ -1,0 +1,283 @@
+"""What repositories keep."""
+
+from __future__ import annotations
+
+from udfs.nodes.records import record
+from udfs.repository.bundle_events import Action
+from udfs.repository.events import Interest, Publication, Upto
+
+STORED = "stored"
+RESERVED = "reserved"
+VOID = "void"
+ACTION = "action"
+
+
+@record(key="topic")
+class Log:
+    """A topic that a repository serves.
+
+    Attributes:
+        topic: The topic.
+        number: Its number at this node; tells timers apart.
+        last_seq: The last sequence number in use.
+        frontier: The last number before the first reserved one (rule P5).
+        owner: Who registers clients; None: the topic is open to all.
+        is_member: Whether it is, or has asked to be, in the bundle.
+        is_complete: Whether it has been operational once (rule P22).
+        is_leaving: Whether it is to leave.
+        is_left: Whether it has left.
+    """
+
+    topic: str
+    number: int
+    last_seq: int = 0
+    frontier: int = 0
+    owner: int | None = None
+    is_member: bool = True
+    is_complete: bool = True
+    is_leaving: bool = False
+    is_left: bool = False
+
+
+@record(key="topic")
+class Duty:
+    """What a repository is at in this life.
+
+    Attributes:
+        topic: The topic.
+        is_operational: Whether it may steer clients.
+        assistant: The repository that assists its recovery; None: none has answered.
+        asked_round: The round since which nobody has answered.
+    """
+
+    topic: str
+    is_operational: bool = False
+    assistant: int | None = None
+    asked_round: int = 0
+
+
+@record(key="topic, seq")
+class Slot:
+    """A sequence number of a repository (rules P2, P5).
+
+    Attributes:
+        topic: The topic.
+        seq: The number.
+        status: ``stored``, ``reserved``, ``void`` or ``action``.
+        publisher: The message's publisher; action: the client.
+        incarnation: The round of the publisher's start.
+        n: The catenation number.
+        source_seq: The message's number among the publisher's calls; None: not known yet.
+        publication: The message, if it is stored.
+        action: The action that took the number.
+    """
+
+    topic: str
+    seq: int
+    status: str
+    publisher: int
+    incarnation: int
+    n: int
+    source_seq: int | None = None
+    publication: Publication | None = None
+    action: Action | None = None
+
+
+@record(key="topic, publisher, incarnation, n")
+class Orphan:
+    """A message of a closed incarnation that waits for one before it (rule P2).
+
+    Attributes:
+        topic: The topic.
+        publisher: Its publisher.
+        incarnation: The round of the publisher's start.
+        n: Its catenation number.
+        publication: The message.
+    """
+
+    topic: str
+    publisher: int
+    incarnation: int
+    n: int
+    publication: Publication
+
+
+@record(key="topic, publisher, incarnation")
+class Incarnation:
+    """A publisher's incarnation at a repository.
+
+    Attributes:
+        topic: The topic.
+        publisher: The publisher.
+        incarnation: The round of its start.
+        last: The highest catenation number that has a slot.
+        prefix: The highest one at or before the frontier: the filled prefix.
+        is_closed: Whether there is a newer one.
+    """
+
+    topic: str
+    publisher: int
+    incarnation: int
+    last: int = 0
+    prefix: int = 0
+    is_closed: bool = False
+
+
+@record(key="topic, client")
+class Subscriber:
+    """The subscriptions of a client.
+
+    Attributes:
+        topic: The topic.
+        client: The client.
+        number: The number of the designation that brought them.
+        interests: The subscriptions.
+        last_seq: The last number at or before the frontier that is for it.
+        sync: The last number before the first one that it has not acknowledged.
+        offered: The frontier when it was looked after last (rule P14).
+    """
+
+    topic: str
+    client: int
+    number: int
+    interests: tuple[Interest, ...]
+    last_seq: int = 0
+    sync: int = 0
+    offered: int = 0
+
+
+@record(key="topic, client, role")
+class Registration:
+    """An authorisation, or that it was taken back.
+
+    Attributes:
+        topic: The topic.
+        client: The client.
+        role: What it is about: publisher or subscriber.
+        number: The number of the action.
+        is_registered: Whether the client is authorised.
+        cut: Deregistered: messages behind it are out (rule P25).
+    """
+
+    topic: str
+    client: int
+    role: str
+    number: int
+    is_registered: bool
+    cut: tuple[Upto, ...] = ()
+
+
+@record(key="topic, client, role")
+class Designation:
+    """Which repository a client has designated (rule P12).
+
+    Attributes:
+        topic: The topic.
+        client: The client.
+        role: As what: publisher or subscriber.
+        number: The number of the designation.
+        repository: The repository.
+        is_active: Whether this repository steers the client (rule P13).
+    """
+
+    topic: str
+    client: int
+    role: str
+    number: int
+    repository: int
+    is_active: bool
+
+
+@record(key="topic, repository")
+class Member:
+    """Another repository of the bundle.
+
+    Attributes:
+        topic: The topic.
+        repository: Its id.
+        is_leaving: Whether it is to leave.
+        is_left: Whether it has left.
+    """
+
+    topic: str
+    repository: int
+    is_leaving: bool = False
+    is_left: bool = False
+
+
+@record(key="topic, client, publisher, incarnation, n")
+class Acknowledged:
+    """A message that a subscriber has acknowledged.
+
+    Attributes:
+        topic: The topic.
+        client: The subscriber.
+        publisher: The message's publisher.
+        incarnation: The round of the publisher's start.
+        n: The catenation number.
+    """
+
+    topic: str
+    client: int
+    publisher: int
+    incarnation: int
+    n: int
+
+
+@record(key="topic, publisher, incarnation, n")
+class Numbered:
+    """The repository-table, this repository's part: the number of a message here.
+
+    Attributes:
+        topic: The topic.
+        publisher: The message's publisher.
+        incarnation: The round of the publisher's start.
+        n: The catenation number.
+        seq: Its sequence number here.
+    """
+
+    topic: str
+    publisher: int
+    incarnation: int
+    n: int
+    seq: int
+
+
+@record(key="topic, source, source_seq")
+class Identity:
+    """The catenation of a message, by its identifier.
+
+    Attributes:
+        topic: The topic.
+        source: Its publisher.
+        source_seq: Its number among the calls there.
+        incarnation: The round of the publisher's start.
+        n: The catenation number.
+    """
+
+    topic: str
+    source: int
+    source_seq: int
+    incarnation: int
+    n: int
+
+
+@record(key="topic, due_round, publisher, incarnation, n")
+class Storing:
+    """A message on its way to the disk.
+
+    Attributes:
+        topic: The topic.
+        due_round: When it is there.
+        publisher: Its publisher.
+        incarnation: The round of the publisher's start.
+        n: The catenation number.
+        publication: The message.
+    """
+
+    topic: str
+    due_round: int
+    publisher: int
+    incarnation: int
+    n: int
+    publication: Publication

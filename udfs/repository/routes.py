@@ -1,0 +1,125 @@
+"""Relays between clients and repositories (rule P29): shortest routes, and one row a link.
+
+A node with one neighbour needs no routes. Others know the overlay, watch the brokers, and route around those that are
+down; a broker that is up again says so.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from udfs.nodes.context import Context
+from udfs.nodes.records import message
+from udfs.nodes.world import World
+from udfs.repository.state import Down, Hop, Link, Neighbour, State
+
+BROKER = "broker"
+
+
+@message("Broker-Up")
+class BrokerUp:
+    """A broker is up again: routes may lead over it.
+
+    Attributes:
+        broker: Its id.
+    """
+
+    broker: int
+
+
+def lay(world: World) -> None:
+    """Sets the links that each node knows, and its routes."""
+    is_relay = {node: info.role not in ("client", "repository") for node, info in world.nodes.items()}
+    links = [Link(src, dst, latency, is_relay[dst]) for (src, dst), latency in sorted(world.links.items())]
+    for node in world.nodes:
+        state, near = world.program(node), world.neighbours(node)
+        state.neighbour = {one: Neighbour(one, latency) for one, latency in near.items()}
+        if len(near) > 1:
+            state.link = {(link.src, link.dst): replace(link) for link in links}
+            start(state, world.context(node))
+
+
+def start(state: State, ctx: Context) -> None:
+    """Starts to watch the brokers, and takes all of them for up."""
+    for broker in _relays(state, ctx.node):
+        ctx.watch(broker)
+    find(state, ctx.node)
+
+
+def recover(state: State, ctx: Context) -> None:
+    """Has a broker that is up again say so, `reroute_rounds` later."""
+    for node in sorted({link.src for link in state.link.values()} - {ctx.node}):
+        ctx.send(node, BrokerUp(ctx.node), after=ctx.settings["reroute_rounds"])
+
+
+def on_up(state: State, broker: int, ctx: Context) -> None:
+    """Routes over a broker again."""
+    if state.link:
+        state.down.pop(broker, None)
+        ctx.watch(broker)
+        find(state, ctx.node)
+
+
+def on_down(state: State, broker: int, ctx: Context) -> None:
+    """Routes around a broker that is down."""
+    state.down[broker] = Down(broker)
+    find(state, ctx.node)
+
+
+def find(state: State, node: int) -> None:
+    """Finds the first hop to every node: the shortest latency, of equal ones the lowest next hop."""
+    near: dict[int, list[Link]] = {}
+    for link in state.link.values():
+        near.setdefault(link.src, []).append(link)
+    relays = set(_relays(state, node)) - {*state.down}
+    state.hop = {}
+    waiting = [(link.latency_rounds, link.dst, link.dst) for link in near.get(node, ())]
+    heapq.heapify(waiting)
+    while waiting:
+        latency, first, dst = heapq.heappop(waiting)
+        if dst in state.hop or dst == node or dst in state.down:
+            continue
+        state.hop[dst] = Hop(dst, first)
+        if dst in relays:
+            for link in near.get(dst, ()):
+                heapq.heappush(waiting, (latency + link.latency_rounds, first, link.dst))
+
+
+def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
+    """Puts an event on links: one row a link, with those receivers in ``to`` that it leads to.
+
+    Args:
+        state: The node.
+        event: The event; who has no route is left out.
+        ctx: The node's round.
+        extra: Rounds of work before it leaves.
+    """
+    for hop, to in _by_hop(state, event.to, ctx.node).items():
+        part = event if to == event.to else replace(event, to=to)
+        ctx.send(hop, part, after=state.neighbour[hop].latency_rounds + extra if extra else None)
+
+
+def _by_hop(state: State, to: Iterable[int], node: int) -> dict[int, tuple[int, ...]]:
+    only = next(iter(state.neighbour)) if len(state.neighbour) == 1 else None
+    parts: dict[int, tuple[int, ...]] = {}
+    for dst in to:
+        hop = only if only is not None else state.hop[dst].next if dst in state.hop else None
+        if dst != node and hop is not None:
+            parts[hop] = (*parts.get(hop, ()), dst)
+    return dict(sorted(parts.items()))
+
+
+def _relays(state: State, node: int) -> list[int]:
+    return sorted({link.dst for link in state.link.values() if link.is_relay} - {node})
+
+
+def arrive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
+    """Sends an event on to others; returns whether it is for this node too, and the event as it is here."""
+    here = replace(event, hops=event.hops + 1)
+    others = tuple(one for one in event.to if one != ctx.node)
+    if others and state.own.role == BROKER:
+        put(state, replace(here, to=others), ctx)
+    return ctx.node in event.to, here

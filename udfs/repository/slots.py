@@ -1,0 +1,170 @@
+"""Sequence numbers: slots in use, reserved and void, the frontier, orphans (section 3.5; rules P1, P2, P5)."""
+
+from __future__ import annotations
+
+from udfs.repository.at import At
+from udfs.repository.bundle_events import Action
+from udfs.repository.events import Key, Publication, Upto
+from udfs.repository.repository_records import (
+    ACTION,
+    RESERVED,
+    STORED,
+    VOID,
+    Identity,
+    Incarnation,
+    Numbered,
+    Orphan,
+    Slot,
+)
+
+
+def find(at: At, key: Key) -> Slot | None:
+    """Returns the slot of a message."""
+    row = at.node.numbered.get((at.topic, *key))
+    return None if row is None else at.node.slot[at.topic, row.seq]
+
+
+def has(at: At, key: Key) -> bool:
+    """Returns whether the repository has a message on its disk."""
+    slot = find(at, key)
+    return (slot is not None and slot.status == STORED) or (at.topic, *key) in at.node.orphan
+
+
+def newest(at: At, publisher: int) -> int | None:
+    """Returns the newest incarnation of a publisher."""
+    found = (i for topic, one, i in at.node.incarnation if topic == at.topic and one == publisher)
+    return max(found, default=None)
+
+
+def learn(at: At, publisher: int, incarnation: int) -> bool:
+    """Notes an incarnation, and closes older ones; returns whether it is the newest (rule P2)."""
+    known = newest(at, publisher)
+    if (at.topic, publisher, incarnation) not in at.node.incarnation:
+        is_closed = known is not None and known > incarnation
+        row = Incarnation(at.topic, publisher, incarnation, is_closed=is_closed)
+        at.node.incarnation[at.topic, publisher, incarnation] = row
+    for row in at.of(at.node.incarnation):
+        if row.publisher == publisher and row.incarnation < incarnation and not row.is_closed:
+            close(at, row)
+    return known is None or incarnation >= known
+
+
+def close(at: At, row: Incarnation) -> None:
+    """Closes an incarnation: its slots from the first missing one on become void, what is stored there orphans."""
+    row.is_closed = True
+    keys = [Key(row.publisher, row.incarnation, n) for n in range(row.prefix + 1, row.last + 1)]
+    slots = [at.node.slot[at.topic, at.node.numbered[at.topic, *key].seq] for key in keys]
+    missing = next((slot for slot in slots if slot.status == RESERVED), None)
+    if missing is None:
+        return
+    for slot in slots[missing.n - row.prefix - 1 :]:
+        _orphan(at, slot)
+    row.last = missing.n - 1
+
+
+def _orphan(at: At, slot: Slot) -> None:
+    key = Key.of(slot)
+    if slot.publication is not None:
+        at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, slot.publication)
+    slot.status, slot.publication = VOID, None
+    del at.node.numbered[at.topic, *key]
+
+
+def reserve(at: At, row: Incarnation, n: int) -> list[int]:
+    """Sets numbers aside for messages of an incarnation up to one; returns their catenation numbers."""
+    added = list(range(row.last + 1, n + 1))
+    for one in added:
+        append(at, RESERVED, Key(row.publisher, row.incarnation, one))
+    row.last = max(row.last, n)
+    return added
+
+
+def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
+    """Takes the next sequence number."""
+    log = at.log
+    log.last_seq += 1
+    slot = Slot(at.topic, log.last_seq, status, *key, action=action)
+    at.node.slot[at.topic, slot.seq] = slot
+    if status != ACTION:
+        at.node.numbered[at.topic, *key] = Numbered(at.topic, *key, slot.seq)
+    return slot
+
+
+def note(at: At, key: Key, action: Action) -> None:
+    """Gives an action the next sequence number (section 4.5)."""
+    append(at, ACTION, key, action)
+
+
+def take(at: At, key: Key, publication: Publication) -> None:
+    """Puts a message on the disk: in its slot, in a new one, or among the orphans of a closed incarnation."""
+    if has(at, key):
+        return
+    learn(at, key.publisher, key.incarnation)
+    row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
+    at.node.lacking.pop((at.topic, *key), None)
+    identify(at, key, publication.source_seq)
+    if not row.is_closed:
+        reserve(at, row, key.n)
+        _fill(at, key, publication)
+    else:
+        at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, publication)
+        at.node.missed.pop((at.topic, *key), None)
+        adopt(at, row)
+
+
+def adopt(at: At, row: Incarnation) -> None:
+    """Stores orphans of an incarnation at new numbers, as long as none before them is missing."""
+    while orphan := at.node.orphan.pop((at.topic, row.publisher, row.incarnation, row.last + 1), None):
+        key = Key(row.publisher, row.incarnation, orphan.n)
+        row.last = orphan.n
+        append(at, RESERVED, key)
+        _fill(at, key, orphan.publication)
+
+
+def _fill(at: At, key: Key, publication: Publication) -> None:
+    slot = find(at, key)
+    if slot is None:
+        raise ValueError(f"repository {at.me}: message {key} has no slot")
+    slot.status, slot.publication, slot.source_seq = STORED, publication, publication.source_seq
+    at.node.missed.pop((at.topic, *key), None)
+
+
+def identify(at: At, key: Key, source_seq: int) -> None:
+    """Notes the catenation of a message's identifier."""
+    index = at.topic, key.publisher, source_seq
+    at.node.identity[index] = Identity(*index, key.incarnation, key.n)
+
+
+def advance(at: At) -> list[Slot]:
+    """Moves the frontier up to the first reserved number; returns the messages that it passes (rule P5)."""
+    log, passed = at.log, []
+    while (slot := at.node.slot.get((at.topic, log.frontier + 1))) and slot.status != RESERVED:
+        log.frontier += 1
+        if slot.status == STORED:
+            at.node.incarnation[at.topic, slot.publisher, slot.incarnation].prefix = slot.n
+            passed.append(slot)
+    return passed
+
+
+def reserved(at: At) -> list[Slot]:
+    """Returns the slots that wait for their messages."""
+    numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
+    return [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == RESERVED]
+
+
+def prefixes(at: At) -> tuple[Upto, ...]:
+    """Returns the filled prefix of each incarnation."""
+    return tuple(Upto(row.publisher, row.incarnation, row.prefix) for row in at.of(at.node.incarnation))
+
+
+def reread(at: At) -> None:
+    """Makes from the slots what does not survive a crash: this repository's part of the repository-table."""
+    for slot in at.of(at.node.slot):
+        if slot.status in (STORED, RESERVED):
+            key = Key.of(slot)
+            at.node.numbered[at.topic, *key] = Numbered(at.topic, *key, slot.seq)
+            if slot.publication is not None:
+                identify(at, key, slot.publication.source_seq)
+    for orphan in at.of(at.node.orphan):
+        key = Key.of(orphan)
+        identify(at, key, orphan.publication.source_seq)

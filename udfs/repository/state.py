@@ -1,0 +1,131 @@
+"""All that a node keeps; parts of other roles stay empty."""
+
+from __future__ import annotations
+
+from udfs.nodes.program import NodeProgram, keyed, one, ordered
+from udfs.nodes.records import record
+from udfs.repository import bundle_records as bundle_of, client_records as client, repository_records as repository
+
+
+@record()
+class Own:
+    """What a node is.
+
+    Attributes:
+        role: ``client``, ``repository`` or ``broker``.
+    """
+
+    role: str = "broker"
+
+
+@record(key="neighbour")
+class Neighbour:
+    """A link of a node.
+
+    Attributes:
+        neighbour: The other end.
+        latency_rounds: Its latency.
+    """
+
+    neighbour: int
+    latency_rounds: int
+
+
+@record(key="src, dst")
+class Link:
+    """A directed link of the overlay, at a node that has a choice of routes.
+
+    Attributes:
+        src: Its start.
+        dst: Its end.
+        latency_rounds: Its latency.
+        is_relay: Whether its end is a broker.
+    """
+
+    src: int
+    dst: int
+    latency_rounds: int
+    is_relay: bool
+
+
+@record(key="dst")
+class Hop:
+    """Where an event goes next (rule P29).
+
+    Attributes:
+        dst: Its receiver.
+        next: The neighbour on the way there.
+    """
+
+    dst: int
+    next: int
+
+
+@record(key="broker")
+class Down:
+    """A broker that is down.
+
+    Attributes:
+        broker: Its id.
+    """
+
+    broker: int
+
+
+@record(key="subscription_id")
+class Home:
+    """Where a subscription lives: a message that satisfies it is routed there.
+
+    Attributes:
+        subscription_id: The subscription.
+        client: Its client.
+    """
+
+    subscription_id: int
+    client: int
+
+
+class State(NodeProgram):
+    """The tables of a node. What is durable survives its crash (rules P9 and P20)."""
+
+    own = one(Own, is_durable=True)
+    neighbour = keyed(Neighbour, is_durable=True)
+    link = keyed(Link, is_durable=True)
+    hop = keyed(Hop)
+    down = keyed(Down)
+
+    home = keyed(Home, is_durable=True)
+    bundle = keyed(client.Bundle, is_durable=True)
+    steering = keyed(client.Steering)
+    publishing = keyed(client.Publishing)
+    queued = ordered(client.Queued)
+    unstable = keyed(client.Unstable)
+    registering = keyed(client.Registering)
+    subscribed = keyed(client.Subscribed, is_durable=True)
+    mark = keyed(client.Mark, is_durable=True)
+    reading = keyed(client.Reading)
+    buffered = keyed(client.Buffered)
+    expected = keyed(client.Expected)
+    unsynced = keyed(client.Unsynced)
+
+    log = keyed(repository.Log, is_durable=True)
+    slot = keyed(repository.Slot, is_durable=True)
+    orphan = keyed(repository.Orphan, is_durable=True)
+    incarnation = keyed(repository.Incarnation, is_durable=True)
+    subscriber = keyed(repository.Subscriber, is_durable=True)
+    registration = keyed(repository.Registration, is_durable=True)
+    designation = keyed(repository.Designation, is_durable=True)
+    member = keyed(repository.Member, is_durable=True)
+    acknowledged = keyed(repository.Acknowledged, is_durable=True)
+    duty = keyed(repository.Duty)
+    numbered = keyed(repository.Numbered)
+    located = keyed(bundle_of.Located)
+    identity = keyed(repository.Identity)
+    lacking = keyed(bundle_of.Lacking)
+    missed = keyed(bundle_of.Missed)
+    live = keyed(bundle_of.Live)
+    peer = keyed(bundle_of.Peer)
+    held = keyed(bundle_of.Held)
+    foreign_ack = keyed(bundle_of.ForeignAck)
+    foreign_sync = keyed(bundle_of.ForeignSync)
+    storing = keyed(repository.Storing)

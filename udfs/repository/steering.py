@@ -1,0 +1,116 @@
+"""How a client chooses its steering repository, and notices that it fails (sections 4.1, 4.7; rules P12, P14, P27)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from udfs.nodes.program import Call
+from udfs.repository.at import At
+from udfs.repository.client_events import Probe
+from udfs.repository.client_records import Steering
+from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
+
+
+class Answer(Protocol):
+    """An answer of a repository to a client."""
+
+    @property
+    def origin(self) -> int:
+        """Who sent it."""
+
+    @property
+    def designation(self) -> int:
+        """The number of the client's designation."""
+
+
+def start(at: At, role: str) -> None:
+    """Looks for a steering repository, unless the client does already."""
+    index = at.topic, role
+    if index not in at.node.steering:
+        at.node.steering[index] = Steering(*index)
+        seek(at, at.node.steering[index])
+
+
+def seek(at: At, row: Steering) -> None:
+    """Probes all members of the bundle, again every T_p; the first one to answer is designated (rule P27)."""
+    row.is_seeking, row.tries = True, 0
+    at.send(Probe, at.bundle.members, row.role)
+    at.wake(f"seek {row.role}", at.rounds("publisher_rounds"))
+
+
+def seek_again(at: At, role: str) -> None:
+    """Probes again, if nobody has answered."""
+    row = at.node.steering.get((at.topic, role))
+    if row is not None and row.is_seeking:
+        seek(at, row)
+
+
+def on_answer(at: At, m: ProbeAnswer) -> None:
+    """Notes who has answered in this round."""
+    row = at.node.steering.get((at.topic, m.role))
+    if row is not None and row.is_seeking:
+        row.answers = (*row.answers, m.origin)
+
+
+def on_migrate(at: At, m: Migrate) -> None:
+    """Leaves a repository that is about to leave (section 4.10)."""
+    row = at.node.steering.get((at.topic, m.role))
+    if row is not None and row.designation == m.designation and not row.is_seeking and not row.is_changing:
+        seek(at, row)
+
+
+def on_refuse(at: At, m: Refuse) -> None:
+    """Waits for an authorisation: asks again every T_fail (rule P25)."""
+    row = at.node.steering.get((at.topic, m.role))
+    if row is not None and hear(at, row, m):
+        row.is_refused = True
+        at.ctx.status("refused")
+        at.ctx.set_timer(f"ask {row.role}", at.number, at.rounds("failure_rounds"))
+
+
+def call(at: At, call: Call) -> None:
+    """Turns to the repository that the application names (section 4: at any time)."""
+    for row in at.of(at.node.steering):
+        if call.peer is not None:
+            designate(row, call.peer)
+
+
+def designate(row: Steering, repository: int) -> None:
+    """Has a client designate a repository at the end of the round."""
+    row.repository, row.is_seeking, row.is_changing = repository, False, True
+
+
+def change(at: At, row: Steering) -> bool:
+    """Ends a round: the lowest id among the first answers; returns whether there is a new designation (P12, P27)."""
+    if row.is_seeking and row.answers:
+        designate(row, min(row.answers))
+    row.answers = ()
+    is_new = row.is_changing and row.repository is not None
+    if is_new:
+        row.designation, row.heard_round, row.tries = at.round, at.round, 0
+        row.is_changing = row.is_established = row.is_refused = False
+    return is_new
+
+
+def hear(at: At, row: Steering | None, m: Answer) -> bool:
+    """Returns whether an answer is from the steering repository, to the designation that stands (rule P12)."""
+    if row is None or row.is_changing or row.is_seeking:
+        return False
+    if (row.repository, row.designation) != (m.origin, m.designation):
+        return False
+    row.heard_round, row.tries, row.is_refused = at.round, 0, False
+    return True
+
+
+def is_tired(at: At, row: Steering) -> bool:
+    """Counts a request without an answer; returns whether these were k, and looks for another one then."""
+    row.tries += 1
+    if row.tries <= at.rounds("tries"):
+        return False
+    seek(at, row)
+    return True
+
+
+def learn(at: At, members: tuple[int, ...]) -> None:
+    """Takes over the members of the bundle from the steering repository."""
+    at.bundle.members = members

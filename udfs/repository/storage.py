@@ -1,0 +1,176 @@
+"""Published messages at a repository: temporary buffer, orders, acknowledgements (sections 3.5, 4.2; P3, P5, P20)."""
+
+from __future__ import annotations
+
+from udfs.repository import dissemination, registrations, slots
+from udfs.repository.at import At
+from udfs.repository.bundle_records import Live, Missed
+from udfs.repository.client_events import Message, Order, PublisherRecovery, Retransmit
+from udfs.repository.client_records import PUBLISHER, Buffered
+from udfs.repository.events import Key, Publication
+from udfs.repository.repository_events import PublisherAck, PublisherNak, PublisherRecovered
+from udfs.repository.repository_records import Incarnation, Slot, Storing
+
+
+def on_message(at: At, m: Message) -> None:
+    """Drops a message that is stored, fills its slot, or keeps it until its order comes (section 3.5)."""
+    index = at.topic, m.source, m.source_seq
+    known = at.node.identity.get(index)
+    if known is None:
+        at.node.buffered[index] = Buffered(*index, m.publication, m.hops, at.round)
+        at.wake("evict", 4 * at.rounds("failure_rounds"))
+        return
+    key = Key(m.source, known.incarnation, known.n)
+    slot = slots.find(at, key)
+    if slots.has(at, key) or slot is None:
+        at.ctx.drop()
+        return
+    store(at, key, m.publication)
+
+
+def on_order(at: At, m: Order) -> None:
+    """Sets aside numbers for what an order reveals, and stores its message if it is at hand."""
+    registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
+    index = at.topic, m.source, m.source_seq
+    buffered = at.node.buffered.pop(index, None)
+    _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, buffered.publication if buffered else None)
+
+
+def on_retransmit(at: At, m: Retransmit) -> None:
+    """Takes a message together with its order (section 3.6)."""
+    registrations.designated(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
+    at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
+    _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, m.publication)
+
+
+def _announced(at: At, key: Key, source_seq: int, publication: Publication | None) -> None:
+    is_newest = slots.learn(at, key.publisher, key.incarnation)
+    number = registrations.steered(at, key.publisher, PUBLISHER)
+    if not is_newest or (number is not None and not _is_admitted(at, key.publisher, number)):
+        settle(at)
+        return
+    row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
+    added = slots.reserve(at, row, key.n)
+    slot = slots.find(at, key)
+    if slot is not None and slot.status == "stored":
+        settle(at, key)
+        return
+    _first_live(at, key, added)
+    slots.identify(at, key, source_seq)
+    wanted = [n for n in added if n != key.n]
+    if publication is None:
+        wanted.append(key.n)
+    else:
+        store(at, key, publication)
+    _ask(at, row, wanted)
+
+
+def _is_admitted(at: At, publisher: int, number: int) -> bool:
+    return registrations.is_admitted(at, publisher, PUBLISHER, number)
+
+
+def _first_live(at: At, key: Key, added: list[int]) -> None:
+    """Has a recovery wait for what the first live message of a publisher shows to be missing (rule P21)."""
+    if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
+        return
+    at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
+    for n in added:
+        if n != key.n:
+            index = at.topic, key.publisher, key.incarnation, n
+            at.node.missed[index] = Missed(*index)
+
+
+def store(at: At, key: Key, publication: Publication) -> None:
+    """Stores a message; that takes `store_rounds`."""
+    if at.rounds("store_rounds"):
+        due = at.round + at.rounds("store_rounds")
+        at.node.storing[at.topic, due, *key] = Storing(at.topic, due, *key, publication)
+        if not at.ctx.is_set("store", due):
+            at.ctx.set_timer("store", due, at.rounds("store_rounds"))
+        return
+    stored(at, key, publication)
+
+
+def on_stored(at: At) -> None:
+    """Goes on with the messages whose storing is over."""
+    due = [row for row in at.of(at.node.storing) if row.due_round <= at.round]
+    for row in due:
+        key = Key.of(row)
+        del at.node.storing[at.topic, row.due_round, *key]
+        stored(at, key, row.publication)
+
+
+def stored(at: At, key: Key, publication: Publication) -> None:
+    """Puts a message on the disk, and says so."""
+    slots.take(at, key, publication)
+    settle(at, key)
+
+
+def settle(at: At, key: Key | None = None) -> None:
+    """Moves the frontier: tells subscribers, and publishers of a message and of those that the frontier passes."""
+    passed = slots.advance(at)
+    for slot in passed:
+        dissemination.persist(at, slot)
+    single = {key[:2]: (key.n,)} if key else {}
+    for publisher, incarnation in sorted({*single, *((slot.publisher, slot.incarnation) for slot in passed)}):
+        row = at.node.incarnation[at.topic, publisher, incarnation]
+        acknowledge(at, row, single.get((publisher, incarnation), ()))
+    if slots.reserved(at):
+        at.wake("nak", at.rounds("nak_rounds"))
+
+
+def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
+    """Sends R2P-ACK to a steered publisher: stored, filled up to, held by all up to (rule P3)."""
+    number = registrations.steered(at, row.publisher, PUBLISHER)
+    if number is not None and not row.is_closed:
+        values = (row.incarnation, single, row.prefix, stable(at, row), at.members)
+        at.send(PublisherAck, (row.publisher,), number, at.me, *values)
+
+
+def stable(at: At, row: Incarnation) -> int:
+    """Returns up to which message of an incarnation every member has all, those that are down included (rule P3)."""
+    rows = (at.node.held.get((at.topic, peer, row.publisher, row.incarnation)) for peer in at.peers)
+    return min((row.prefix, *(0 if held is None else held.n for held in rows)))
+
+
+def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
+    """Sends R2P-NAK to a steered publisher."""
+    number = registrations.steered(at, row.publisher, PUBLISHER)
+    on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
+    wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
+    if number is not None and wanted:
+        at.send(PublisherNak, (row.publisher,), number, at.me, row.incarnation, wanted)
+
+
+def ask_again(at: At) -> None:
+    """Asks steered publishers for what is missing, every T_n; that is the steering repository's alone (rule P19)."""
+    missing: dict[tuple[str, int, int], list[Slot]] = {}
+    for slot in slots.reserved(at):
+        missing.setdefault((at.topic, slot.publisher, slot.incarnation), []).append(slot)
+    for index, found in missing.items():
+        _ask(at, at.node.incarnation[index], [slot.n for slot in found])
+    if missing:
+        at.wake("nak", at.rounds("nak_rounds"))
+
+
+def on_recovery(at: At, m: PublisherRecovery) -> None:
+    """Closes what a publisher's earlier life has left open, and answers it if it is steered (section 3.11)."""
+    slots.learn(at, m.origin, m.incarnation)
+    is_newest = registrations.designated(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
+    settle(at)
+    if not is_newest or m.steering != at.me or not at.is_operational:
+        return
+    if _is_admitted(at, m.origin, m.designation):
+        row = at.node.incarnation[at.topic, m.origin, m.incarnation]
+        values = (m.designation, at.me, m.incarnation, row.prefix, at.members)
+        at.send(PublisherRecovered, (m.origin,), *values)
+
+
+def evict(at: At) -> None:
+    """Forgets messages in the temporary buffer whose order never came (rule P24)."""
+    age = 4 * at.rounds("failure_rounds")
+    for row in at.of(at.node.buffered):
+        if at.round - row.round >= age:
+            del at.node.buffered[at.topic, row.source, row.source_seq]
+    if at.of(at.node.buffered):
+        at.wake("evict", age)

@@ -1,0 +1,180 @@
+"""Subscribers: all-or-none stability, acknowledgements, syncs (sections 3.8, 3.10; rules P6 to P9)."""
+
+from __future__ import annotations
+
+from udfs.repository import steering
+from udfs.repository.at import At
+from udfs.repository.client_events import Message, Run, SubscriberAck, SubscriberNak
+from udfs.repository.client_records import SUBSCRIBER, Buffered, Expected, Mark, Reading, Steering, Unsynced
+from udfs.repository.events import Publication
+from udfs.repository.repository_events import Persistent, Rectify, SubscriberRetransmit, Sync
+
+MARKER = -1
+
+
+def on_message(at: At, m: Message) -> None:
+    """Keeps a message until it is stable."""
+    keep(at, m.publication, m.hops)
+
+
+def keep(at: At, publication: Publication, hops: int) -> None:
+    """Puts a message into the temporary buffer."""
+    if not any(one.topic == at.topic for one in at.node.subscribed.values()):
+        return
+    index = at.topic, publication.source, publication.source_seq
+    if index not in at.node.buffered:
+        at.node.buffered[index] = Buffered(*index, publication, hops, at.round)
+    at.wake("evict", 4 * at.rounds("failure_rounds"))
+    proceed(at)
+
+
+def on_persistent(at: At, m: Persistent) -> None:
+    """Notes the number of a message that is stored."""
+    row = _steering(at)
+    mine = next((one for one in m.receivers if one.client == at.me), None)
+    if row is not None and mine is not None and mine.designation == row.designation and m.origin == row.repository:
+        row.heard_round, row.tries = at.round, 0
+        expect(at, Expected(at.topic, m.seq, mine.prev, m.source, m.source_seq, m.incarnation, m.n, at.round))
+        proceed(at)
+
+
+def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
+    """Takes a message with its number."""
+    if steering.hear(at, _steering(at), m):
+        expect(at, Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round))
+        keep(at, m.publication, m.hops)
+
+
+def expect(at: At, one: Expected) -> None:
+    """Notes a number; of two reports of it the one that asks for less before it counts."""
+    known = at.node.expected.get((at.topic, one.seq))
+    if known is None:
+        at.node.expected[at.topic, one.seq] = one
+        at.wake("wait", at.rounds("wait_rounds"))
+    else:
+        known.prev = min(known.prev, one.prev)
+        if known.source == MARKER:
+            known.source, known.source_seq, known.incarnation, known.n = (
+                one.source, one.source_seq, one.incarnation, one.n,
+            )  # fmt: skip
+
+
+def on_rectify(at: At, m: Rectify) -> bool:
+    """Learns all that is not acknowledged up to a number; returns whether it is an answer to this subscriber."""
+    row = _steering(at)
+    if row is None or not steering.hear(at, row, m):
+        return False
+    row.is_established = True
+    steering.learn(at, m.members)
+    _advance(at, m.sync)
+    prev = m.sync
+    for one in m.listed:
+        expect(at, Expected(at.topic, one.seq, prev, one.source, one.source_seq, one.incarnation, one.n, at.round))
+        prev = one.seq
+    if prev < m.upto and (at.topic, m.upto) not in at.node.expected:
+        expect(at, Expected(at.topic, m.upto, prev, MARKER, 0, 0, 0, at.round))
+    proceed(at)
+    return True
+
+
+def on_sync(at: At, m: Sync) -> None:
+    """Advances the sync: only the repository does that (section 3.9)."""
+    if steering.hear(at, _steering(at), m):
+        steering.learn(at, m.members)
+        _advance(at, m.sync)
+        proceed(at)
+
+
+def _advance(at: At, sync: int) -> None:
+    row = at.node.reading.setdefault(at.topic, Reading(at.topic))
+    row.position, row.sync = max(row.position, sync), max(row.sync, sync)
+    for one in at.of(at.node.unsynced):
+        if one.seq <= row.sync:
+            del at.node.unsynced[at.topic, one.seq]
+
+
+def proceed(at: At) -> None:
+    """Delivers what is stable, in the order of the repository's numbers (rules P6 and P9)."""
+    row, chosen = at.node.reading.get(at.topic), _steering(at)
+    if row is None or chosen is None or not chosen.is_established:
+        return
+    for one in at.of(at.node.expected):
+        if one.seq > row.position:
+            if one.prev > row.position or not _pass(at, row, one):
+                break
+            row.position = one.seq
+        del at.node.expected[at.topic, one.seq]
+    if 0 < at.rounds("acknowledge_count") <= row.unacknowledged:
+        acknowledge(at)
+    elif at.of(at.node.unsynced):
+        at.wake("acknowledge", at.rounds("acknowledge_rounds"))
+
+
+def _pass(at: At, row: Reading, one: Expected) -> bool:
+    """Passes a number, if its message is at hand or has been delivered; returns whether it did."""
+    if one.source == MARKER:
+        return True
+    index = at.topic, one.source, one.incarnation
+    mark, buffered = at.node.mark.get(index), at.node.buffered.get((at.topic, one.source, one.source_seq))
+    if mark is None or mark.n < one.n:
+        if buffered is None:
+            return False
+        at.ctx.deliver(one.source, one.source_seq, buffered.publication.issued_round, buffered.hops)
+        at.node.mark[index] = Mark(*index, one.n)
+    at.node.buffered.pop((at.topic, one.source, one.source_seq), None)
+    at.node.unsynced[at.topic, one.seq] = Unsynced(at.topic, one.seq)
+    row.unacknowledged += 1
+    return True
+
+
+def acknowledge(at: At) -> None:
+    """Acknowledges all that is not synced, to the whole bundle (section 4.4, rule P8)."""
+    chosen, seqs = _steering(at), [one.seq for one in at.of(at.node.unsynced)]
+    if chosen is None or not seqs or not chosen.is_established:
+        return
+    at.node.reading[at.topic].unacknowledged = 0
+    at.send(SubscriberAck, at.bundle.members, chosen.designation, chosen.repository, _runs(seqs))
+    at.ctx.set_timer("acknowledge", at.number, at.rounds("acknowledge_rounds"))
+
+
+def _runs(seqs: list[int]) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for seq in seqs:
+        if runs and runs[-1].last == seq - 1:
+            runs[-1] = Run(runs[-1].first, seq)
+        else:
+            runs.append(Run(seq, seq))
+    return tuple(runs)
+
+
+def ask(at: At) -> None:
+    """Asks the steering repository for what is missing since T_w, and for numbers that others refer to."""
+    chosen, wait = _steering(at), at.rounds("wait_rounds")
+    position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
+    late = [one for one in at.of(at.node.expected) if at.round - one.round >= wait]
+    if chosen is not None and chosen.repository is not None and chosen.is_established:
+        unknown = {one.prev for one in late if one.prev > position} - {one.seq for one in at.of(at.node.expected)}
+        seqs = sorted(unknown | {one.seq for one in late if not _is_at_hand(at, one)})
+        if seqs:
+            at.send(SubscriberNak, (chosen.repository,), chosen.designation, chosen.repository, tuple(seqs))
+    if at.of(at.node.expected):
+        at.wake("wait", wait)
+
+
+def _is_at_hand(at: At, one: Expected) -> bool:
+    mark = at.node.mark.get((at.topic, one.source, one.incarnation))
+    is_passed = mark is not None and mark.n >= one.n
+    return one.source == MARKER or is_passed or (at.topic, one.source, one.source_seq) in at.node.buffered
+
+
+def reset(at: At) -> None:
+    """Forgets the numbers of another designation (rule P7)."""
+    at.node.reading[at.topic] = Reading(at.topic)
+    for one in at.of(at.node.expected):
+        del at.node.expected[at.topic, one.seq]
+    for other in at.of(at.node.unsynced):
+        del at.node.unsynced[at.topic, other.seq]
+
+
+def _steering(at: At) -> Steering | None:
+    return at.node.steering.get((at.topic, SUBSCRIBER))

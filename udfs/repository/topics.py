@@ -1,0 +1,154 @@
+"""Topics and bundles of a run, and how the lives of its nodes start (sections 3.3, 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from udfs.nodes.context import Context
+from udfs.nodes.program import Call
+from udfs.nodes.world import World
+from udfs.repository import publisher, recovery, subscribing
+from udfs.repository.at import At
+from udfs.repository.client_records import Bundle
+from udfs.repository.repository_records import Duty, Log, Member, Registration
+from udfs.repository.state import Home, State
+
+CLIENT = "client"
+REPOSITORY = "repository"
+OF_A_TOPIC = ("subscribe", "publish")
+"""Calls that name a topic; one without a name is a topic, too."""
+_BEGINNING = -1
+"""The number of registrations that are there at the start."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A topic of a run.
+
+    Attributes:
+        topic: The topic.
+        number: Its number.
+        repositories: All repositories that serve it at any time.
+        members: Those that serve it from the start.
+        owner: Who registers clients; None: the topic is open to all.
+        registered: The clients that are registered at the start, by role.
+    """
+
+    topic: str
+    number: int
+    repositories: tuple[int, ...]
+    members: tuple[int, ...]
+    owner: int | None
+    registered: Mapping[str, tuple[int, ...]]
+
+
+def lay(world: World) -> None:
+    """Sets what nodes know of topics and bundles; lives start in round 0."""
+    for node, info in world.nodes.items():
+        world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
+    homes = _homes(world)
+    for served in _served(world):
+        for node, info in world.nodes.items():
+            state = world.program(node)
+            if info.role == CLIENT:
+                _lay_client(world, state, node, served)
+                state.home = {home.subscription_id: home for home in homes}
+            elif node in served.repositories:
+                _lay_repository(state, node, served)
+    for node, info in world.nodes.items():
+        if info.role in (CLIENT, REPOSITORY) and not world.settings["baseline"]:
+            world.context(node).set_timer("start")
+
+
+def _homes(world: World) -> list[Home]:
+    calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
+    return [
+        Home(call.subscription_id, node)
+        for node, call in calls
+        if call.kind == "subscribe" and call.subscription_id is not None
+    ]
+
+
+def _served(world: World) -> list[Served]:
+    """Returns the topics of the settings and calls; a bundle without topics serves those that no other names."""
+    ids = {info.name: node for node, info in world.nodes.items()}
+    later = {node for node, calls in world.calls.items() if any(call.kind == "join" for call in calls)}
+    everybody = [node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
+    bundles = world.settings["bundles"] or [{"repositories": None, "topics": None}]
+    named = {topic for bundle in bundles for topic in bundle["topics"] or ()}
+    called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind in OF_A_TOPIC}
+    served = []
+    for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
+        of = [one for one in bundles if topic in (one["topics"] or ()) or (not one["topics"] and topic not in named)]
+        names = [one["repositories"] for one in of]
+        found = {ids[name] for one in names for name in one or ()} | {*(everybody if None in names else ())}
+        serving = tuple(sorted(found))
+        rules = world.settings["topics"].get(topic)
+        members = tuple(one for one in serving if one not in later)
+        served.append(Served(topic, number, serving, members, *_registered(rules, ids)))
+    return served
+
+
+def _registered(
+    rules: Mapping[str, Any] | None, ids: Mapping[str, int]
+) -> tuple[int | None, dict[str, tuple[int, ...]]]:
+    if rules is None:
+        return None, {}
+    roles = {"publisher": rules["publishers"], "subscriber": rules["subscribers"]}
+    return ids[rules["owner"]], {role: tuple(ids[name] for name in names) for role, names in roles.items()}
+
+
+def _lay_client(world: World, state: State, node: int, served: Served) -> None:
+    calls = [call for call in world.calls.get(node, ()) if (call.topic or "") == served.topic]
+    is_publisher = any(call.kind == "publish" for call in calls)
+    if calls:
+        state.bundle[served.topic] = Bundle(served.topic, served.number, served.members, is_publisher)
+
+
+def _lay_repository(state: State, node: int, served: Served) -> None:
+    is_member = node in served.members
+    state.log[served.topic] = Log(
+        served.topic, served.number, owner=served.owner, is_member=is_member, is_complete=is_member
+    )
+    for other in served.members:
+        if other != node:
+            state.member[served.topic, other] = Member(served.topic, other)
+    for role, clients in served.registered.items():
+        for client in clients:
+            index = served.topic, client, role
+            state.registration[index] = Registration(*index, _BEGINNING, is_registered=True)
+
+
+def start(state: State, ctx: Context) -> None:
+    """Starts a life of a client or repository; in the first one repositories have nothing to recover."""
+    for topic, bundle in sorted(state.bundle.items()):
+        at = At(state, ctx, topic)
+        if bundle.is_publisher:
+            publisher.start(at)
+        subscribing.start(at)
+    for topic in _topics_of_members(state):
+        at = At(state, ctx, topic)
+        if ctx.round == 0:
+            state.duty[topic] = Duty(topic)
+            recovery.complete(at)
+        else:
+            recovery.begin(at)
+
+
+def _topics_of_members(state: State) -> Iterable[str]:
+    return [topic for topic, log in sorted(state.log.items()) if log.is_member]
+
+
+def at_call(state: State, call: Call, ctx: Context) -> At:
+    """Returns the topic of a call."""
+    return At(state, ctx, call.topic or "")
+
+
+def numbered(state: State, number: int) -> str:
+    """Returns the topic with a number."""
+    of = {row.number: row.topic for row in state.log.values()} or {
+        row.number: row.topic for row in state.bundle.values()
+    }
+    return of[number]
