@@ -24,13 +24,12 @@ from pipelines.store.folder import LATEST, check_empty, check_store, link_latest
 from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
 
-COMMIT_EVERY = 20
-
 
 def run(
     path: str | Path, spark: SparkSession | None = None, store: str | Path | None = None,
-    engine: Engine | None = None, overrides: Sequence[str] = (), commit_every: int = COMMIT_EVERY,
-    batch_runs: int | None = None, observe: Callable[[Progress], None] = lambda _: None,
+    engine: Engine | None = None, overrides: Sequence[str] = (), commit_every: int | None = None,
+    batch_runs: int | None = None, rounds_per_job: int | None = None,
+    observe: Callable[[Progress], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Runs a scenario and audits it.
 
@@ -40,8 +39,10 @@ def run(
         store: Folder for the store, new or empty; None for ``runs/<scenario>/<UTC time>``.
         engine: ``spark``, ``connect`` or ``sail``; None for the scenario's.
         overrides: Values set from outside, each ``path=value``.
-        commit_every: Rounds between commits.
+        commit_every: Rounds between commits; None for 20, or 200 where several rounds are one job.
         batch_runs: Runs that go through the rounds together, a batch after the other; None for as many as fit.
+        rounds_per_job: Rounds of a job, 1 for round by round; None for those up to a commit where the protocol is a
+            node program and its runs are small enough to be played by one core each. The rows are the same.
         observe: Is told of each round.
 
     Returns:
@@ -63,6 +64,7 @@ def run(
                 engine=engine,
                 commit_every=commit_every,
                 batch_runs=batch_runs,
+                rounds_per_job=rounds_per_job,
                 observe=observe,
             )
         )
@@ -73,7 +75,7 @@ def run(
 
 def run_prepared(
     prepared: Prepared, *, spark: SparkSession | None = None, store: Path | None = None, engine: Engine | None = None,
-    commit_every: int = COMMIT_EVERY, batch_runs: int | None = None,
+    commit_every: int | None = None, batch_runs: int | None = None, rounds_per_job: int | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Runs a scenario that was read already, without an audit.
@@ -85,6 +87,7 @@ def run_prepared(
         engine: As in `run`.
         commit_every: As in `run`.
         batch_runs: As in `run`.
+        rounds_per_job: As in `run`.
         observe: As in `run`.
         say: Told, in one line each, what happens before the rounds.
     """
@@ -102,6 +105,7 @@ def run_prepared(
                 overrides=prepared.loaded.overrides,
                 engine=session.engine,
                 commit_every=commit_every,
+                rounds_per_job=rounds_per_job,
                 batch_runs=batch_runs or fitting_inputs(inputs, len(prepared.runs)),
                 horizon=prepared.horizon,
                 latest=str(root.resolve().parent / LATEST) if store is None else None,
@@ -203,7 +207,9 @@ def _execute(
             runs = f"runs {batch.first_run:,} to {batch.last_run:,}"
             say(f"batch {batch.number + 1:,} of {batch.n_batches:,}: {runs}, at most {batch.horizon:,} rounds")
 
-    experiment = Experiment(prepared.runs, inputs, manifest.commit_every, manifest.batch_runs)
+    experiment = Experiment(
+        prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job
+    )  # fmt: skip
     execute(experiment, store.session, store, observe, start)
 
 

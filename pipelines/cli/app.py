@@ -40,6 +40,12 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
     return check
 
 
+def _rounds_of_a_job(value: str) -> str:
+    if value != "auto" and not (value.isdigit() and int(value) >= 1):
+        raise typer.BadParameter(f"{value!r} is neither auto nor a whole number from 1 on")
+    return value
+
+
 def _remote(url: str | None) -> str | None:
     """Keeps the server's address where the engine and PySpark look for it."""
     if url is not None:
@@ -155,7 +161,23 @@ def run(
     engine: Engine = None,
     remote: Remote = None,
     overrides: Overrides = None,
-    commit_every: Annotated[int, typer.Option(metavar="K", min=1, help="Rounds between commits of the history.")] = 20,
+    commit_every: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            min=1,
+            help="Rounds between commits of the history.  \\[default: 20, or 200 with several rounds a job]",
+            show_default=False,
+        ),
+    ] = None,
+    rounds_per_job: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|N",
+            callback=_rounds_of_a_job,
+            help="Rounds of a job of the engine, 1 unless the protocol is a node program; the rows are the same.",
+        ),
+    ] = "auto",
     batch_runs: Annotated[
         int | None,
         typer.Option(
@@ -187,6 +209,7 @@ def run(
             engine=chosen,
             commit_every=commit_every,
             batch_runs=batch_runs,
+            rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job),
             observe=progress,
             say=say,
         )

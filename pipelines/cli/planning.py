@@ -11,6 +11,7 @@ from pipelines.engines.settings import local_settings
 from pipelines.errors import plural
 from pipelines.experiment.batches import cut, fitting
 from pipelines.experiment.build import message_kinds
+from pipelines.experiment.jobs import jobs_of
 from pipelines.experiment.plan import Combination, combinations, store_tables
 from pipelines.experiment.prepared import Prepared
 from pipelines.protocols import PROTOCOLS
@@ -30,6 +31,7 @@ def print_plan(prepared: Prepared, engine: str) -> None:
     print(f"protocol  {prepared.protocol}: {PROTOCOLS[prepared.protocol].summary}")
     print(f"time      {_times(prepared)}")
     print(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
+    print(f"jobs      {_jobs(prepared, rows)}")
     print(f"engine    {engine}: {', '.join(_engine(engine))}\n")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
@@ -43,6 +45,13 @@ def _times(prepared: Prepared) -> str:
     durations = sorted({time.round_ms for time in times})
     length = f"{durations[0]:g}" if len(durations) == 1 else f"{durations[0]:g} to {durations[-1]:g}"
     return f"at most {prepared.horizon:,} rounds of {length} ms"
+
+
+def _jobs(prepared: Prepared, rows: list[Combination]) -> str:
+    """Says how many rounds a job has unless --rounds-per-job says otherwise."""
+    jobs = jobs_of(is_node_program=PROTOCOLS[prepared.protocol].is_node_program, n_nodes=max(r.n_nodes for r in rows))
+    what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
+    return f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
 
 
 def _batches(prepared: Prepared, n_rows: int) -> str:

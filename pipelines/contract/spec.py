@@ -29,6 +29,7 @@ class ProtocolSpec:
         keeps_source_order: Whether a subscriber gets all publications of a source in their order.
         reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
         builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
+        is_node_program: Whether its module has a `contract.nodes.NodeProtocol`, so that several rounds may be one job.
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
         views: The package whose SQL files are views of this protocol's stores; None: there are none.
@@ -44,6 +45,7 @@ class ProtocolSpec:
     keeps_source_order: bool = True
     reconfigures: bool = False
     builds_overlay: bool = True
+    is_node_program: bool = False
     check: Check | None = None
     views: str | None = None
     scenarios: str | None = None

@@ -52,6 +52,12 @@ class Inputs:
         return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
 
     @property
+    def most_nodes(self) -> int:
+        """Nodes of the run that has most of them."""
+        n_nodes = self.node.group_by("run_id").aggregate([("node_id", "count")])
+        return pc.max(n_nodes["node_id_count"]).as_py() or 0
+
+    @property
     def latency(self) -> int | None:
         """The latency of every link, where it is one."""
         column = "latency_rounds"

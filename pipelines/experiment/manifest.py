@@ -44,7 +44,8 @@ class Manifest:
         text: Its text.
         overrides: Values set from outside, each ``path=value``.
         engine: The engine.
-        commit_every: Rounds between commits.
+        commit_every: Rounds between commits; None: as it suits.
+        rounds_per_job: Rounds of a job; None: as it suits.
         batch_runs: How many runs go through the rounds together.
         horizon: The last round that may happen.
         latest: The link that is to point to the store when it is finished; None where its folder was named.
@@ -57,7 +58,8 @@ class Manifest:
     text: str
     overrides: tuple[str, ...]
     engine: Engine
-    commit_every: int
+    commit_every: int | None
+    rounds_per_job: int | None
     batch_runs: int
     horizon: int
     latest: str | None

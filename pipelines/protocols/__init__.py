@@ -41,13 +41,18 @@ def protocol_module(name: str) -> Protocol:
         ProtocolError: It cannot be imported, or breaks the contract.
     """
     from pipelines.contract.check import check_protocol  # loads PySpark
+    from pipelines.contract.nodes import NodeProtocol
 
     module = PROTOCOLS[name].module
     try:
         found = importlib.import_module(module)
     except ImportError as error:
         raise ProtocolError(name, [f"its module {module} cannot be imported: {error}"]) from error
-    return check_protocol(name, getattr(found, "PROTOCOL", None))
+    protocol = check_protocol(name, getattr(found, "PROTOCOL", None))
+    if isinstance(protocol, NodeProtocol) != PROTOCOLS[name].is_node_program:
+        told = f"its spec says is_node_program={PROTOCOLS[name].is_node_program}"
+        raise ProtocolError(name, [f"{told}, and PROTOCOL is a {type(protocol).__name__}; allowed: the same in both"])
+    return protocol
 
 
 def _take(entry: EntryPoint) -> None:

@@ -31,6 +31,7 @@ from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.round import Protocol, Round, RoundResult, RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.errors import InternalError
+from pipelines.experiment.jobs import Jobs
 from pipelines.rounds import network
 from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
@@ -136,42 +137,37 @@ class RoundEngine:
         self._relations.set_all(relations, ())
         self.round = round_
 
-    def run(self, horizon: int, commit_every: int, observe: Callable[[Progress], None]) -> None:
+    def run(self, horizon: int, jobs: Jobs, observe: Callable[[Progress], None]) -> None:
         """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
 
         A commit comes early when many messages are buffered, or the relations that wait for it take much room.
 
         Args:
             horizon: The last round that may happen.
-            commit_every: Rounds between commits.
-            observe: Is told of each round.
+            jobs: Rounds of a job, and between commits.
+            observe: Is told of each round, or of the last one of each job.
         """
-        if self._job.blocks is not None:
-            self._run_blocks(self._job.blocks, horizon, commit_every, observe)
-            return
-        n_buffered, history = 0, self._job.history
+        n_buffered, n_rounds, most, history = 0, 0, jobs.rounds_per_job, self._job.history
         while (upcoming := self._next_round()) is not None and upcoming <= horizon:
-            if self._job.faults.crashes.has_crash(upcoming):
-                history.write_through(self._relations.to_write_through())
-            n_handled = self._make_round(upcoming)
+            if self._job.blocks is not None:
+                last = min(horizon, upcoming + most - 1)
+                n_handled, n_made = self._play_block(self._job.blocks, last), last - upcoming + 1
+                most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * most)
+            else:
+                n_handled, n_made = self._make_next(upcoming), 1
             observe(Progress(self.round, self._traffic.n_messages, n_handled))
-            n_buffered += n_handled
+            n_buffered, n_rounds = n_buffered + n_handled, n_rounds + n_made
             is_full = n_buffered >= _MAX_BUFFERED or history.n_bytes >= _MAX_HELD_BYTES
-            if history.n_rounds >= commit_every or is_full:
+            if n_rounds >= jobs.commit_every or is_full:
                 self.commit(is_final=False)
-                n_buffered = 0
+                n_buffered = n_rounds = 0
         self.commit(is_final=True)
 
-    def _run_blocks(self, blocks: Blocks, horizon: int, rounds: int, observe: Callable[[Progress], None]) -> None:
-        """Runs as `run` does, the rounds up to a commit in one job; fewer of them where many messages are due."""
-        most = rounds
-        while (upcoming := self._next_round()) is not None and upcoming <= horizon:
-            n_handled = self._play_block(blocks, min(horizon, upcoming + most - 1))
-            most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(rounds, 2 * most)
-            observe(Progress(self.round, self._traffic.n_messages, n_handled))
-            if self._next_round() is not None:
-                self.commit(is_final=False)
-        self.commit(is_final=True)
+    def _make_next(self, upcoming: int) -> int:
+        """Makes a round; what nodes that crash in it are to read back is written before."""
+        if self._job.faults.crashes.has_crash(upcoming):
+            self._job.history.write_through(self._relations.to_write_through())
+        return self._make_round(upcoming)
 
     def _play_block(self, blocks: Blocks, last: int) -> int:
         """Plays the rounds up to one in one job; returns how many messages were due."""

@@ -22,6 +22,7 @@ from pipelines.engines.session import Session
 from pipelines.experiment.batches import Batch, cut, is_small
 from pipelines.experiment.build import parameters_json
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.jobs import Jobs, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.rounds.blocks import Blocks
@@ -47,15 +48,14 @@ class Experiment:
     Attributes:
         runs: The expanded runs; one protocol.
         inputs: Their overlays and workloads.
-        commit_every: Rounds between commits.
+        commit_every: Rounds between commits; None: as it suits.
         batch_runs: How many runs go through the rounds together; None for all that have the same horizon.
-        rounds_per_job: Rounds of a job, where the protocol is a node program; None: those up to a commit where runs fit
-            into one partition each, else 1.
+        rounds_per_job: Rounds of a job; None: as it suits, see `experiment.jobs`.
     """
 
     runs: Sequence[RunConfig]
     inputs: Inputs
-    commit_every: int
+    commit_every: int | None
     batch_runs: int | None = None
     rounds_per_job: int | None = None
 
@@ -64,6 +64,13 @@ class Experiment:
         """The protocol of the runs."""
         name: str = self.runs[0].scenario.protocol.name
         return name
+
+    def jobs(self, protocol: Protocol) -> Jobs:
+        """Returns how its rounds become jobs."""
+        return jobs_of(
+            is_node_program=isinstance(protocol, NodeProtocol), n_nodes=self.inputs.most_nodes,
+            asked=self.rounds_per_job, commit_every=self.commit_every,
+        )  # fmt: skip
 
     def of(self, batch: Batch) -> Experiment:
         """Returns the part of a batch."""
@@ -132,8 +139,9 @@ def _run(
     start = _start(experiment, store.session, run, all_calls)
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
+    jobs = experiment.jobs(protocol)
     blocks = None
-    if experiment.rounds_per_job != 1 and isinstance(protocol, NodeProtocol):
+    if jobs.rounds_per_job > 1 and isinstance(protocol, NodeProtocol):
         blocks = Blocks(protocol, materialiser, calls, faults, run)
     engine = RoundEngine(
         Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings, blocks)
@@ -145,7 +153,7 @@ def _run(
         names = [known.table.name for known in protocol.states if known.derived is None]
         state = {name: stored(f"state_{name}", last) for name in names}
         engine.resume(last.last_round, state, stored("state_message", last))
-    engine.run(batch.horizon, experiment.commit_every, observe)
+    engine.run(batch.horizon, jobs, observe)
 
 
 def _start(experiment: Experiment, session: Session, run: RunTables, calls: DataFrame) -> Start:

@@ -15,13 +15,7 @@ from udfs.repository.program import Repository
 PUBLISHED = 200
 """The round in which `Layout.published` publishes: all clients have their steering repositories."""
 LONG = 1000
-QUIET = {
-    name: LONG
-    for name in (
-        "publisher_rounds", "failure_rounds", "acknowledge_rounds", "wait_rounds", "nak_rounds", "rectify_rounds",
-        "idle_rounds", "assist_rounds", "gossip_rounds", "fetch_rounds",
-    )
-}  # fmt: skip
+QUIET = dict.fromkeys(("publisher_rounds", "failure_rounds", "acknowledge_rounds", "wait_rounds", "nak_rounds", "rectify_rounds", "idle_rounds", "assist_rounds", "gossip_rounds", "fetch_rounds"), LONG)  # fmt: skip
 """Settings under which nothing is repeated."""
 
 
