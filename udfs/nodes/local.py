@@ -14,8 +14,8 @@ from udfs.nodes.world import NodeInfo, World
 class LocalNetwork:
     """One run of a program, played round by round.
 
-    Say what happens (`call`, `crash`, `pause`), then `play`; after that the run is under way, and nothing can be added
-    to what lies behind.
+    Say what happens (`call`, `crash`, `pause`), then `play`, or look at a node; after that the run is under way, and
+    nothing can be added.
 
     Example:
         >>> network = LocalNetwork(Flooding, links={(0, 1): 1, (1, 2): 3}, settings={"seed": 7})
@@ -52,17 +52,32 @@ class LocalNetwork:
         self.rows = Rows()
 
     def call(self, node: int, kind: str, round_: int, **of_call: Any) -> Call:  # noqa: ANN401 - fields of `Call`
-        """Has the application of a node issue a call; returns it with its number."""
+        """Has the application of a node issue a call; returns it with its number.
+
+        Raises:
+            ValueError: The run is under way.
+        """
+        self._check_is_ahead(f"call {kind}", node)
         call = Call(kind, len(self._calls.get(node, ())) + 1, round_, **of_call)
         self._calls.setdefault(node, []).append(call)
         return call
 
     def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
-        """Has a node crash in a round, and be up again in another one, if it is."""
+        """Has a node crash in a round, and be up again in another one, if it is.
+
+        Raises:
+            ValueError: The run is under way.
+        """
+        self._check_is_ahead("a crash", node)
         self._down.append(Span(node, round_, end_round))
 
     def pause(self, node: int, round_: int, end_round: int) -> None:
-        """Has a node handle nothing from a round on, before another one."""
+        """Has a node handle nothing from a round on, before another one.
+
+        Raises:
+            ValueError: The run is under way.
+        """
+        self._check_is_ahead("a pause", node)
         self._paused.append(Span(node, round_, end_round))
 
     def play(self, last: int) -> Rows:
@@ -103,6 +118,10 @@ class LocalNetwork:
     def next_round(self) -> int | None:
         """The next round in which anything happens; None: nothing happens any more."""
         return self._running().next_round()
+
+    def _check_is_ahead(self, what: str, node: int) -> None:
+        if self._network is not None:
+            raise ValueError(f"{what} of node {node} comes after the run has begun; say so before `play` or `node`")
 
     def _running(self) -> Network:
         if self._network is None:

@@ -153,3 +153,10 @@ def test_a_call_names_its_topic() -> None:
     played.call(1, "publish", 3)
     with pytest.raises(ProgramError, match="names no topic"):
         played.play(4)
+
+
+def test_nothing_is_added_to_a_run_under_way() -> None:
+    played = network(2)
+    played.node(1)
+    with pytest.raises(ValueError, match="call publish of node 1 comes after the run has begun"):
+        played.call(1, "publish", 3, topic=TOPIC)
