@@ -28,20 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the tests that need a JVM; those that share one are in one process, and so are those of a module."""
-    shares_jvm = "spark" in getattr(item, "fixturenames", ())
-    if shares_jvm:
+    """Marks the tests that need a JVM."""
+    if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.spark)
-    item.add_marker(pytest.mark.xdist_group("spark" if shares_jvm else item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts what takes long first: at the end no process has much to do while another has nothing."""
-    items.sort(key=lambda item: ("spark" not in getattr(item, "fixturenames", ()), _ORDER.index(_folder(item))))
-
-
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+    items.sort(key=lambda item: _ORDER.index(item.path.relative_to(Path(__file__).parent).parts[0]))
 
 
 @pytest.hookimpl(tryfirst=True)
