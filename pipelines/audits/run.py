@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.audits.general import GENERAL
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
-from pipelines.contract.round import Protocol
+from pipelines.contract.round import Bound, Protocol
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
@@ -177,7 +177,8 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    runs = _run_verdicts(reader, violation, excused.frame, can_tell)
+    undecided = _rows_of(protocol.undecided, reader).select("run_id")
+    runs = _run_verdicts(reader, violation, excused.frame, undecided, can_tell)
     excused.release()
     return AuditReport(tuple(findings), runs, beyond, violation, tuple(broken))
 
@@ -200,13 +201,17 @@ def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs beyond the bound, each once: by the protocol's bound, or by what it assumes of its network."""
     found: dict[int, list[Beyond]] = {}
     for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
-        rows = reader.sql(bound) if isinstance(bound, str) else bound(reader)
+        rows = _rows_of(bound, reader)
         for row in rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason").collect():
             found.setdefault(row.run_id, []).append(Beyond(*row))
     return tuple(
         Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))
         for run_id, of_run in sorted(found.items())
     )
+
+
+def _rows_of(bound: Bound, reader: Reader) -> DataFrame:
+    return reader.sql(bound) if isinstance(bound, str) else bound(reader)
 
 
 def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:
@@ -251,13 +256,15 @@ def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
     return tuple(Shown(r.run_id, r.round, r.node, r.source_name, r.source_seq, r.detail) for r in rows)
 
 
-def _run_verdicts(reader: Reader, violation: DataFrame, excused: DataFrame, can_tell: bool) -> tuple[RunVerdict, ...]:
+def _run_verdicts(
+    reader: Reader, violation: DataFrame, excused: DataFrame, open_run: DataFrame, can_tell: bool
+) -> tuple[RunVerdict, ...]:
     """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
 
     Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown.
     """
     broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
-    busy = reader.sql(IN_FLIGHT_RUN).selectExpr("run_id", "true as is_busy")
+    busy = reader.sql(IN_FLIGHT_RUN).unionByName(open_run).distinct().selectExpr("run_id", "true as is_busy")
     undecided = "is_busy is not null" if can_tell else "true"
     verdict = f"case when is_broken is not null then 'invalid' when {undecided} then 'unknown' else 'valid' end"
     rows = (

@@ -19,8 +19,13 @@ from pipelines.engines.paths import delta_paths
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
 
-IN_FLIGHT_RUN = "select distinct run_id from sent_message where fate = 'in_flight'"
-"""SQL for the runs that ended, or were interrupted, before they were quiet: ``run_id``."""
+IN_FLIGHT_RUN = """
+select distinct m.run_id from sent_message m
+join run r on r.run_id = m.run_id
+join protocol p on p.name = r.protocol
+where m.fate = 'in_flight' and not array_contains(p.maintenance, m.kind)
+"""
+"""SQL for the runs that ended, or were interrupted, before they were quiescent: ``run_id``."""
 
 _SLOW = "kind in ('delay', 'reorder', 'pause')"
 SLOW_RUN = f"select distinct run_id from fault_event where {_SLOW}"  # noqa: S608 - built of constants

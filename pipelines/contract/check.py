@@ -88,8 +88,9 @@ def _facts(name: str, state: State) -> Iterator[str]:
 
 def _texts(protocol: Protocol) -> Iterator[str]:
     yield from _parsed("body", f"select {protocol.body}")
-    if isinstance(protocol.bound, str):
-        yield from _parsed("bound", protocol.bound)
+    for name in ("bound", "undecided"):
+        if isinstance(text := getattr(protocol, name), str):
+            yield from _parsed(name, text)
 
 
 def _parsed(what: str, text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit
-from pipelines.contract.round import BEARS_EVERYTHING, Bound, Derived, Protocol, Round, RoundResult, Start, State
+from pipelines.contract.round import NO_RUN, Bound, Derived, Protocol, Round, RoundResult, Start, State
 from pipelines.contract.rows import NODE, issued, outbox
 from pipelines.tables import Table
 from udfs.nodes.arrow import CALL, INTERNAL, Rows, rows_of
@@ -44,8 +44,8 @@ class NodeProtocol(Protocol):
     """A node program as the engine sees it."""
 
     def __init__(
-        self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = BEARS_EVERYTHING,
-        assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
+        self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = NO_RUN,
+        undecided: Bound = NO_RUN, assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Makes the relations of a program's declarations.
 
@@ -53,6 +53,7 @@ class NodeProtocol(Protocol):
             program: The class of the nodes.
             audits: As in `Protocol`.
             bound: As in `Protocol`.
+            undecided: As in `Protocol`.
             assumes: As in `Protocol`.
             waits: By declaration: SQL for the publications that wait in it, as in `State.waits`.
         """
@@ -64,6 +65,7 @@ class NodeProtocol(Protocol):
         self.states = _states(self._rows, waits or {})
         self.audits = audits
         self.bound = bound
+        self.undecided = undecided
         self.assumes = assumes
 
     def start(self, start: Start) -> dict[str, DataFrame]:

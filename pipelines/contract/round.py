@@ -47,8 +47,8 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
 
 DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
 CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
-BEARS_EVERYTHING = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
-"""A bound that no run goes beyond."""
+NO_RUN = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
+"""A query for runs that finds none: a bound that no run goes beyond."""
 NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
@@ -195,6 +195,8 @@ class Protocol(ABC):
             did, and a ``reason`` in words; SQL over the history, or what returns such rows of a store. Whatever these
             runs break is excused, so it follows from what the runs were given, never from what nodes report. By
             default a protocol bears everything.
+        undecided: The runs that ended before what they are held to could be told, though nothing but maintenance was in
+            flight: ``run_id``, the ``round`` and a ``reason``; in the form of a bound. By default there are none.
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
     """
 
@@ -203,7 +205,8 @@ class Protocol(ABC):
     body: str = "cast(null as string)"
     states: Sequence[State] = ()
     audits: Sequence[Audit] = ()
-    bound: Bound = BEARS_EVERYTHING
+    bound: Bound = NO_RUN
+    undecided: Bound = NO_RUN
     assumes: frozenset[Assumption] = frozenset()
 
     def start(self, start: Start) -> dict[str, DataFrame]:

@@ -29,6 +29,9 @@ class ProtocolSpec:
         keeps_source_order: Whether a subscriber gets all publications of a source in their order.
         reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
         builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
+        maintenance: The kinds of messages that nodes send for ever, though nothing is to be done: a run that ends with
+            only such messages in flight is decided.
+        makes_overlay: Whether it links nodes itself, so that the scenario lists nodes only (``overlay.nodes``).
         is_node_program: Whether its module has a `contract.nodes.NodeProtocol`, so that several rounds may be one job.
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
@@ -45,6 +48,8 @@ class ProtocolSpec:
     keeps_source_order: bool = True
     reconfigures: bool = False
     builds_overlay: bool = True
+    maintenance: tuple[str, ...] = ()
+    makes_overlay: bool = False
     is_node_program: bool = False
     check: Check | None = None
     views: str | None = None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.contract.spec import ProtocolSpec
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.calls import row_numbers, run_calls, with_numbers
 from pipelines.experiment.inputs import Inputs
@@ -58,6 +59,9 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
         scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
         needs_tree=PROTOCOLS[scenario.protocol.name].needs_tree, beside=beside,
     )  # fmt: skip
+    spec = PROTOCOLS[scenario.protocol.name]
+    if spec.makes_overlay != (scenario.overlay.nodes is not None):
+        raise InputError(_other_overlay(spec))
     workload = build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
     )
@@ -65,7 +69,6 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         kinds=lambda: message_kinds(scenario.protocol.name),
     )  # fmt: skip
-    spec = PROTOCOLS[scenario.protocol.name]
     problems = [] if spec.check is None else list(spec.check(scenario.protocol, overlay, workload, faults))
     if len(faults.replacement) and not spec.reconfigures:
         problems.append(_keeps_overlay(spec.name))
@@ -74,6 +77,14 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
     if problems:
         raise InputError(*problems)
     return overlay, workload, faults
+
+
+def _other_overlay(spec: ProtocolSpec) -> Problem:
+    if spec.makes_overlay:
+        return Problem(("overlay",), f"protocol {spec.name} makes its overlay itself; allowed: overlay.nodes")
+    makers = ", ".join(one.name for one in PROTOCOLS.values() if one.makes_overlay)
+    message = f"protocol {spec.name} needs links; allowed: links, file, topohub, generate, or protocol {makers}"
+    return Problem(("overlay", "nodes"), message)
 
 
 def _keeps_overlay(protocol: str) -> Problem:
@@ -104,7 +115,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
     return {
         "node": pa.table({
             "node_id": np.arange(n_nodes), "name": pa.array(overlay.names),
-            "role": pa.array(["broker"] * overlay.n_brokers + ["client"] * overlay.n_clients),
+            "role": pa.array([overlay.roles[0]] * overlay.n_brokers + [overlay.roles[1]] * overlay.n_clients),
         }),
         "link": pa.table({
             "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),

@@ -188,8 +188,10 @@ def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
 def diameter(overlay: Overlay) -> tuple[int, bool]:
     """Returns the longest of all shortest paths in links, and whether it is exact.
 
-    Exact on trees and on overlays of moderate size; on large ones with cycles a lower bound.
+    Exact on trees and on overlays of moderate size; on large ones with cycles a lower bound. Without links it is 0.
     """
+    if not overlay.has_links:
+        return 0, True
     neighbours: list[list[int]] = [[] for _ in overlay.names]
     for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
         neighbours[a].append(b)

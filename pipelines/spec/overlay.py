@@ -38,6 +38,8 @@ Link = Annotated[
     by_form(_link_tag),
 ]
 
+SUPERVISOR = "supervisor"
+SUBSCRIBER = "subscriber"
 Kind = Literal[
     "line", "star", "ring", "grid", "balanced_tree", "random_tree", "erdos_renyi", "barabasi_albert", "watts_strogatz"
 ]
@@ -152,6 +154,22 @@ class GenerateOverlay(_Rooted):
             )
 
 
+class NodesOverlay(Strict):
+    """Nodes without links, for protocols that make the overlay themselves."""
+
+    count: Size = Field(description="nodes with applications; they are called prefix1, prefix2, ...")
+    supervisors: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        1, description="nodes that serve them, beside these; they are called supervisor1, supervisor2, ..."
+    )
+    prefix: str = Field("N", max_length=50, description="of the names of the nodes with applications")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.prefix == SUPERVISOR:
+            raise OverlayError(Problem(("prefix",), f"prefix is {SUPERVISOR!r}, as supervisors are; allowed: another"))
+        return self
+
+
 class Latency(Strict):
     """Where link latencies come from when the overlay's own are not wanted: exactly one of the choices."""
 
@@ -202,7 +220,7 @@ def _client_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file h
 
 
 class OverlaySpec(Strict):
-    """The broker overlay: exactly one of links, file, topohub, generate; and the clients at its brokers."""
+    """The overlay: exactly one of links, file, topohub, generate, nodes; and the clients at its brokers."""
 
     links: Annotated[list[Link], Field(min_length=1)] | None = Field(
         None, description="undirected links [a, b] or [a, b, latency in rounds]"
@@ -210,6 +228,7 @@ class OverlaySpec(Strict):
     file: FileOverlay | None = Field(None, description="a graph in a file")
     topohub: TopohubOverlay | None = Field(None, description="a real network from the package topohub")
     generate: GenerateOverlay | None = Field(None, description="a graph made from the seed")
+    nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol makes the overlay itself")
     latency: Latency | None = Field(None, description="link latencies in place of the overlay's own")
     clients: Annotated[
         Annotated[list[Client], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
@@ -225,8 +244,11 @@ class OverlaySpec(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> OverlaySpec:
-        one_of(self, ("links", "file", "topohub", "generate"), "overlay")
-        problems = [*link_problems(self.links or ()), *self._client_problems(), *self._join_problems()]
+        one_of(self, ("links", "file", "topohub", "generate", "nodes"), "overlay")
+        problems = [
+            *link_problems(self.links or ()), *self._client_problems(), *self._join_problems(),
+            *self._no_link_problems(),
+        ]  # fmt: skip
         if problems:
             raise OverlayError(*problems)
         return self
@@ -245,6 +267,11 @@ class OverlaySpec(Strict):
                 hint = nearest(client.at, sorted(brokers))
                 message = f"no link names the broker {client.at!r};{hint} allowed: a broker of overlay.links"
                 yield Problem(("clients", index, "at"), message)
+
+    def _no_link_problems(self) -> Iterator[Problem]:
+        given = {"latency": self.latency, "clients": self.clients, "start": self.start == "joining"}
+        for name in (name for name, value in given.items() if value and self.nodes is not None):
+            yield Problem((name,), f"overlay.nodes has no links, so that {name} means nothing; leave it out")
 
     def _join_problems(self) -> Iterator[Problem]:
         if self.join_root is None:

@@ -162,10 +162,11 @@ class StoreReader:
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
         if name == _PROTOCOL:
             rows = ", ".join(
-                f"('{spec.name}', {str(spec.confirms).lower()}, {str(spec.keeps_source_order).lower()})"
+                f"('{spec.name}', {str(spec.confirms).lower()}, {str(spec.keeps_source_order).lower()},"
+                f" cast(array({', '.join(map(repr, spec.maintenance))}) as array<string>))"
                 for spec in PROTOCOLS.values()
             )
-            return f"select * from values {rows} as known(name, confirms, keeps_source_order)"  # noqa: S608 - built of constants
+            return f"select * from values {rows} as known(name, confirms, keeps_source_order, maintenance)"  # noqa: S608 - built of constants
         if name in view_names():
             return view_sql(name)
         if name == _PARAMETER:

@@ -106,7 +106,7 @@ class Declared:
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
     """Declares rows by their key: a dict from the key (a tuple, if it has several fields) to the record.
 
-    It is gone through in the order of keys. An attribute is changed, never set: ``self.rows.clear()``.
+    It is gone through in the order of keys.
     """
     return Declared("keyed", record, is_durable)  # type: ignore[return-value]
 
@@ -160,6 +160,13 @@ class NodeProgram:
         """Starts with nothing."""
         for name, given in self.declared.items():
             setattr(self, name, given.empty())
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
+        """Sets an attribute; rows by key are gone through in the order of keys, whatever dict they are given as."""
+        declared = self.declared.get(name)
+        if declared is not None and declared.form == "keyed" and not isinstance(value, Keyed):
+            value = Keyed(value)
+        super().__setattr__(name, value)
 
     @classmethod
     def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one

@@ -24,10 +24,21 @@ from pipelines.inputs.overlay.weighted import (
     merge_parallel,
     split_message,
 )
-from pipelines.spec.overlay import FileOverlay, GenerateOverlay, Latency, Link, OverlaySpec, TopohubOverlay
+from pipelines.spec.overlay import (
+    SUBSCRIBER,
+    SUPERVISOR,
+    FileOverlay,
+    GenerateOverlay,
+    Latency,
+    Link,
+    NodesOverlay,
+    OverlaySpec,
+    TopohubOverlay,
+)
 
 Place = tuple[str | int, ...]
 _MAX_NAMES = 12
+_SOURCES = "links, file, topohub, generate, nodes"
 
 
 def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: bool, beside: Path | None) -> Overlay:
@@ -50,6 +61,8 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
     Raises:
         OverlayError: The overlay cannot be built; carries the place of each setting that is to blame.
     """
+    if spec.nodes is not None:
+        return _without_links(spec.nodes)
     graph = _source(spec, seed, round_ms, beside)
     _check_name(graph, spec.join_root, ("overlay", "join_root"))
     graph = _with_latency(graph, spec.latency, seed, round_ms, beside)
@@ -72,6 +85,7 @@ def describe() -> list[tuple[str, str]]:
             "topohub",
             f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50",
         ),
+        ("nodes", "nodes without links and their supervisors, for protocols that make the overlay themselves"),
         ("generate line", generated + "a path of nodes"),
         ("generate star", generated + "one centre, all others linked to it"),
         ("generate ring", generated + "a cycle of nodes"),
@@ -124,7 +138,15 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
     if spec.generate is not None:
         with _blamed_on(("overlay", "generate")):
             return generate(spec.generate, seed)
-    raise OverlayError(Problem(("overlay",), "no overlay is given; give exactly one of links, file, topohub, generate"))
+    raise OverlayError(Problem(("overlay",), f"no overlay is given; give exactly one of {_SOURCES}"))
+
+
+def _without_links(spec: NodesOverlay) -> Overlay:
+    """Returns supervisors and nodes with applications, which the protocol links."""
+    names = [f"{SUPERVISOR}{number + 1}" for number in range(spec.supervisors)]
+    names += [f"{spec.prefix}{number + 1}" for number in range(spec.count)]
+    none = np.zeros(0, dtype=np.int64)
+    return Overlay(tuple(names), none, none, none, spec.count, (SUPERVISOR, SUBSCRIBER))
 
 
 def _from_links(links: list[Link], round_ms: float) -> WeightedGraph:

@@ -19,7 +19,9 @@ class Overlay:
         a: One end of each undirected link, a node id; shape (links,), a < b, links sorted by (a, b).
         b: The other end of each link; shape (links,).
         latency_rounds: Whole rounds of one hop, at least 1; shape (links,).
-        n_clients: How many of the nodes are clients; each has one link, to its edge broker.
+        n_clients: How many of the nodes are clients; each has one link, to its edge broker. Where the protocol makes
+            the overlay itself there are no links: brokers are its servers, clients all that have applications.
+        roles: What brokers and clients are called in table ``node``.
     """
 
     names: tuple[str, ...]
@@ -27,11 +29,22 @@ class Overlay:
     b: Ints
     latency_rounds: Ints
     n_clients: int = 0
+    roles: tuple[str, str] = ("broker", "client")
 
     @property
     def n_brokers(self) -> int:
         """How many of the nodes are brokers: those with the lowest ids."""
         return len(self.names) - self.n_clients
+
+    @property
+    def has_links(self) -> bool:
+        """Whether there are links before the protocol makes some."""
+        return len(self.a) > 0 or len(self.names) == 1
+
+    @property
+    def applications(self) -> Ints:
+        """The nodes that may have applications: all, or where the protocol makes the overlay, the clients."""
+        return np.arange(0 if self.has_links else self.n_brokers, len(self.names), dtype=np.int64)
 
     @property
     def is_tree(self) -> bool:

@@ -41,8 +41,8 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
     """Returns the ids of the chosen nodes.
 
     Args:
-        nodes: Names (kept in their order), a number drawn without replacement, ``all``, ``leaves``, ``brokers`` or
-            ``clients`` (these in order of ids).
+        nodes: Names (kept in their order), a number drawn without replacement, ``all`` (that may have
+            applications), ``leaves``, ``brokers`` or ``clients`` (these in order of ids).
         overlay: The run's overlay.
         seed: The run's seed.
         purpose: What the draw is for; each purpose draws its own nodes.
@@ -53,9 +53,10 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
     """
     if isinstance(nodes, list):
         return _named(nodes, overlay, place)
-    count = len(overlay.names)
+    those = overlay.applications
+    count = len(those)
     if nodes == "all":
-        return np.arange(count, dtype=np.int64)
+        return those
     if nodes == "leaves":
         return _some_leaves(overlay, place)
     if nodes == "brokers":
@@ -66,8 +67,8 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
         raise WorkloadError(
             Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all")
         )
-    order = np.argsort(draws_numpy.bits(seed, purpose, np.arange(count, dtype=np.int64)), kind="stable")
-    return np.sort(order[:nodes]).astype(np.int64)
+    order = np.argsort(draws_numpy.bits(seed, purpose, those), kind="stable")
+    return np.sort(those[order[:nodes]])
 
 
 def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
