@@ -16,13 +16,14 @@ from pipelines.protocols.delta import SPEC as _DELTA
 from pipelines.protocols.epidemic import SPEC as _EPIDEMIC
 from pipelines.protocols.forwarding import SPEC as _FORWARDING
 from pipelines.protocols.ginger import SPEC as _GINGER
+from pipelines.protocols.skipring import SPEC as _SKIPRING
 
 if TYPE_CHECKING:
     from pipelines.contract.round import Protocol
 
 GROUP = "roundtable.protocols"
 OWN_PACKAGE = "roundtable-pubsub"
-PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER)}
+PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING)}
 PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 """The package that brings each protocol."""
 BROKEN: dict[str, str] = {}

@@ -148,12 +148,12 @@ class CheckAndPublish:
 
     Attributes:
         topic: The topic.
-        node: A node of the sender's trie; None: nothing is to be compared.
+        trie_node: A node of the sender's trie; None: nothing is to be compared.
         prefix: The start of the keys of the publications that the sender lacks.
     """
 
     topic: str
-    node: NodeHash | None
+    trie_node: NodeHash | None
     prefix: str
 
 

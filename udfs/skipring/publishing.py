@@ -55,8 +55,8 @@ class Publisher:
 
     def check_and_publish(self, m: CheckAndPublish, src: int) -> None:
         """Handles CheckAndPublish: compares the node, and sends what the other one lacks."""
-        if m.node is not None:
-            self._check(m.node, src)
+        if m.trie_node is not None:
+            self._check(m.trie_node, src)
         missing = tuple(self._trie.publications(m.prefix))
         if missing:
             send(self._ctx, src, Publish(self._own.topic, missing))

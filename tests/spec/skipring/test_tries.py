@@ -90,7 +90,7 @@ def told(one: Flight) -> str:
     if isinstance(m, CheckTrie):
         return f"CheckTrie({','.join(node.label or 'root' for node in m.nodes)})->{dst}"
     if isinstance(m, CheckAndPublish):
-        return f"CheckAndPublish({m.node.label if m.node else '-'}, {m.prefix or 'root'})->{dst}"
+        return f"CheckAndPublish({m.trie_node.label if m.trie_node else '-'}, {m.prefix or 'root'})->{dst}"
     return f"Publish({','.join(publication.key for publication in m.publications)})->{dst}"
 
 
