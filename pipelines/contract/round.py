@@ -78,7 +78,8 @@ class State:
             due at it, e.g. when a periodic timer runs out; null: none has. So a protocol that works at intervals needs
             no timer in flight, and a run is over when there is nothing to do.
         is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
-            node reads them back from there when it recovers. The rows of other relations go with their node.
+            node reads them back from there when it recovers: as of any commit since, so that nothing may follow from
+            what a round changes in the rows of a node that is down. The rows of other relations go with their node.
         derived: For a relation that follows from another one: rounds neither read nor write it, it is made for the
             store at a commit.
         waits: SQL over the history for the publications that still wait in the relation: ``run_id, node_id, source,

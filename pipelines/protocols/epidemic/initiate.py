@@ -42,7 +42,8 @@ _NEXT = f"""case
 def start(work: Work) -> None:
     """Begins the gossip rounds that are due; reads dispatcher, cache, lost, route, tag, tables; writes dispatcher."""
     next_gossip = work.round.facts["dispatcher"]["next_gossip"]
-    if work.arrival is None and not work.has("REQUEST") and not 0 < next_gossip <= work.round.number:
+    is_woken = 0 < next_gossip <= work.round.number or work.round.faults.recovered is not None
+    if work.arrival is None and not work.has("REQUEST") and not is_woken:
         return
     timed = work.round.keep("timed", _timed(work))
     if work.pushes:
@@ -56,7 +57,7 @@ def start(work: Work) -> None:
 def _timed(work: Work) -> DataFrame:
     """Returns relation dispatcher as of now, but for the timers, with settings, ``is_on_time`` and ``has_detected``."""
     lost = work.now("lost").groupBy(NODE).agg(F.expr("max(expires_round) as expires_round"))
-    frame = work.round.state["dispatcher"].join(work.setting(*_SETTINGS), "run_id")
+    frame = _of_recovered(work).join(work.setting(*_SETTINGS), "run_id")
     frame = frame.join(lost.hint("shuffle_hash"), NODE, "left")
     now = {
         "n_cached": "n_cached",
@@ -91,6 +92,20 @@ def _timed(work: Work) -> DataFrame:
         f"is_busy or {now['detected']} or {now['asked']} as is_busy", f"{now['detected']} as has_detected",
         f"{now['on_time']} as is_on_time",
     )  # fmt: skip
+
+
+def _of_recovered(work: Work) -> DataFrame:
+    """Returns relation dispatcher, the timers of those that recover in this round set to their next gossip round.
+
+    What they read back may be of any commit since they crashed, and their timers may have been advanced meanwhile.
+    """
+    state, recovered = work.round.state["dispatcher"], work.round.faults.recovered
+    if recovered is None:
+        return state
+    now = recovered.selectExpr(*NODE, "round as recovered_round").hint("shuffle_hash")
+    waiting = "recovered_round + pmod(next_round - recovered_round, interval_rounds)"
+    columns = {"next_round": f"coalesce({waiting}, next_round) as next_round"}
+    return state.join(now, NODE, "left").selectExpr(*(columns.get(name, name) for name in DISPATCHER.columns))
 
 
 def _advanced(timed: DataFrame) -> DataFrame:
