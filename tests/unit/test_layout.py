@@ -104,7 +104,7 @@ def test_the_root_of_the_tests_has_what_they_share_and_their_map() -> None:
 def test_every_folder_of_tests_is_in_their_map() -> None:
     told = (ROOT / "tests" / "README.md").read_text("utf-8")
     folders = {file.relative_to(ROOT / "tests").parts[0] for file in (ROOT / "tests").glob("*/**/*.py")}
-    assert {name for name in folders if f"`{name}/`" not in told} == set()
+    assert {name for name in folders if f"`{name}/" not in told} == set()
 
 
 def test_only_folders_of_tests_have_tests_and_no_test_imports_another() -> None:
