@@ -95,7 +95,7 @@ def _timed(work: Work) -> DataFrame:
 
 
 def _of_recovered(work: Work) -> DataFrame:
-    """Returns relation dispatcher, the timers of those that recover in this round set to their next gossip round.
+    """Returns relation dispatcher; who recovers in this round waits for its next gossip round (rule E15).
 
     What they read back may be of any commit since they crashed, and their timers may have been advanced meanwhile.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import skipring_support
-from skipring_support import arbitrary_run
+import support.skipring
+from support.skipring import arbitrary_run
 
 from udfs.nodes.context import Context
 from udfs.skipring.messages import LIN, Introduce, IntroduceShortcut, RequestFor, SetData, send
@@ -64,7 +64,7 @@ def keep_silent(self: SkipRing, m: SetData, src: int, ctx: Context) -> None:
 def test_some_start_fails_without(
     cls: type, name: str, without: Any, has_crashes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skipring_support, "HORIZON_INTERVALS", 100)
+    monkeypatch.setattr(support.skipring, "HORIZON_INTERVALS", 100)
     monkeypatch.setattr(cls, name, without)
     outcomes = (arbitrary_run(6, seed, has_crashes=has_crashes) for seed in range(60))
     assert not all(one.is_right for one in outcomes)
