@@ -14,22 +14,14 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import address, confirm, duplicates, forward, routing
-from pipelines.protocols.delta.tables import (
-    DETECTOR,
-    PATH,
-    PEER,
-    PROCESSING,
-    ROUTING_ENTRY,
-    TOMBSTONE,
-    TOPOLOGY,
-)
-from pipelines.protocols.delta.work import SENT_AS
+from pipelines.protocols.delta.messages import SENT_AS
+from pipelines.protocols.delta.steps import address, confirmations, copies, duplicates, routing
+from pipelines.protocols.delta.tables import DETECTOR, PATH, PEER, PROCESSING, ROUTING_ENTRY, TOMBSTONE, TOPOLOGY
 
 N, OTHER = 1, 9
 LINKS = [(0, 1), (1, 2), (1, 4), (2, 3), (3, 5)]
 HERE = {"node_id": N}
-COPY = [*forward.COPY, "msg_id"]
+COPY = [*copies.COPY, "msg_id"]
 
 
 def as_is(name: str, rows: DataFrame) -> DataFrame:
@@ -62,7 +54,7 @@ def test_a_finished_sub_is_an_entry_with_the_way_to_its_from(sail: Session) -> N
     path = frame(sail, PATH.columns, way(1), way(1, 2, 3))
     sub = {**HERE, "kind": "SUB", "trigger": 70}
     finished = frame(
-        sail, confirm.FINISHED,
+        sail, confirmations.FINISHED,
         {**sub, "subscription_id": 1, "origin": 3},
         {**sub, "subscription_id": 2, "origin": N},
         {**sub, "subscription_id": 3, "origin": 8, "origin_distance": 4, "origin_hop": 0},
