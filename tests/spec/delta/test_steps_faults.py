@@ -167,8 +167,8 @@ def test_nobody_is_told_by_a_node_that_is_detached(sail: Session) -> None:
     ))  # fmt: skip
     one = work(
         due("STATUS PAR_TOP"), peer=frame(sail, PEER.columns), join=join_rows(sail, n6="DETACHED"),
-        status=statuses(sail), path=frame(sail, PATH.columns, way(1), way(6)), routing_entry=frame(sail, ROUTING_ENTRY.columns),
-        processing=frame(sail, PROCESSING.columns),
+        status=statuses(sail), path=frame(sail, PATH.columns, way(1), way(6)),
+        routing_entry=frame(sail, ROUTING_ENTRY.columns), processing=frame(sail, PROCESSING.columns),
     )  # fmt: skip
     one.inbox = inbox
     faults._connect(one)

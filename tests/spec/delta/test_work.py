@@ -172,8 +172,8 @@ def test_a_subscriber_stores_what_it_has_confirmed_itself(sail: Session) -> None
 
 def test_a_recovering_node_takes_guided_messages_only(sail: Session) -> None:
     """1 recovers; what it does not take is lost like what came while it was down."""
-    copies = [(1, None), (1, [{"path": [1], "is_done": False}]), (2, None)]
-    copy = frame(sail, copies.COPY, *({"node_id": n, "guide": g, "trigger": k} for k, (n, g) in enumerate(copies)))
+    told = [(1, None), (1, [{"path": [1], "is_done": False}]), (2, None)]
+    copy = frame(sail, copies.COPY, *({"node_id": n, "guide": g, "trigger": k} for k, (n, g) in enumerate(told)))
     status = frame(
         sail, STATUS.columns, {"node_id": 1, "status": "RECOVERING"}, {"node_id": 2, "status": "OPERATIONAL"}
     )
