@@ -72,7 +72,7 @@ class Work:
         round: What the round may read.
         inbox: The due messages, without those for an earlier incarnation of their receiver.
         radius: The largest δ+1 of the runs.
-        result: What the round gives back.
+        result: What the round returns.
         outbox: Messages to send.
         finished: Messages whose processing ends (see `steps.confirmations`).
         added: Entries that come with PAR_SUB, with their ``trigger``.
@@ -86,7 +86,7 @@ class Work:
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
         nodes: The only nodes that the steps concern for the moment: ``run_id, node_id``; None for all (see `narrow`).
-        parts: What `now` gives of relations meanwhile.
+        parts: What `now` returns of relations meanwhile.
         changed: Which of these parts differ from what the relations had.
     """
 
@@ -120,7 +120,7 @@ class Work:
         return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes a relation that later steps of the round read; gives it."""
+        """Changes a relation that later steps of the round read; returns it."""
         kept = self.keep(name, frame)
         self.change(name, kept)
         return kept
@@ -174,7 +174,7 @@ class Work:
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Ends the processing of messages; gives them as they are kept."""
+        """Ends the processing of messages; returns them as they are kept."""
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)

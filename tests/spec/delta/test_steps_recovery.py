@@ -221,7 +221,7 @@ def test_publications_accepted_as_guided_are_regarded_again(sail: Session) -> No
 def test_guided_duplicates_widen_what_is_processed_and_lost_routing_is_taken_anyway(sail: Session) -> None:
     """N recovers and processes message 1; copies of 1 and 2 come once more, one of them plain; 4 is up."""
     guide = [{"path": [1, 2], "is_done": False}]
-    copies = [
+    told = [
         (N, 1, "SUB", guide),
         (N, 2, "SUB", guide),
         (N, 1, "SUB", None),
@@ -230,7 +230,7 @@ def test_guided_duplicates_widen_what_is_processed_and_lost_routing_is_taken_any
     ]
     late = frame(sail, COPY, *(
         {"node_id": n, "source": SOURCE, "source_seq": k, "kind": kind, "guide": g, "trigger": t, "round": 20}
-        for t, (n, k, kind, g) in enumerate(copies)
+        for t, (n, k, kind, g) in enumerate(told)
     ))  # fmt: skip
     rows = processing(sail, {"recipient": 2}, {"recipient": 3}, {"node_id": 4, "source_seq": 3, "recipient": 2})
     again = recovery.guided_again(late, rows, statuses(sail, n1="RECOVERING", n4="OPERATIONAL"))

@@ -238,8 +238,8 @@ def test_by_identifiers_only_higher_numbers_are_new_and_the_first_copy_counts(sa
     """REJOIN numbers are a row of their own, which no other source's row is taken for."""
     known = [(OTHER, 5), (-1 - OTHER, 1), (OTHER - 1, 99)]
     detector = frame(sail, DETECTOR.columns, *({**HERE, "source": s, "last_seq": n} for s, n in known))
-    copies = [("PUB", 4, 1), ("PUB", 5, 2), ("PUB", 6, 4), ("PUB", 6, 3), ("REJOIN", -1, 5), ("REJOIN", -2, 6)]
-    rows = ({**HERE, "source": OTHER, "kind": k, "source_seq": n, "trigger": t} for k, n, t in copies)
+    told = [("PUB", 4, 1), ("PUB", 5, 2), ("PUB", 6, 4), ("PUB", 6, 3), ("REJOIN", -1, 5), ("REJOIN", -2, 6)]
+    rows = ({**HERE, "source": OTHER, "kind": k, "source_seq": n, "trigger": t} for k, n, t in told)
     first = duplicates.first_copies(frame(sail, COPY, *rows), detector)
     assert found(first, "trigger kind source_seq") == [(3, "PUB", 6), (6, "REJOIN", -2)]
     learnt = duplicates.detector_rows(first)

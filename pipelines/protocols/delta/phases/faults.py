@@ -99,7 +99,7 @@ def _come_back(work: Work, recovered: DataFrame) -> None:
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
-    """Starts the joins of nodes that had not joined; gives the other nodes; writes join, topology, status."""
+    """Starts the joins of nodes that had not joined; writes join, topology, status; returns the other nodes."""
     again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
     work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
     work.put("join", join.detached_again(work.now("join"), again))
@@ -158,7 +158,7 @@ def _failures(work: Work) -> DataFrame:
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """A DETACHED node asks its join point again; gives the failures that others detected.
+    """A DETACHED node asks its join point again; returns the failures that others detected.
 
     One whose join point is down for good would ask without end: it stays DETACHED and asks no more.
     """

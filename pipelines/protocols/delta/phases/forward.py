@@ -35,7 +35,7 @@ def _forward(work: Work) -> None:
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Returns first copies their recipients and sends them on; writes routing, processing, detector.
+    """Finds the recipients of first copies and sends them on; writes routing, processing, detector.
 
     Returns:
         Deliveries.
@@ -100,7 +100,7 @@ def _accepted(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFrame]]:
-    """Parts first copies at RECOVERING nodes from the others; handles the former, and gives the recipients of those."""
+    """Parts first copies at RECOVERING nodes from the others; handles the former, and returns their recipients."""
     if not work.is_recovering:
         return first, []
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)

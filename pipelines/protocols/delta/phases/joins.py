@@ -14,7 +14,7 @@ _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; gives the ready calls."""
+    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; returns ready calls."""
     round_ = work.round
     if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return round_.due.calls
@@ -88,7 +88,7 @@ def _entered(work: Work) -> DataFrame:
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
-    """Handles JOIN_REQUEST at the join points; gives the links that are new."""
+    """Handles JOIN_REQUEST at the join points; returns the links that are new."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
     blocked = nodes.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))

@@ -49,7 +49,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 
 
 def _bury(work: Work, finished: DataFrame) -> DataFrame:
-    """Notes the subscriptions that end, where PAR_SUB may still bring them: writes tombstone; gives it."""
+    """Notes the subscriptions that end, where PAR_SUB may still bring them: writes tombstone, and returns it."""
     ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
