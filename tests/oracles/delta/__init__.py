@@ -4,7 +4,8 @@
 ``deliveries`` (subscriber, source, seq, round), ``confirmations`` (round by call), ``statuses`` (round, node, status),
 ``count`` (events), and the nodes with their final ``view.marks`` (TOP_N) and ``entries`` (SUBS_SET_N).
 ``checker.Checker(network).violations()`` returns what is wrong with it; ``generator.random_run(seed, detector)`` plays
-a random schedule with at most δ nodes not OPERATIONAL at once, and leaves it in ``network.schedule`` for another program.
+a random schedule with at most δ nodes not OPERATIONAL at once, and leaves it in ``network.schedule`` for another
+program.
 
 What the report leaves open and random schedules settled, beside the rules of the protocol's page:
 
