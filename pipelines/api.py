@@ -151,7 +151,7 @@ def resume_store(
     root: Path, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Resumes a run that was interrupted, without an audit; `Result.is_audited` tells whether one is due.
+    """Resumes a run that was interrupted, without an audit; `Result.is_audited` says whether one is due.
 
     Args:
         root: Folder of the store.

@@ -1,1 +1,1 @@
-"""The audits: guarantees checked from the history alone, each a query that gives the violating rows."""
+"""The audits: guarantees checked from the history alone, each a query that returns the violating rows."""

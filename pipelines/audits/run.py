@@ -222,7 +222,7 @@ def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relat
 
 
 def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Finding, Relation | None]:
-    """Runs one audit over all runs; gives its rows of table ``violation`` if there are any."""
+    """Runs one audit over all runs; returns its rows of table ``violation`` if there are any."""
     is_excused = "false" if audit.is_unconditional else "coalesce(is_beyond, false)"
     try:
         rows = (

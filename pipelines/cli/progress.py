@@ -20,7 +20,7 @@ BAR_SECONDS = 0.1
 
 
 class RoundProgress(Protocol):
-    """What the round engine tells after each round (`pipelines.rounds.Progress`)."""
+    """What the round engine reports after each round (`pipelines.rounds.Progress`)."""
 
     @property
     def round(self) -> int:

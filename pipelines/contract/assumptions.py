@@ -1,4 +1,4 @@
-"""What a protocol may assume of its network, and how the history tells that it was not so.
+"""What a protocol may assume of its network, and how the history shows that it was not so.
 
 A protocol names its assumptions (`contract.Protocol.assumes`). A run in which one of them is broken is beyond the
 protocol's bound: it is run and audited all the same, and its violations are excused.

@@ -107,7 +107,7 @@ class Audit:
     Attributes:
         name: Name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: Gives the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
+        find: Returns the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
             ``source_seq`` are null where the guarantee is about none.
         is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
     """

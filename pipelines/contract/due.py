@@ -78,7 +78,7 @@ class RunSet:
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 
     def marked(self, rows: DataFrame, name: str) -> DataFrame:
-        """Returns the rows with a BOOLEAN column that tells whether they are of these runs."""
+        """Returns the rows with a BOOLEAN column that says whether they are of these runs."""
         if self.run is None:
             return rows.selectExpr("*", f"{str(self.is_all).lower()} as {name}")
         flag = self.run.selectExpr("run_id", f"true as {name}").hint("shuffle_hash")

@@ -1,4 +1,4 @@
-"""The contract between the round engine and a protocol: what a round may read, and what it gives back.
+"""The contract between the round engine and a protocol: what a round may read, and what it returns.
 
 A protocol declares its state relations, message kinds and payload, and one function that makes a round. The function
 is lazy: it takes DataFrames and returns DataFrames. If several steps read a frame, pass it to `Round.keep`: the engine
@@ -73,7 +73,7 @@ class State:
         table: Its schema; the name is without the prefix.
         facts: Counters that the next rounds may ask for, name to SQL aggregate over the relation.
         compact: For a relation that grows by increments: takes the union of the increments (schema of the
-            table) and gives the relation. None where every round that changes the relation gives all of it.
+            table) and returns the relation. None where every round that changes the relation returns all of it.
         wake: SQL aggregate over the relation for the next round in which a node has to do something though nothing is
             due at it, e.g. when a periodic timer runs out; null: none has. So a protocol that works at intervals needs
             no timer in flight, and a run is over when there is nothing to do.
@@ -155,7 +155,7 @@ class Round:
 
 @dataclass
 class RoundResult:
-    """What a round gives back; None and missing names mean: nothing new.
+    """What a round returns; None and missing names mean: nothing new.
 
     Attributes:
         state: Changed relations, whole, or the new increment where the relation has increments.
@@ -230,7 +230,7 @@ class Start:
     Attributes:
         run: As in `Round`.
         calls: All application calls of the runs (without ``matches``).
-        paths: Gives δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
+        paths: Returns δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
         settings: The distinct settings objects of the runs.
     """
 

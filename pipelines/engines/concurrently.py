@@ -11,7 +11,7 @@ _Answer = TypeVar("_Answer")
 
 
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
-    """Runs jobs at the same time; gives their answers in the order of the jobs.
+    """Runs jobs at the same time; returns their answers in the order of the jobs.
 
     If one fails, or the program is interrupted, what has begun comes to its end, and what waits is left out.
 

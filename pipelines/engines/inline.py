@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Returns rows as a frame of a Spark Connect session: for a few, planning and reading takes half of a scan's time.
 
-    ``createDataFrame`` gives the same after it has asked the server for several of its settings.
+    ``createDataFrame`` returns the same after it has asked the server for several of its settings.
     """
     # Where rows are, they tell their types themselves.
     relation = LocalRelation(rows, None if rows.num_rows else schema.json())
@@ -30,7 +30,7 @@ def later(session: SparkSession, made: Callable[[], DataFrame]) -> DataFrame:
 
     Args:
         session: A session of Spark Connect.
-        made: Gives the frame of that session; waits for it.
+        made: Returns the frame of that session; waits for it.
     """
     return cast(DataFrame, RemoteFrame(_Later(made), cast(RemoteSession, session)))
 

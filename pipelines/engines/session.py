@@ -1,6 +1,6 @@
 """The engines: the only place that knows which one runs.
 
-`open_session` gives a `Session`, and everything else works with that. PySpark's functions (``F.expr`` ...) build
+`open_session` returns a `Session`, and everything else works with that. PySpark's functions (``F.expr`` ...) build
 columns for classic Spark or for Spark Connect, one of the two at a time in a process; `Session.activate` chooses.
 """
 

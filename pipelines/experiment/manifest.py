@@ -49,7 +49,7 @@ class Manifest:
         batch_runs: How many runs go through the rounds together.
         horizon: The last round that may happen.
         latest: The link that is to point to the store when it is finished; None where its folder was named.
-        versions: As `versions` gives them.
+        versions: As `versions` returns them.
         files: The input files that the scenario names: the path it gives, then the file and its hash.
         store_format: See `tables.STORE_FORMAT`.
     """

@@ -143,7 +143,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Draws latencies by crashes and guarantee, a panel a protocol.
 
     Args:
-        found: What `together` gives.
+        found: What `together` returns.
 
     Returns:
         Altair charts by name.

@@ -157,7 +157,7 @@ class History:
         return appended
 
     def _close_calls(self, event: DataFrame | None, is_final: bool) -> dict[str, DataFrame]:
-        """Brings the call log up to date; gives the rows of subscriptions and publications that are final."""
+        """Brings the call log up to date; returns the rows of subscriptions and publications that are final."""
         log = self._hold("call_log", self._log.frame if event is None else self._logged(event))
         final = "true" if is_final else self._final
         published = log.where(f"kind = 'publish' and {final}")

@@ -54,7 +54,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
     Args:
         overlay: Names are checked where it lists its links and its clients; None checks none.
         horizon: The last round in which anything may happen; None checks none.
-        parts: As `calls` gives them.
+        parts: As `calls` returns them.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}

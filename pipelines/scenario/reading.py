@@ -39,7 +39,7 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
 
     Args:
         text: The document.
-        place_of: Gives the place of a line and a column, both from 1.
+        place_of: Returns the place of a line and a column, both from 1.
 
     Returns:
         The values, and what is wrong with some of them: those are left out or null in the tree.

@@ -56,7 +56,7 @@ def query_error(
         text: The statement as the user wrote it.
         prefix: What stands before it in the text that the engine got; ends with a line end.
         tables: All names that a statement may use.
-        columns: Gives the columns of the tables that the statement uses.
+        columns: Returns the columns of the tables that the statement uses.
 
     Returns:
         The error, with the nearest name and the list of those that there are.

@@ -10,7 +10,7 @@ As of round R:
 - history tables hold what had happened by the end of round R: messages handled by then (``sent_message`` has those in
   flight too), publications and subscriptions issued by then, with later rounds null; how a run ended is null where it
   went on after R;
-- state tables are those of the last commit that ended by round R (`StoreReader.state_round` tells which round that is);
+- state tables are those of the last commit that ended by round R (`StoreReader.state_round` says which round that is);
   before the end of the first commit there are none;
 - a round after the last one of a finished store is as the last one; negative rounds, and in an unfinished store rounds
   that are not committed yet, are refused.
@@ -177,7 +177,7 @@ class StoreReader:
         return self._defined_once(alias, versions, lambda: snapshot.frame(name))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
-        """Makes a temporary view, unless it is there for the same versions; gives what reads it."""
+        """Makes a temporary view, unless it is there for the same versions; returns what reads it."""
         with self._defining:
             if self._defined.get(alias) != versions:
                 make().createOrReplaceTempView(alias)

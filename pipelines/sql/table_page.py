@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 from pyspark.sql import types as T
 
@@ -54,7 +55,8 @@ def _lines() -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield f"\n### {table.name}\nA row is {table.grain}; key `{', '.join(table.key)}`.\n"
+    grain = f"A row is {table.grain}; key `{', '.join(table.key)}`."
+    yield f"\n### {table.name}\n{_wrapped(grain)}\n"
     yield "| column | type | meaning |\n|---|---|---|"
     for field in table.schema:
         meaning = field.metadata.get("comment", _OF_MESSAGE.get(field.name, "")).replace("|", "\\|")
@@ -64,7 +66,11 @@ def _table(table: Table) -> Iterator[str]:
 def _comment(view: str) -> str:
     """Returns the comment at the head of a view as Markdown: the question, then the rest."""
     lines = [line.removeprefix("--").strip() for line in view_sql(view).splitlines() if line.startswith("--")]
-    return "\n".join([f"**{lines[0]}**", *lines[1:]])
+    return "\n".join(_wrapped(part) for part in (f"**{lines[0]}**", " ".join(lines[1:])) if part)
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ class Suite:
 
     Attributes:
         name: What it is called in the table.
-        folder: Where its modules are.
+        folders: Where its modules are.
         left_out: Modules that are not mutated: schemas, settings and what is checked before a run.
         tests: Files, by patterns, or tests; of files without an engine those that need one are left out.
         has_engine: Whether the tests need an engine.
@@ -21,7 +21,7 @@ class Suite:
     """
 
     name: str
-    folder: str
+    folders: tuple[str, ...]
     left_out: frozenset[str]
     tests: tuple[str, ...]
     has_engine: bool
@@ -30,7 +30,7 @@ class Suite:
     @property
     def modules(self) -> list[str]:
         """Returns the modules, by name."""
-        found = sorted((ROOT / self.folder).glob("*.py"))
+        found = sorted(path for folder in self.folders for path in (ROOT / folder).glob("*.py"))
         return [str(path.relative_to(ROOT)) for path in found if path.stem not in {"__init__", *self.left_out}]
 
     @property
@@ -45,7 +45,7 @@ class Suite:
 
 SUITES = (
     Suite(
-        "udfs", "udfs/ginger", frozenset(),
+        "udfs", ("udfs/ginger",), frozenset(),
         (
             "tests/spec/ginger/test_lock_queue.py", "tests/spec/ginger/test_bank.py",
             "tests/spec/ginger/test_b[ou]*.py", "tests/spec/ginger/test_[cemr]*.py", "tests/spec/ginger/test_t[or]*.py",
@@ -54,7 +54,7 @@ SUITES = (
         has_engine=False, patience=30,
     ),
     Suite(
-        "ginger", "pipelines/protocols/ginger", frozenset({"check", "tables", "waits"}),
+        "ginger", ("pipelines/protocols/ginger",), frozenset({"check", "tables", "waits"}),
         (
             "tests/spec/ginger/test_steps.py", "tests/spec/ginger/test_annexes.py",
             "tests/properties/ginger/test_joins.py",
@@ -62,7 +62,8 @@ SUITES = (
         has_engine=True, patience=180,
     ),
     Suite(
-        "delta", "pipelines/protocols/delta", frozenset({"bound", "tables"}),
+        "delta", tuple(f"pipelines/protocols/delta{folder}" for folder in ("", "/phases", "/steps")),
+        frozenset({"bound", "messages", "tables"}),
         (
             "tests/spec/delta/test_steps_*.py", "tests/spec/delta/test_work.py", "tests/spec/delta/test_table_1.py",
             "tests/properties/delta/test_joins.py::test_a_join_alone[1]",

@@ -55,7 +55,7 @@ def experiment(n_runs: int, n_nodes: int, n_crashes: int) -> Experiment:
 
 
 def measure(session: Session, what: Experiment) -> tuple[list[str], float]:
-    """Runs and audits a sweep; gives the cells and the seconds a message."""
+    """Runs and audits a sweep; returns the cells and the seconds a message."""
     handled: list[int] = []
     seconds: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

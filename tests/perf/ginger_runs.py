@@ -55,7 +55,7 @@ select
 
 @contextmanager
 def judged(session: Session, cases: Sequence[Crashing], which: str) -> Iterator[tuple[Store, AuditReport, float]]:
-    """Runs and audits cases as one job, and prints what is wrong; gives store, report, and the job's seconds."""
+    """Runs and audits cases as one job, and prints what is wrong; returns store, report, and the job's seconds."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         store = run_all(run_configs([case.scenario for case in cases]), session, Path(folder))

@@ -76,7 +76,7 @@ def n_disagreeing(played_by: list[Network], store: Store, reader: StoreReader) -
 
 
 def measure(engine: str, first: int, count: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Runs schedules from a seed on as one job; gives its row, and how often what failures cause has happened."""
+    """Runs schedules from a seed on as one job; returns its row, and how often what failures cause has happened."""
     played_by = networks(first, count)
     with open_session(engine) as session, tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

@@ -38,7 +38,7 @@ class Utilities:
 
 
 def run(name: str, session: Session, **given: str) -> dict[str, Any]:
-    """Runs a notebook; gives its variables."""
+    """Runs a notebook; returns its variables."""
     text = (NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8")
     assert text.startswith("# Databricks notebook source\n")
     utilities = Utilities(given)

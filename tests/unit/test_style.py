@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+COLUMNS = 120
 
 
 @pytest.mark.parametrize("command", [("ruff", "check"), ("ruff", "format", "--check"), ("mypy",)], ids=" ".join)
@@ -22,6 +25,24 @@ def test_docstrings_say_what_is_returned(word: str) -> None:
     files = [file for folder in ("pipelines", "udfs", "tests") for file in (ROOT / folder).rglob("*.py")]
     start = f'"""{word} '
     assert [str(file.relative_to(ROOT)) for file in files if start in file.read_text("utf-8")] == []
+
+
+def prose(page: Path) -> Iterator[tuple[int, str]]:
+    """Yields the numbered lines of a page that are no code, no row of a table, and no bare link."""
+    is_code = False
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and not re.match(r"\s*(\||<?https?://\S+>?$)", line):
+            yield number, line
+
+
+def test_pages_wrap_at_120_columns() -> None:
+    pages = [
+        page for page in ROOT.rglob("*.md") if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)
+    ]
+    assert len(pages) > 10
+    long = [f"{page.relative_to(ROOT)}:{n}" for page in pages for n, line in prose(page) if len(line) > COLUMNS]
+    assert long == []
 
 
 def test_no_module_is_longer_than_400_lines() -> None:

@@ -17,7 +17,7 @@ BALANCES = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("topic", "string"), ("source", "bigint"), ("source_seq", "bigint"),
     ("account", "string"), ("balance", "bigint"), ("is_refused", "boolean"),
 )  # fmt: skip
-"""Columns of what `replay` gives, with their SQL types."""
+"""Columns of what `replay` returns, with their SQL types."""
 _OUT = schema_of(BALANCES)
 
 
@@ -34,7 +34,7 @@ class Accounts:
         self.balance: dict[str, int] = {}
 
     def apply(self, operation: dict[str, Any]) -> bool:
-        """Carries out an operation, the content of a publication; tells whether it was refused."""
+        """Carries out an operation, the content of a publication; returns whether it was refused."""
         account, amount = operation["account"], operation.get("amount", 0)
         match operation["operation"]:
             case "deposit":

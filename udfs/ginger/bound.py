@@ -19,7 +19,7 @@ import pyarrow as pa
 from udfs.ginger.batches import as_batch, schema_of
 
 BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
-"""Columns of what `beyond` gives, with their SQL types."""
+"""Columns of what `beyond` returns, with their SQL types."""
 _OUT = schema_of(BEYOND)
 _KINDS = ("crash", "recovery")
 _TRIES = 4

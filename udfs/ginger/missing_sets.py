@@ -72,7 +72,7 @@ def _sets(ids: dict[str, list[Iterable[int]]]) -> dict[str, set[Id]]:
 
 
 def read_missing_sets(text: str | None) -> MissingSets:
-    """Reads what `MissingSets.text` gives."""
+    """Reads what `MissingSets.text` returns."""
     given = json.loads(text or "{}")
     events = [
         Event(what, Message(topic, source, seq, guarantee, tuple(keys), issued), hops)

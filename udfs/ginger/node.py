@@ -92,7 +92,7 @@ class Node:
         Args:
             what: What it has to do: ``parent``, ``again``, ``vote`` or ``child``.
             partner: The partner.
-            number: Tells timers of the same kind apart, so that one of an earlier talk is known for stale.
+            number: Distinguishes timers of the same kind, so that one of an earlier talk is known for stale.
             rounds: When.
         """
         self.keep(

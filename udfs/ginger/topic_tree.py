@@ -102,7 +102,7 @@ class TopicJoiner(HoldQueueBroker):
             self._see(name)
 
     def link(self, item: Item) -> bool:
-        """Connects two parts of a sub-tree: each gets what it lacks; tells whether it could."""
+        """Connects two parts of a sub-tree: each gets what it lacks; returns whether it could."""
         name, sender = item.topic or "", item.peer or 0
         topic = self.topic(name)
         self._connect(topic, sender)

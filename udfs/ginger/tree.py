@@ -13,7 +13,7 @@ NEIGHBOURS = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("peer", "bigint"), ("relationship", "string"), ("n_up", "bigint"),
     ("n_down", "bigint"), ("latency_rounds", "bigint"),
 )  # fmt: skip
-"""Columns of what `rooted` gives, with their SQL types."""
+"""Columns of what `rooted` returns, with their SQL types."""
 _OUT = schema_of(NEIGHBOURS)
 
 

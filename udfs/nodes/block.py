@@ -78,8 +78,8 @@ def block_of(program: type[NodeProgram]) -> Play:
 
     It takes one row a run: ``run_id, settings`` (JSON), ``after`` (the round that is over), ``last`` (the last round of
     the block), ``may_duplicate``, lists `GIVEN`, ``nodes`` (`node_type`, those that are down too where anything of them
-    is durable), ``flights`` (`flight_type`) and ``calls`` (node_id, and `arrow.CALL`); it gives one row a run, columns
-    of `block_schema`.
+    is durable), ``flights`` (`flight_type`) and ``calls`` (node_id, and `arrow.CALL`); it returns one row a run,
+    columns of `block_schema`.
     """
 
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

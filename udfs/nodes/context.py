@@ -119,7 +119,7 @@ class Context:
 
         Args:
             name: What it is for.
-            key: Tells timers of one name apart.
+            key: Distinguishes timers of one name.
             rounds: Rounds until it runs out, at least 1.
 
         Raises:

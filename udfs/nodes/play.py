@@ -27,7 +27,7 @@ def round_of(program: type[NodeProgram]) -> Play:
     """Returns the function that has nodes handle what is due at them in a round.
 
     It takes one row a node: ``run_id, node_id, round, settings`` (JSON), ``is_recovered``, the columns of its state
-    (null where it has been down), ``received`` and ``calls``; it gives one row a node, columns of `round_schema`.
+    (null where it has been down), ``received`` and ``calls``; it returns one row a node, columns of `round_schema`.
     """
 
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -55,7 +55,7 @@ def start_of(program: type[NodeProgram]) -> Play:
     """Returns the function that makes the nodes of runs before their first round.
 
     It takes one row a run: ``run_id, settings`` (JSON), and lists ``nodes`` (node_id, name, role), ``links`` (src, dst,
-    latency_rounds) and ``calls`` (node_id, and columns of `arrow.CALL`); it gives one row a node, columns of
+    latency_rounds) and ``calls`` (node_id, and columns of `arrow.CALL`); it returns one row a node, columns of
     `round_schema`.
     """
 

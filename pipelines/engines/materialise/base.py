@@ -34,10 +34,10 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Content:
-    """What an engine tells of a relation's rows.
+    """What an engine knows of a relation's rows.
 
     Attributes:
-        is_empty: Whether it is known to have none; not every engine tells.
+        is_empty: Whether it is known to have none; not every engine knows.
         rows: What they are, if they are few.
         n_bytes: How much room they take.
     """
@@ -53,9 +53,9 @@ class Relation:
 
     Attributes:
         frame: Reads it.
-        release: Gives its room back; the frame must not be used afterwards.
+        release: Frees its memory; the frame must not be used afterwards.
         path: Where it is written, if it is in a file.
-        content: Tells of its rows, once they are there.
+        content: Returns what is known of its rows, once they are there.
     """
 
     frame: DataFrame

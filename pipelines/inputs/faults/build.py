@@ -44,7 +44,7 @@ def build_faults(
         seed: The run's seed; the same seed gives the same faults everywhere.
         horizon: The last round in which something can go wrong.
         beside: The scenario file's folder, where traces are looked up first.
-        kinds: Gives the message kinds of the run's protocol.
+        kinds: Returns the message kinds of the run's protocol.
 
     Raises:
         FaultError: All that is wrong, each problem at its place in the scenario.

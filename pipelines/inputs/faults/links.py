@@ -169,7 +169,7 @@ class LinkRows:
                 self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
 
     def _split(self, fault: LinkFault, until: int) -> list[Pair]:
-        """Adds a partition into groups; gives the directed links between different groups."""
+        """Adds a partition into groups; returns the directed links between different groups."""
         groups = fault.groups if isinstance(fault, Partition) else None
         ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
         for number, names in enumerate(groups or [], start=1):
@@ -225,7 +225,7 @@ def link_problems(
         fault: The fault.
         place: Where it stands in the scenario.
         overlay: The run's overlay.
-        kinds: Gives the message kinds of the protocol.
+        kinds: Returns the message kinds of the protocol.
     """
     yield from unlinked(fault.links or [], (*place, "links"), overlay)
     if isinstance(fault, Partition) and fault.groups is not None:

@@ -21,7 +21,7 @@ JOIN = pa.schema([("node_id", pa.int64()), ("join_point", pa.int64()), ("round",
 
 @dataclass(frozen=True)
 class Workload:
-    """The application calls of one run; rows in the order in which their source gives them.
+    """The application calls of one run; rows in the order in which their source lists them.
 
     Attributes:
         subscription: One row a subscription. ``end_round`` is null where it stays; ``predicate`` is the

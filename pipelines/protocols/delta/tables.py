@@ -1,76 +1,12 @@
-"""State and messages of protocol ``delta``: which rows each node N holds, named as in the report."""
+"""State of protocol ``delta``: which rows each node N holds, named as in the report."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame
 
-from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.round import State
+from pipelines.protocols.delta.messages import VISITED
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
-
-KINDS = (
-    "JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J", "SUB", "UNSUB", "PUB", "CONF", "REJOIN",
-    "DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS",
-)  # fmt: skip
-"""Named as in the report; DETECT is a report of a node's own failure detector. PAR_TOP and PAR_SUB with a number of a
-call (``source_seq``) answer a JOIN_REQUEST, without one a SYN_REQUEST."""
-MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
-
-_LINKS = T.ArrayType(
-    T.StructType([T.StructField("a", BIGINT), T.StructField("b", BIGINT), T.StructField("is_marked", BOOLEAN)])
-)
-VISITED = T.ArrayType(T.StructType([T.StructField("node", BIGINT), T.StructField("msg_id", BIGINT)]))
-_ENTRIES = T.ArrayType(
-    T.StructType(
-        [T.StructField("subscription_id", BIGINT), T.StructField("origin", BIGINT), T.StructField("distance", INT)]
-    )
-)
-
-_GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
-GUIDE = _GUIDE.simpleString()
-"""SQL type of g.to: paths from the receiver to recipients, and whether those have confirmed already."""
-
-PAYLOAD = T.StructType(
-    [
-        T.StructField("hops", INT),
-        T.StructField("issued_round", BIGINT),
-        T.StructField("subscription_id", BIGINT),
-        T.StructField("origin", BIGINT),
-        T.StructField("join_point", BIGINT),
-        T.StructField("matches", LONGS),
-        T.StructField("links", _LINKS),
-        T.StructField("entries", _ENTRIES),
-        T.StructField("peer", BIGINT),
-        T.StructField("status", STRING),
-        T.StructField("incarnation", BIGINT),
-        T.StructField("for_incarnation", BIGINT),
-        T.StructField("guide", _GUIDE),
-        T.StructField("origin_path", LONGS),
-        T.StructField("tombstones", LONGS),
-        T.StructField("visited", VISITED),
-    ]
-)
-"""Beside what the body shows: ``for_incarnation`` is the receiver's incarnation as the sender knows it (null: any, or
-the first); ``guide`` is g.to of a Guided message, null for a plain one; ``origin_path`` its P(R, m.from)."""
-
-INBOX = in_flight_schema(PAYLOAD).names
-"""The columns of an inbox."""
-
-BODY = """case kind
-  when 'PUB' then to_json(named_struct('hops', hops, 'guide', guide))
-  when 'J' then to_json(named_struct('hops', hops, 'join_point', join_point, 'guide', guide))
-  when 'REJOIN' then to_json(named_struct('hops', hops, 'guide', guide))
-  when 'SUB' then to_json(named_struct(
-    'hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
-  when 'UNSUB' then to_json(named_struct(
-    'hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
-  when 'PAR_TOP' then to_json(named_struct('links', links))
-  when 'PAR_SUB' then to_json(named_struct('entries', entries, 'tombstones', tombstones))
-  when 'SYN_REQUEST' then to_json(named_struct('incarnation', incarnation, 'links', links))
-  when 'CON_REQUEST' then to_json(named_struct('incarnation', incarnation))
-  when 'STATUS' then to_json(named_struct('status', status, 'incarnation', incarnation))
-  when 'DETECT' then to_json(named_struct('peer', peer, 'incarnation', incarnation))
-end"""
 
 
 def newest_per_source(increments: DataFrame) -> DataFrame:
@@ -183,7 +119,6 @@ CALL = table(
     ("subscription_id", BIGINT, "subscribe, unsubscribe: the subscription"),
     ("matches", LONGS, "publish: subscriptions whose predicate it satisfies"),
 )
-
 PEER = table(
     "peer",
     "what a node knows of another one that faults made differ from a neighbour that is up",
@@ -239,7 +174,6 @@ DELIVERED = table(
     ("source", BIGINT, "the source"),
     ("last_seq", BIGINT, "number of the last publication delivered"),
 )
-
 STATES = (
     State(TOPOLOGY, is_durable=True),
     State(PATH),

@@ -8,13 +8,10 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import OUTBOX, Round, RoundResult, outbox_types
+from pipelines.contract.round import OUTBOX, Round, RoundResult
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta.tables import PAYLOAD
+from pipelines.protocols.delta.messages import SENT, SENT_AS
 
-SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
-"""All columns that a row of the outbox may have, with their SQL types."""
-SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
 """Relations with many rows at every node."""
 
@@ -26,7 +23,7 @@ def union(*frames: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Sent:
-    """A part of the outbox: its rows, and what these say beside `contract.OUTBOX`."""
+    """A part of the outbox: its rows, and what these say beside `contract.round.OUTBOX`."""
 
     row: DataFrame
     fields: frozenset[str]
@@ -42,6 +39,10 @@ class Sent:
 def names(*texts: str) -> frozenset[str]:
     """Returns the words of some texts."""
     return frozenset(word for text in texts for word in text.split())
+
+
+ROUTING = "path routing_entry topology"
+"""The relations with routing information."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +72,21 @@ class Work:
         round: What the round may read.
         inbox: The due messages, without those for an earlier incarnation of their receiver.
         radius: The largest δ+1 of the runs.
-        result: What the round gives back.
+        result: What the round returns.
         outbox: Messages to send.
-        finished: Messages whose processing ends (see `confirm`).
+        finished: Messages whose processing ends (see `steps.confirmations`).
         added: Entries that come with PAR_SUB, with their ``trigger``.
-        broken: Connections whose other end is gone (see `peers.broken_connections`).
-        resent: Rows of ProcessingList with ``now_round``: what is sent again (see `peers.resent_copies`).
+        broken: Connections whose other end is gone (see `detectors.broken_connections`).
+        resent: Rows of ProcessingList with ``now_round``: what is sent again (see `copies.resent_copies`).
         asked: Nodes to which requests have been sent: ``run_id, node_id, peer``.
-        copies: Copies to forward (see `forward`).
-        again: Messages of ProcessingList whose Γ is computed again (see `recovery`).
+        copies: Copies to forward (see `steps.copies`).
+        again: Messages of ProcessingList whose Γ is computed again (see `recovery.guided_publications`).
         alone: Nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
         nodes: The only nodes that the steps concern for the moment: ``run_id, node_id``; None for all (see `narrow`).
-        parts: What `now` gives of relations meanwhile.
+        parts: What `now` returns of relations meanwhile.
         changed: Which of these parts differ from what the relations had.
     """
 
@@ -119,7 +120,7 @@ class Work:
         return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes a relation that later steps of the round read; gives it."""
+        """Changes a relation that later steps of the round read; returns it."""
         kept = self.keep(name, frame)
         self.change(name, kept)
         return kept
@@ -173,7 +174,7 @@ class Work:
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Ends the processing of messages; gives them as they are kept."""
+        """Ends the processing of messages; returns them as they are kept."""
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)
@@ -183,7 +184,7 @@ class Work:
         """Puts messages into the outbox.
 
         Args:
-            row: Columns of `contract.OUTBOX` and the given ones.
+            row: Columns of `contract.round.OUTBOX` and the given ones.
             fields: What else the rows say: fields of the payload, ``latency_rounds``, ``delay_rounds``.
         """
         sent = Sent(row, frozenset(fields))

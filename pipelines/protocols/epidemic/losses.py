@@ -48,7 +48,7 @@ def detect(work: Work) -> None:
 
 
 def _gaps(tagged: DataFrame, expected: DataFrame, client: DataFrame) -> DataFrame:
-    """Returns what each series of counters (source, local pattern) tells: SERIES, ``next_number, missing, round``."""
+    """Returns what each series of counters (source, local pattern) shows: SERIES, ``next_number, missing, round``."""
     series = (
         tagged.where("is_local")
         .groupBy(*_SERIES, "round", "lost_rounds")

@@ -25,7 +25,7 @@ class Work:
         table: The subscription tables, as the events of the round find them.
         clock: The settings of the runs with the round in column ``now``: where plans have it as a literal, engines
             compile each round anew.
-        result: What the round gives back.
+        result: What the round returns.
         outbox: Messages to send.
         fates: Rows of ``fate``.
         arrival: Copies of events that came or were published in the round, see `events`; None: none did.
@@ -49,7 +49,7 @@ class Work:
         return self.result.state.get(name, self.round.state[name])
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes a relation that later steps of the round read; gives it."""
+        """Changes a relation that later steps of the round read; returns it."""
         self.result.state[name] = kept = self.round.keep(name, frame)
         return kept
 

@@ -76,7 +76,7 @@ class GingerProtocol(Protocol):
 
 
 def _subscribe(round_: Round, result: RoundResult) -> list[DataFrame]:
-    """Step 1: gives the outbox in parts."""
+    """Step 1: returns the outbox in parts."""
     neighbour, out = parts.shown(NEIGHBOUR, round_.state["part"]), []
     if round_.due.calls is not None and "subscribe" in round_.due.kinds:
         out.append(subscribe.issued(round_.due.calls, neighbour))
@@ -136,7 +136,7 @@ def _told_whether_mended(round_: Round, inbox: DataFrame) -> DataFrame:
 
 
 def _handle(round_: Round, result: RoundResult, events: list[DataFrame]) -> list[DataFrame]:
-    """Step 2: gives the outbox in parts."""
+    """Step 2: returns the outbox in parts."""
     may_join = round_.facts["contact"]["n_joining"] > 0
     mends = round_.faults.may_crash or may_join
     got = round_.keep("got", _told_whether_mended(round_, _inbox(round_)))

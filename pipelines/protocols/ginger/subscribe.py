@@ -62,7 +62,7 @@ def noted(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def answered(subscribe: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Subscribed from a neighbour: one less to wait for; arguments and rows as `noted` gives them."""
+    """Subscribed from a neighbour: one less to wait for; arguments and rows as `noted` returns them."""
     answer = (
         inbox.where("kind = 'Subscribed'")
         .groupBy("run_id", "dst", "subscription_id")

@@ -57,13 +57,13 @@ def seen(node: DataFrame, link: DataFrame, setting: DataFrame) -> DataFrame:
 
 
 def neighbours(rows: DataFrame) -> DataFrame:
-    """Returns table ``neighbour`` of what `seen` gives."""
+    """Returns table ``neighbour`` of what `seen` returns."""
     near = rows.where("relationship not in ('ancestor', 'sibling')")
     return near.withColumnRenamed("peer", "neighbour").select(NEIGHBOUR.columns)
 
 
 def tree_views(rows: DataFrame) -> DataFrame:
-    """Returns table ``tree_view`` of what `seen` gives."""
+    """Returns table ``tree_view`` of what `seen` returns."""
     return rows.where("relationship in ('ancestor', 'sibling')").select(TREE_VIEW.columns)
 
 

@@ -1,10 +1,11 @@
 """The δ protocol under failures, one node at a time: an oracle that shares no code with the engine.
 
-``network.play(schedule, detector)`` plays a ``schedule.Schedule`` and gives the ``Network`` with what happened:
+``network.play(schedule, detector)`` plays a ``schedule.Schedule`` and returns the ``Network`` with what happened:
 ``deliveries`` (subscriber, source, seq, round), ``confirmations`` (round by call), ``statuses`` (round, node, status),
 ``count`` (events), and the nodes with their final ``view.marks`` (TOP_N) and ``entries`` (SUBS_SET_N).
-``checker.Checker(network).violations()`` gives what is wrong with it; ``generator.random_run(seed, detector)`` plays a
-random schedule with at most δ nodes not OPERATIONAL at once, and leaves it in ``network.schedule`` for another program.
+``checker.Checker(network).violations()`` returns what is wrong with it; ``generator.random_run(seed, detector)`` plays
+a random schedule with at most δ nodes not OPERATIONAL at once, and leaves it in ``network.schedule`` for another
+program.
 
 What the report leaves open and random schedules settled, beside the rules of the protocol's page:
 

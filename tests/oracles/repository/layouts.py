@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from pipelines.protocols.repository.settings import RepositorySettings
@@ -15,7 +16,8 @@ from udfs.repository.program import Repository
 PUBLISHED = 200
 """The round in which `Layout.published` publishes: all clients have their steering repositories."""
 LONG = 1000
-QUIET = dict.fromkeys(("publisher_rounds", "failure_rounds", "acknowledge_rounds", "wait_rounds", "nak_rounds", "rectify_rounds", "idle_rounds", "assist_rounds", "gossip_rounds", "fetch_rounds"), LONG)  # fmt: skip
+_REPEATED = ("publisher", "failure", "acknowledge", "wait", "nak", "rectify", "idle", "assist", "gossip", "fetch")
+QUIET = dict.fromkeys((f"{name}_rounds" for name in _REPEATED), LONG)
 """Settings under which nothing is repeated."""
 
 
@@ -45,7 +47,7 @@ class Layout:
         roles = [*((name, "broker") for name in names), *((name, "repository") for name in repositories)]
         roles += [(name, "client") for name in clients]
         self.ids = {name: node for node, (name, _) in enumerate(roles)}
-        both = [*zip(names, names[1:], strict=False), *((f"b{a}", f"b{b}") for a, b in links)]
+        both = [*pairwise(names), *((f"b{a}", f"b{b}") for a, b in links)]
         both += [(f"b{broker}", name) for name, broker in {**repositories, **clients}.items()]
         self.network = LocalNetwork(
             Repository,

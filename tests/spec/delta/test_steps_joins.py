@@ -14,18 +14,9 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import join
-from pipelines.protocols.delta.tables import (
-    CALL,
-    INBOX,
-    JOIN,
-    JOIN_REQUEST,
-    PATH,
-    PROCESSING,
-    ROUTING_ENTRY,
-    STATUS,
-    TOPOLOGY,
-)
+from pipelines.protocols.delta.messages import INBOX
+from pipelines.protocols.delta.steps import join
+from pipelines.protocols.delta.tables import CALL, JOIN, JOIN_REQUEST, PATH, PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
 
 M, JOINER, SOURCE = 1, 7, 9
 AT_M = {"node_id": M}

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import forward, handover, recovery
+from pipelines.protocols.delta.messages import INBOX
+from pipelines.protocols.delta.steps import copies, handover, recipients, recovery
 from pipelines.protocols.delta.tables import (
-    INBOX,
     OWN_SUBSCRIPTION,
     PATH,
     PEER,
@@ -31,7 +31,7 @@ from pipelines.protocols.delta.tables import (
 
 N, SOURCE = 1, 9
 HERE = {"node_id": N}
-COPY = [*forward.COPY, "sender_hop", "msg_id"]
+COPY = [*copies.COPY, "sender_hop", "msg_id"]
 ANSWER = [*PEER.columns, "kind", "trigger", "round", "is_new"]
 RECIPIENT = "node_id source source_seq recipient responsible path is_confirmed"
 VIEW = [way(1), way(1, 0), way(1, 2), way(1, 4), way(1, 2, 3), way(1, 2, 3, 5)]
@@ -114,7 +114,7 @@ def test_new_members_are_not_in_gamma_nor_behind_one_that_has_confirmed(sail: Se
     reach = frame(sail, f"{RECIPIENT} way", *(
         {**HERE, "source": SOURCE, "source_seq": k, "recipient": r, "way": ways[r]} for k, r in pairs
     ))  # fmt: skip
-    assert found(recovery.new_members(reach, rows), "source_seq recipient") == [(1, 4), (2, 3)]
+    assert found(recipients.new_members(reach, rows), "source_seq recipient") == [(1, 4), (2, 3)]
 
 
 def test_a_recovering_node_gets_what_it_is_on_the_way_of_and_what_changes_its_own_routing(sail: Session) -> None:
@@ -221,7 +221,7 @@ def test_publications_accepted_as_guided_are_regarded_again(sail: Session) -> No
 def test_guided_duplicates_widen_what_is_processed_and_lost_routing_is_taken_anyway(sail: Session) -> None:
     """N recovers and processes message 1; copies of 1 and 2 come once more, one of them plain; 4 is up."""
     guide = [{"path": [1, 2], "is_done": False}]
-    copies = [
+    told = [
         (N, 1, "SUB", guide),
         (N, 2, "SUB", guide),
         (N, 1, "SUB", None),
@@ -230,7 +230,7 @@ def test_guided_duplicates_widen_what_is_processed_and_lost_routing_is_taken_any
     ]
     late = frame(sail, COPY, *(
         {"node_id": n, "source": SOURCE, "source_seq": k, "kind": kind, "guide": g, "trigger": t, "round": 20}
-        for t, (n, k, kind, g) in enumerate(copies)
+        for t, (n, k, kind, g) in enumerate(told)
     ))  # fmt: skip
     rows = processing(sail, {"recipient": 2}, {"recipient": 3}, {"node_id": 4, "source_seq": 3, "recipient": 2})
     again = recovery.guided_again(late, rows, statuses(sail, n1="RECOVERING", n4="OPERATIONAL"))
@@ -256,14 +256,14 @@ def test_recipients_of_a_guided_message_are_the_ends_of_its_paths(sail: Session)
     peer = frame(
         sail, PEER.columns, {**HERE, "peer": 4, "status": "FAILED"}, {**HERE, "peer": 8, "status": "OPERATIONAL"}
     )
-    rows = recovery.guided_recipients(first, own, peer)
+    rows = recipients.guided_recipients(first, own, peer)
     others = [(3, 2, [1, 2, 3], False), (5, None, [1, 2, 3, 5], True), (6, 8, [1, 4, 8, 6], False)]
     itself = (1, 1, [1], False)
     for seq, expected in {1: [itself, *others], 2: others, 3: [itself, *others]}.items():
         assert found(rows.where(f"source_seq = {seq}"), "recipient responsible path is_confirmed") == expected, seq
-    nobody = recovery.guided_recipients(first.where("source_seq = 2"), own, peer.where("false"))
+    nobody = recipients.guided_recipients(first.where("source_seq = 2"), own, peer.where("false"))
     assert found(nobody, "recipient responsible") == [(3, 2), (5, None), (6, 4)]
-    here = recovery.guided_deliveries(first, rows)
+    here = copies.guided_deliveries(first, rows)
     assert found(here, "subscriber source_seq round latency_rounds hops") == [(N, 1, 20, 8, 3)]
 
 

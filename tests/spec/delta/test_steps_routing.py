@@ -14,22 +14,14 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import address, confirm, duplicates, forward, routing
-from pipelines.protocols.delta.tables import (
-    DETECTOR,
-    PATH,
-    PEER,
-    PROCESSING,
-    ROUTING_ENTRY,
-    TOMBSTONE,
-    TOPOLOGY,
-)
-from pipelines.protocols.delta.work import SENT_AS
+from pipelines.protocols.delta.messages import SENT_AS
+from pipelines.protocols.delta.steps import address, confirmations, copies, duplicates, routing
+from pipelines.protocols.delta.tables import DETECTOR, PATH, PEER, PROCESSING, ROUTING_ENTRY, TOMBSTONE, TOPOLOGY
 
 N, OTHER = 1, 9
 LINKS = [(0, 1), (1, 2), (1, 4), (2, 3), (3, 5)]
 HERE = {"node_id": N}
-COPY = [*forward.COPY, "msg_id"]
+COPY = [*copies.COPY, "msg_id"]
 
 
 def as_is(name: str, rows: DataFrame) -> DataFrame:
@@ -62,7 +54,7 @@ def test_a_finished_sub_is_an_entry_with_the_way_to_its_from(sail: Session) -> N
     path = frame(sail, PATH.columns, way(1), way(1, 2, 3))
     sub = {**HERE, "kind": "SUB", "trigger": 70}
     finished = frame(
-        sail, confirm.FINISHED,
+        sail, confirmations.FINISHED,
         {**sub, "subscription_id": 1, "origin": 3},
         {**sub, "subscription_id": 2, "origin": N},
         {**sub, "subscription_id": 3, "origin": 8, "origin_distance": 4, "origin_hop": 0},
@@ -246,8 +238,8 @@ def test_by_identifiers_only_higher_numbers_are_new_and_the_first_copy_counts(sa
     """REJOIN numbers are a row of their own, which no other source's row is taken for."""
     known = [(OTHER, 5), (-1 - OTHER, 1), (OTHER - 1, 99)]
     detector = frame(sail, DETECTOR.columns, *({**HERE, "source": s, "last_seq": n} for s, n in known))
-    copies = [("PUB", 4, 1), ("PUB", 5, 2), ("PUB", 6, 4), ("PUB", 6, 3), ("REJOIN", -1, 5), ("REJOIN", -2, 6)]
-    rows = ({**HERE, "source": OTHER, "kind": k, "source_seq": n, "trigger": t} for k, n, t in copies)
+    told = [("PUB", 4, 1), ("PUB", 5, 2), ("PUB", 6, 4), ("PUB", 6, 3), ("REJOIN", -1, 5), ("REJOIN", -2, 6)]
+    rows = ({**HERE, "source": OTHER, "kind": k, "source_seq": n, "trigger": t} for k, n, t in told)
     first = duplicates.first_copies(frame(sail, COPY, *rows), detector)
     assert found(first, "trigger kind source_seq") == [(3, "PUB", 6), (6, "REJOIN", -2)]
     learnt = duplicates.detector_rows(first)

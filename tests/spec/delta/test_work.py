@@ -15,7 +15,9 @@ from support.frames import found, frame, way
 from pipelines.contract.due import RunSet
 from pipelines.contract.round import RunTables, Start
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import DeltaSettings, connections, finish, forward, joining, protocol
+from pipelines.protocols.delta import DeltaSettings, protocol
+from pipelines.protocols.delta.phases import finish, forward, nodes, updates
+from pipelines.protocols.delta.steps import copies, detectors
 from pipelines.protocols.delta.tables import (
     DELIVERED,
     JOIN,
@@ -28,7 +30,7 @@ from pipelines.protocols.delta.tables import (
 )
 from pipelines.protocols.delta.work import Sent, union
 
-COPY = [*forward.COPY, "sender_hop", "msg_id"]
+COPY = [*copies.COPY, "sender_hop", "msg_id"]
 
 
 DOWN = {"down": "somebody"}
@@ -124,16 +126,16 @@ def test_connections_are_fresh_to_new_peers_and_to_new_incarnations(sail: Sessio
 
     before = peers({2: ("WAITING", None), 3: ("OPERATIONAL", 1), 6: ("FAILED", 0)})
     after = {2: ("OPERATIONAL", 1), 3: ("OPERATIONAL", 1), 4: ("WAITING", None), 5: ("FAILED", 1), 6: ("RECOVERING", 1)}
-    assert found(connections.fresh_peers(before, peers(after)), "peer incarnation") == [(2, 1), (4, None), (6, 1)]
+    assert found(detectors.fresh_peers(before, peers(after)), "peer incarnation") == [(2, 1), (4, None), (6, 1)]
 
 
 def test_nodes_that_join_or_recover_accept_no_calls(sail: Session) -> None:
     join = frame(sail, JOIN.columns, {"node_id": 1, "status": "ATTACHED"}, {"node_id": 2, "status": "VALID_JOINED"})
     states = {3: "RECOVERING", 4: "REJOINING", 5: "OPERATIONAL"}
     status = frame(sail, STATUS.columns, *({"node_id": n, "status": s} for n, s in states.items()))
-    assert found(joining.blocked_nodes(work(join=join, status=status)), "node_id") == [(1,)]
+    assert found(nodes.blocked_nodes(work(join=join, status=status)), "node_id") == [(1,)]
     recovering = work(due(recovering=1), join=join, status=status)
-    assert found(joining.blocked_nodes(recovering), "node_id") == [(1,), (3,), (4,)]
+    assert found(nodes.blocked_nodes(recovering), "node_id") == [(1,), (3,), (4,)]
 
 
 def test_nothing_is_delivered_twice(sail: Session) -> None:
@@ -144,15 +146,15 @@ def test_nothing_is_delivered_twice(sail: Session) -> None:
     ))  # fmt: skip
     delivered = frame(sail, DELIVERED.columns, *({"node_id": 1, "source": 9, "last_seq": k} for k in (3, 5)))
     one = work(due("DETECT"), delivered=delivered)
-    finish.deliver(one, delivery)
+    forward.deliver(one, delivery)
     assert found(one.result.delivery, "source source_seq") == [(8, 1), (9, 6)]  # type: ignore[arg-type]
     assert found(one.result.state["delivered"], "node_id source last_seq") == [(1, 8, 1), (1, 9, 6)]
     calm = work(delivered=delivered)
-    finish.deliver(calm, delivery)
+    forward.deliver(calm, delivery)
     assert found(calm.result.delivery, "source source_seq") == found(delivery, "source source_seq")  # type: ignore[arg-type]
     safe = with_faults(due(), crashing=RunSet(is_all=False))
     unnoted = work(safe, delivered=delivered)
-    finish.deliver(unnoted, delivery)
+    forward.deliver(unnoted, delivery)
     assert unnoted.result.state == {}
 
 
@@ -164,19 +166,19 @@ def test_a_subscriber_stores_what_it_has_confirmed_itself(sail: Session) -> None
         {"node_id": 1, "source": source, "subscription_id": s, "kind": kind} for s, kind, source in ends
     ))  # fmt: skip
     one = work(own_subscription=own)
-    finish._store_own(one, finished)
+    updates._store_own(one, finished)
     assert found(one.now("own_subscription"), "subscription_id") == [(5,), (8,)]
 
 
 def test_a_recovering_node_takes_guided_messages_only(sail: Session) -> None:
     """1 recovers; what it does not take is lost like what came while it was down."""
-    copies = [(1, None), (1, [{"path": [1], "is_done": False}]), (2, None)]
-    copy = frame(sail, forward.COPY, *({"node_id": n, "guide": g, "trigger": k} for k, (n, g) in enumerate(copies)))
+    told = [(1, None), (1, [{"path": [1], "is_done": False}]), (2, None)]
+    copy = frame(sail, copies.COPY, *({"node_id": n, "guide": g, "trigger": k} for k, (n, g) in enumerate(told)))
     status = frame(
         sail, STATUS.columns, {"node_id": 1, "status": "RECOVERING"}, {"node_id": 2, "status": "OPERATIONAL"}
     )
     one = work(status=status)
-    assert found(protocol._accepted(one, copy), "trigger") == [(1,), (2,)]
+    assert found(forward._accepted(one, copy), "trigger") == [(1,), (2,)]
     assert found(one.fates[0], "message_id fate") == [(0, "lost_crash")]
 
 
@@ -199,9 +201,9 @@ def test_each_run_has_its_own_detector(sail: Session) -> None:
     of.run.setting = frame(
         sail, "run_id detector", {"run_id": 0, "detector": "visited"}, {"run_id": 1, "detector": "identifier"}
     )
-    parts = protocol._by_detector(work(of), copy)
+    parts = forward._by_detector(work(of), copy)
     assert [(name, found(rows, "run_id")) for name, rows in parts] == [("identifier", [(1,)]), ("visited", [(0,)])]
-    alone = protocol._by_detector(work(), copy)
+    alone = forward._by_detector(work(), copy)
     assert [(name, found(rows, "run_id")) for name, rows in alone] == [("identifier", [(0,), (1,)])]
 
 

@@ -86,7 +86,7 @@ def listed(*seqs: int) -> dict[str, list[list[int]]]:
 
 
 def play(node: int, *items: Item | State, round_: int = ROUND) -> State:
-    """Lets a node handle what is for it; gives what it leaves behind."""
+    """Lets a node handle what is for it; returns what it leaves behind."""
     rows: State = []
     for item in items:
         rows += [item] if isinstance(item, Item) else item

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiescent, unreachable
-from pipelines.protocols.delta.tables import MULTICAST
+from pipelines.protocols.delta.messages import MULTICAST
 
 _FAR_MESSAGE = f"""
 select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions as F
 from pipelines.contract.ordering import row_number
 from pipelines.contract.round import CALL_TRIGGER
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta.forward import COPY, NOT_GUIDED, PASSED
+from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 
 JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
@@ -127,7 +127,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
         blocked: The nodes that accept no requests.
 
     Returns:
-        As `peers.failures`.
+        As `bypass.failures`.
     """
     asked = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation"

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.ordering import row_number
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta.routing import Keep
+from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"

@@ -1,7 +1,7 @@
 """Phase 1 of a round: crashes, recoveries, detections, connections and synchronisation, in this order.
 
-1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`recovery`);
-2. DETECT: bypass (`peers`, Algorithm 3); orphaned recipients go to the closest node that is left;
+1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`steps.recovery`);
+2. DETECT: bypass (`steps.bypass`, Algorithm 3); orphaned recipients go to the closest node that is left;
 3. CON_REQUEST, SYN_REQUEST, STATUS: connections; what waited for an answer leaves (Algorithms 4, 6, 7);
 4. PAR_TOP, PAR_SUB: routing information arrives; requests that can be answered are;
 5. nodes that wait for nobody any more are OPERATIONAL* (Algorithm 5, lines 11 to 19).
@@ -12,19 +12,20 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta import (
-    confirm,
-    connections,
-    finish,
-    forward,
+from pipelines.protocols.delta.phases import connections, nodes, updates
+from pipelines.protocols.delta.steps import (
+    bypass,
+    confirmations,
+    copies,
+    detectors,
     handover,
+    handshake,
     join,
-    joining,
-    peers,
+    recipients,
     recovery,
     routing,
 )
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
 _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
@@ -37,9 +38,9 @@ def handle_faults(work: Work) -> None:
     if (crashed := work.round.faults.crashed) is not None:
         connections.set_detectors(work, crashed)
     if work.has(*_CONCERNING) or work.round.faults.recovered is not None:
-        nodes = work.keep("concerned", _concerned(work))
-        if not work.is_empty(nodes):
-            work.narrow(nodes)
+        concerned = work.keep("concerned", _concerned(work))
+        if not work.is_empty(concerned):
+            work.narrow(concerned)
             _mend(work)
             work.widen()
 
@@ -47,12 +48,15 @@ def handle_faults(work: Work) -> None:
 def _concerned(work: Work) -> DataFrame:
     """Returns the nodes that phase 1 changes: they come back, hear of faults, recover, or have somebody to answer."""
     told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
-    nodes = [told] if work.has(*_CONCERNING) else []
+    concerned = [told] if work.has(*_CONCERNING) else []
     if (recovered := work.round.faults.recovered) is not None:
-        nodes.append(recovered.select(NODE))
+        concerned.append(recovered.select(NODE))
     if work.is_recovering:
-        nodes += [work.now("status").where("status = 'RECOVERING'").select(NODE), work.now("syn_request").select(NODE)]
-    return union(*nodes).distinct()
+        concerned += [
+            work.now("status").where("status = 'RECOVERING'").select(NODE),
+            work.now("syn_request").select(NODE),
+        ]
+    return union(*concerned).distinct()
 
 
 def _mend(work: Work) -> None:
@@ -68,7 +72,7 @@ def _mend(work: Work) -> None:
     if work.is_recovering and (work.may_fail or work.has("SYN_REQUEST", "PAR_TOP", "PAR_SUB")):
         _hand_over(work)
     if work.now("peer") is not before:
-        connections.watch(work, lambda: connections.fresh_peers(before, work.now("peer")))
+        connections.watch(work, lambda: detectors.fresh_peers(before, work.now("peer")))
     if work.is_recovering and (work.may_fail or work.has("PAR_SUB") or recovered is not None):
         _rise(work)
 
@@ -76,8 +80,8 @@ def _mend(work: Work) -> None:
 def _drop_old(work: Work) -> None:
     status, recovered = work.now("status"), work.round.faults.recovered
     known = status if recovered is None else status.unionByName(recovery.returned_status(recovered))
-    kept = work.keep("inbox", peers.for_this_incarnation(work.inbox, known))
-    work.fates.append(peers.dropped(work.inbox, kept))
+    kept = work.keep("inbox", handshake.for_this_incarnation(work.inbox, known))
+    work.fates.append(handshake.dropped(work.inbox, kept))
     work.inbox = kept
 
 
@@ -91,51 +95,19 @@ def _come_back(work: Work, recovered: DataFrame) -> None:
     path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
     work.change("routing_entry", work.now("routing_entry").unionByName(own))
-    _synchronise(work, recovery.neighbours(path, recovered))
+    connections.synchronise(work, recovery.neighbours(path, recovered))
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
-    """Starts the joins of nodes that had not joined; gives the other nodes; writes join, topology, status."""
+    """Starts the joins of nodes that had not joined; writes join, topology, status; returns the other nodes."""
     again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
     work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
     work.put("join", join.detached_again(work.now("join"), again))
     work.put("status", recovery.next_status(work.now("status"), again, "OPERATIONAL"))
     state = "case when is_asked then 'RECOVERING' else 'DETACHED' end as status"
     work.statuses.append(again.selectExpr(*NODE, "round", state))
-    _ask_again(work, again.where("is_asked"))
+    connections.ask_again(work, again.where("is_asked"))
     return recovered.join(again.select(NODE), NODE, "left_anti")
-
-
-def _ask_again(work: Work, asked: DataFrame) -> None:
-    """Rule R24: JOIN_REQUEST once more.
-
-    Args:
-        work: The round.
-        asked: ``run_id, node_id, join_point, source_seq, round``.
-    """
-    asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", peers.FAULT_TRIGGER, "round"))
-    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
-    connections.watch_join_points(work, asked)
-
-
-def _synchronise(work: Work, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST, once a round to the same node: reads topology, path; writes synch, peer."""
-    for before in work.asked:
-        asked = asked.join(before, [*NODE, "peer"], "left_anti")
-    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
-    if work.is_empty(asked):
-        return
-    work.asked.append(asked.select(*NODE, "peer"))
-    work.put("synch", recovery.more_synch(work.now("synch"), asked))
-    _request(work, "SYN_REQUEST", asked)
-
-
-def _request(work: Work, kind: str, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
-    latency = work.keep("asked_latency", peers.path_latencies(asked, work.round.run.link))
-    peer = work.now("peer")
-    work.put("peer", peer.unionByName(peers.new_peers(asked.select(*NODE, "peer"), peer, latency)))
-    work.send(peers.send_requests(asked, kind, latency, work.now("topology"), work.now("status")), *peers.REQUEST)
 
 
 def _bypass(work: Work) -> None:
@@ -145,25 +117,25 @@ def _bypass(work: Work) -> None:
         failure = _retry_joins(work, failure)
     if work.is_empty(failure):
         return
-    work.put("peer", peers.with_failures(work.now("peer"), failure, work.now("path")))
+    work.put("peer", bypass.with_failures(work.now("peer"), failure, work.now("path")))
     if work.is_recovering or work.round.facts["join"]["detached"]:
-        _learn_links(work, recovery.stored_links(work.whole("topology"), failure, synchronising(work)))
+        updates.learn_links(work, recovery.stored_links(work.whole("topology"), failure, nodes.synchronising(work)))
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
-    path = _look_again(work, failure) if "topology" in work.changed else work.now("path")
-    beyond = work.keep("frontier", peers.frontier(path, failure, work.now("peer")))
-    recovering = synchronising(work)
+    path = updates.look_again(work, failure) if "topology" in work.changed else work.now("path")
+    beyond = work.keep("frontier", bypass.frontier(path, failure, work.now("peer")))
+    recovering = nodes.synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
         work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
     )
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
     if not work.is_empty(asked):
-        _request(work, "CON_REQUEST", asked)
+        connections.request(work, "CON_REQUEST", asked)
     if work.is_recovering or work.round.facts["join"]["detached"]:
-        left = beyond.join(recovering, NODE).unionByName(peers.stand_ins(path, lost, work.now("peer"))).distinct()
-        _synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
-    _resend_orphans(work, failure, _look_again(work, failure))
+        left = beyond.join(recovering, NODE).unionByName(bypass.stand_ins(path, lost, work.now("peer"))).distinct()
+        connections.synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
+    _resend_orphans(work, failure, updates.look_again(work, failure))
 
 
 def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
@@ -171,35 +143,22 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.round.facts["join"]["detached"]:
         return lost
-    return lost.unionByName(failure.join(_joining(work), NODE, "left_semi")).distinct()
-
-
-def _joining(work: Work) -> DataFrame:
-    """Returns the nodes whose join is under way: their join points have answered."""
-    return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
-
-
-def synchronising(work: Work) -> DataFrame:
-    """Returns the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
-    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
-    if not work.round.facts["join"]["detached"]:
-        return recovering
-    return work.keep("synchronising", recovering.unionByName(_joining(work)))
+    return lost.unionByName(failure.join(nodes.joining_nodes(work), NODE, "left_semi")).distinct()
 
 
 def _failures(work: Work) -> DataFrame:
     """Returns whom nodes suspect from now on: by a report, by its own new join, or as it says it is DETACHED."""
-    reported = peers.failures(work.inbox, connections.connections_of(work))
+    reported = bypass.failures(work.inbox, connections.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
-    gone = join.gone_joiners(work.inbox, work.now("path"), joining.blocked_nodes(work))
-    found = work.keep("found", union(reported, gone, peers.detached_peers(work.inbox)))
+    gone = join.gone_joiners(work.inbox, work.now("path"), nodes.blocked_nodes(work))
+    found = work.keep("found", union(reported, gone, bypass.detached_peers(work.inbox)))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """A DETACHED node asks its join point again; gives the failures that others detected.
+    """A DETACHED node asks its join point again; returns the failures that others detected.
 
     One whose join point is down for good would ask without end: it stays DETACHED and asks no more.
     """
@@ -208,62 +167,45 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     if (down := work.round.faults.down) is not None:
         gone = down.where("end_round is null").selectExpr("run_id", "node_id as join_point")
         mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
-    _ask_again(work, mine.distinct())
+    connections.ask_again(work, mine.distinct())
     return work.keep("failure", failure.join(detached.select(NODE), NODE, "left_anti"))
 
 
 def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     processing = work.now("processing")
-    orphan = work.keep("orphan", peers.orphans(processing, failure))
+    orphan = work.keep("orphan", bypass.orphans(processing, failure))
     if work.is_empty(orphan):
         return
-    taken = work.keep("taken", peers.rerouted(orphan, path, work.now("peer")))
+    taken = work.keep("taken", bypass.rerouted(orphan, path, work.now("peer")))
     work.resent.append(taken)
-    rerouted = work.put("processing", peers.with_rows(processing, taken))
-    finished = work.finish("abandoned", confirm.finished_messages(peers.without_answer(rerouted, taken)))
-    work.put("processing", confirm.without_finished(rerouted, finished))
+    rerouted = work.put("processing", copies.with_rows(processing, taken))
+    finished = work.finish("abandoned", confirmations.finished_messages(bypass.without_answer(rerouted, taken)))
+    work.put("processing", confirmations.without_finished(rerouted, finished))
     if not work.is_empty(finished):
-        finish.take_in(work, finished, path)
-
-
-def _look_again(work: Work, changed: DataFrame) -> DataFrame:
-    """Computes the ways of nodes anew whose links or failed peers changed: writes path, routing_entry.
-
-    The paths themselves are those of TOP_N, so they stay where that does.
-    """
-    node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
-    if work.is_empty(node):
-        return work.now("path")
-    if "topology" in work.changed:
-        next_path = routing.next_paths(work.now("path"), work.now("topology"), node, work.radius, peer, work.keep)
-    else:
-        next_path = routing.other_ways(work.now("path"), node, peer)
-    path = work.put("path", next_path)
-    work.put("routing_entry", routing.rerouted_entries(work.now("routing_entry"), path, node))
-    return path
+        updates.take_in(work, finished, path)
 
 
 def _connect(work: Work) -> None:
     """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
     deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
-    answer = peers.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
+    answer = handshake.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
     answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
     if not work.is_empty(answer):
-        work.put("peer", peers.with_answers(work.now("peer"), answer, work.now("path")))
+        work.put("peer", handshake.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):
-        _learn_links(work, recovery.told_links(work.inbox))
-    path = _look_again(work, answer)
+        updates.learn_links(work, recovery.told_links(work.inbox))
+    path = updates.look_again(work, answer)
     if work.has("SYN_REQUEST"):
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
-    asking = peers.asking_peers(work.inbox)
-    work.send(peers.send_statuses(asking, work.now("status"), work.now("join"), is_answer=True), *peers.STATED)
+    asking = handshake.asking_peers(work.inbox)
+    work.send(handshake.send_statuses(asking, work.now("status"), work.now("join"), is_answer=True), *handshake.STATED)
     if work.is_empty(answer):
         return
     _send_again(work, answer, path)
     if work.is_recovering and work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
         known = path.selectExpr(*NODE, "target as peer", "path")
-        _synchronise(work, again.join(known, [*NODE, "peer"]))
+        connections.synchronise(work, again.join(known, [*NODE, "peer"]))
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
@@ -272,56 +214,31 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     Recipients that have come into view join first, so that everything leaves in the order of ProcessingList.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
-        work.resent.append(peers.held_back(work.now("processing"), answer))
+        work.resent.append(copies.held_back(work.now("processing"), answer))
         return
     message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
-    message = work.keep("under_way", forward.sender_hops(message, path))
-    reach = work.keep("reach", recipients_in_view(work, message))
-    fresh = recovery.new_members(reach, work.now("processing")).drop("way").selectExpr("*", forward.UNCONFIRMED)
-    row = work.keep("fresh", forward.processing_rows(message, fresh))
+    message = work.keep("under_way", copies.sender_hops(message, path))
+    reach = work.keep("reach", recipients.in_view(message, path, work.setting))
+    fresh = recipients.new_members(reach, work.now("processing")).drop("way").selectExpr("*", recipients.UNCONFIRMED)
+    row = work.keep("fresh", copies.processing_rows(message, fresh))
     processing = work.now("processing")
     if not work.is_empty(row):
         processing = work.put("processing", processing.unionByName(row))
     earlier = work.keep("earlier", recovery.earlier_messages(processing, reach, answer, path))
     if not work.is_empty(earlier):
-        work.put("processing", peers.with_rows(processing, earlier))
+        work.put("processing", copies.with_rows(processing, earlier))
     now = message.select(*KEY, "now_round").distinct()
     taken = earlier.select(*KEY, "recipient")
     others = row.join(taken, [*KEY, "recipient"], "left_anti").join(now, KEY)
-    held = peers.held_back(processing, answer).join(taken, [*KEY, "recipient"], "left_anti")
+    held = copies.held_back(processing, answer).join(taken, [*KEY, "recipient"], "left_anti")
     leaving = work.keep("leaving", union(earlier, held, others))
     work.resent.append(leaving)
-
-
-def recipients_in_view(work: Work, message: DataFrame) -> DataFrame:
-    """Returns Γ of J, REJOIN, SUB and UNSUB by the node's own view: recipient rows with ``way``: P(N, recipient)."""
-    path = work.now("path")
-    reach = union(forward.subscription_recipients(message, path), forward.join_recipients(message, path, work.setting))
-    way = path.selectExpr(*NODE, "target as recipient", "path as way")
-    return reach.join(way, [*NODE, "recipient"])
-
-
-def _learn_links(work: Work, links: DataFrame) -> None:
-    """Adds links to TOP, as far as they are within reach; writes topology.
-
-    Without joins every node has all its links from the start.
-    """
-    if not work.round.facts["join"]["joiners"]:
-        return
-    told = work.keep("told_links", routing.unknown_links(links, work.now("topology")))
-    if work.is_empty(told):
-        return
-    node = told.select(NODE).distinct()
-    merged = work.now("topology").join(node, NODE, "left_semi").unionByName(told)
-    paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None, work.keep).distinct()
-    near = recovery.within_reach(told, paths, work.setting)
-    work.put("topology", routing.merge_links(work.now("topology"), near))
 
 
 def _learn(work: Work) -> None:
     """Algorithm 6, lines 11 to 15: reads PAR_TOP, PAR_SUB; writes topology, path, routing_entry, tombstone, synch."""
     if work.has("PAR_TOP"):
-        _learn_links(work, recovery.told_links(work.inbox))
+        updates.learn_links(work, recovery.told_links(work.inbox))
     if work.has("PAR_SUB"):
         over = work.now("tombstone").unionByName(recovery.told_tombstones(work.inbox)).distinct()
         tombstone = work.put("tombstone", over)
@@ -329,7 +246,7 @@ def _learn(work: Work) -> None:
         work.put("routing_entry", recovery.merged_entries(work.now("routing_entry"), told, tombstone))
         work.put("synch", recovery.answered_synch(work.now("synch"), work.inbox))
     told_by = work.inbox.where("kind in ('PAR_TOP', 'PAR_SUB') and source_seq is null")
-    _look_again(work, told_by.selectExpr("run_id", "dst as node_id"))
+    updates.look_again(work, told_by.selectExpr("run_id", "dst as node_id"))
 
 
 def _hand_over(work: Work) -> None:
@@ -365,3 +282,10 @@ def _rise(work: Work) -> None:
     again = work.keep("again", recovery.guided_publications(work.now("processing"), ready))
     if not work.is_empty(again):
         work.again.append(again)
+
+
+PHASE = Phase(
+    "faults", lambda work: work.is_disturbed, handle_faults,
+    reads=names(ROUTING, "join own_subscription peer processing status syn_request synch tombstone"),
+    writes=names(ROUTING, "join peer processing status syn_request synch tombstone"),
+)  # fmt: skip

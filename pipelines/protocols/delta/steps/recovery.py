@@ -15,13 +15,13 @@ Rows that the steps read and write, for a recovering node R and a synchronisatio
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import KEY, NODE, deliveries
-from pipelines.protocols.delta.forward import BODY, COPY, NOT_GUIDED
-from pipelines.protocols.delta.routing import CLOSEST, peer_lists
-from pipelines.protocols.delta.tables import GUIDE, PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
+from pipelines.contract.rows import KEY, NODE
+from pipelines.protocols.delta.messages import GUIDE
+from pipelines.protocols.delta.steps.copies import BODY, COPY, NOT_GUIDED
+from pipelines.protocols.delta.tables import PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
 
 _PAIR = [*NODE, "peer"]
 
@@ -95,22 +95,6 @@ def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
-def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the recipients that have come into view: not in Γ yet, nor behind one that has confirmed.
-
-    Args:
-        reach: Recipient rows of messages in ProcessingList, with ``way``: P(N, recipient).
-        processing: Relation ``processing``.
-    """
-    done = processing.where("is_confirmed").groupBy(KEY).agg(F.expr("array_sort(collect_list(recipient)) as done"))
-    return (
-        reach.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
-        .join(done, KEY, "left")
-        .where("done is null or not arrays_overlap(way, done)")
-        .drop("done")
-    )
-
-
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
     """PrevOut_S^R: the recipients that R is responsible for from now on (rule R26).
 
@@ -121,7 +105,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     Args:
         processing: Relation ``processing``, with new members.
         reach: Recipient rows of `under_way`.
-        answer: Rows of `peers.answered_peers`.
+        answer: Rows of `handshake.answered_peers`.
         path: Relation ``path``.
 
     Returns:
@@ -228,7 +212,7 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
         ready: ``run_id, node_id, incarnation, round``.
 
     Returns:
-        Copies (see `forward`); the number of a REJOIN is minus the incarnation, apart from those of calls.
+        Copies (see `copies`); the number of a REJOIN is minus the incarnation, apart from those of calls.
     """
     return ready.selectExpr(
         *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
@@ -272,39 +256,3 @@ def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) ->
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
-
-
-def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
-
-    Args:
-        first: First copies at RECOVERING nodes.
-        own: Relation ``own_subscription``.
-        peer: Relation ``peer``.
-
-    Returns:
-        Recipient rows with ``is_confirmed``: what is done behind the node counts as confirmed. The node itself is among
-        them where its one-node path is in g.to, for a publication only if a subscription of its own matches.
-    """
-    way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
-        *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
-    )
-    end = way.join(peer_lists(peer), NODE, "left").selectExpr(
-        *KEY, "kind", "matches", "element_at(path, -1) as recipient", "path", "is_done as is_confirmed",
-        f"case when size(path) = 1 then node_id when not is_done then {CLOSEST} end as responsible",
-    )  # fmt: skip
-    row = [*KEY, "recipient", "responsible", "path", "is_confirmed"]
-    wanted = end.where("recipient = node_id and kind = 'PUB'").selectExpr(*row, "explode(matches) as subscription_id")
-    here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").select(row).distinct()
-    return end.where("recipient <> node_id or kind <> 'PUB'").select(row).unionByName(here)
-
-
-def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns the deliveries of publications that RECOVERING subscribers accepted as Guided.
-
-    Args:
-        first: First copies.
-        recipient: Rows of `guided_recipients`.
-    """
-    here = recipient.where("recipient = node_id").select(KEY).distinct()
-    return deliveries(first.where("kind = 'PUB'").join(here, KEY, "left_semi"))

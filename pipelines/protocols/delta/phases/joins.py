@@ -5,14 +5,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, issued
-from pipelines.protocols.delta import connections, finish, forward, join, peers, recovery, routing
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.messages import MULTICAST
+from pipelines.protocols.delta.phases import connections, nodes, updates
+from pipelines.protocols.delta.steps import copies, join, recovery, routing
+from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
 
 
 def handle_joins(work: Work) -> DataFrame | None:
-    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; gives the ready calls."""
+    """Makes phase 3: reads inbox, calls; writes topology, path, join relations, status, peer; returns ready calls."""
     round_ = work.round
     if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
         return round_.due.calls
@@ -23,7 +25,7 @@ def handle_joins(work: Work) -> DataFrame | None:
         now = work.keep("now", _entered(work))
         if work.has("PAR_TOP"):
             changed.append(join.received_links(work.inbox))
-            work.copies.append(join.issued_joins(work.inbox).select(forward.COPY))  # PAR_SUB comes on the same link
+            work.copies.append(join.issued_joins(work.inbox).select(copies.COPY))  # PAR_SUB comes on the same link
             work.added.append(join.received_entries(work.inbox))
         calls = _ready_calls(work)
         if work.has("JOIN_REQUEST") or (
@@ -33,7 +35,7 @@ def handle_joins(work: Work) -> DataFrame | None:
     elif work.has("JOIN_REQUEST"):
         changed.append(_answer_requests(work, work.keep("now", _nobody(work))))
     if work.has("J"):
-        changed.append(routing.marked_links(forward.received_copies(work.inbox)))
+        changed.append(routing.marked_links(copies.received_copies(work.inbox)))
     if changed:
         links = work.keep("links", union(*changed))
         topology = work.put("topology", routing.merge_links(work.now("topology"), links))
@@ -86,9 +88,9 @@ def _entered(work: Work) -> DataFrame:
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
-    """Handles JOIN_REQUEST at the join points; gives the links that are new."""
+    """Handles JOIN_REQUEST at the join points; returns the links that are new."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
-    blocked = blocked_nodes(work)
+    blocked = nodes.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
     if work.is_disturbed and not work.is_empty(accepted):
@@ -101,7 +103,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     if work.round.facts["processing"]["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
         work.send(join.copies_for_joiner(added), *join.JOINER_FIELDS)
-        work.change("processing", peers.with_rows(processing, added))
+        work.change("processing", copies.with_rows(processing, added))
     return join.requested_links(accepted)
 
 
@@ -109,7 +111,7 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
     """Returns SUBS_SET after the round's confirmations: what PAR_SUB copies."""
     if not (work.finished and work.may_change_entries):
         return work.now("routing_entry")
-    return finish.entries_after(work, union(*work.finished), path)
+    return updates.entries_after(work, union(*work.finished), path)
 
 
 def _ready_calls(work: Work) -> DataFrame | None:
@@ -117,15 +119,24 @@ def _ready_calls(work: Work) -> DataFrame | None:
     due = work.round.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
-    waiting, blocked = work.now("call"), blocked_nodes(work)
+    waiting, blocked = work.now("call"), nodes.blocked_nodes(work)
     opened = join.open_calls(due, waiting, work.present)
     work.change("call", join.waiting_calls(opened, blocked))
     return work.keep("call", join.ready_calls(opened, blocked))
 
 
-def blocked_nodes(work: Work) -> DataFrame:
-    """Returns the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
-    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
-    if not work.is_recovering:
-        return joining
-    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))
+def _join(work: Work) -> None:
+    """Phase 3: the copies to forward are those that come, and the calls that may be issued."""
+    calls = handle_joins(work)
+    if calls is not None:
+        work.copies.append(copies.issued_copies(calls))
+        work.events.append(issued(calls))
+    if work.has(*MULTICAST):
+        work.copies.append(copies.received_copies(work.inbox))
+
+
+PHASE = Phase(
+    "join", lambda work: True, _join,
+    reads=names(ROUTING, "call join join_request peer processing status synch tombstone"),
+    writes=names(ROUTING, "call join join_request peer processing status"),
+)  # fmt: skip

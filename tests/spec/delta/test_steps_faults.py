@@ -10,9 +10,9 @@ from support.delta.rounds import due, work
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import connections, failures, joining
+from pipelines.protocols.delta.messages import INBOX
+from pipelines.protocols.delta.phases import connections, faults, joins, nodes, updates
 from pipelines.protocols.delta.tables import (
-    INBOX,
     JOIN,
     PATH,
     PEER,
@@ -27,7 +27,7 @@ from pipelines.protocols.delta.tables import (
 FAILURE = "node_id peer round incarnation"
 
 
-def joins(sail: Session, **status: str) -> DataFrame:
+def join_rows(sail: Session, **status: str) -> DataFrame:
     rows = (
         {"node_id": int(name[1:]), "join_point": 1, "source_seq": 1, "status": now, "is_asked": True}
         for name, now in status.items()
@@ -52,13 +52,13 @@ def test_faults_concern_who_hears_of_them_comes_back_recovers_or_has_to_answer(s
     back = frame(sail, "node_id round", {"node_id": 3, "round": 20})
     one = work(due("DETECT PUB", {"recovered": back}), status=status, syn_request=request)
     one.inbox = inbox
-    assert found(failures._concerned(one), "node_id") == [(1,), (3,), (4,), (6,)]
+    assert found(faults._concerned(one), "node_id") == [(1,), (3,), (4,), (6,)]
     heard = work(due("DETECT PUB"), status=status, syn_request=request)
     heard.inbox = inbox
-    assert found(failures._concerned(heard), "node_id") == [(1,)]
+    assert found(faults._concerned(heard), "node_id") == [(1,)]
     quiet = work(due("PUB", recovering=1), status=status, syn_request=request)
     quiet.inbox = inbox
-    assert found(failures._concerned(quiet), "node_id") == [(4,), (6,)]
+    assert found(faults._concerned(quiet), "node_id") == [(4,), (6,)]
 
 
 def test_who_comes_back_gets_nothing_that_was_meant_for_its_earlier_life(sail: Session) -> None:
@@ -71,7 +71,7 @@ def test_who_comes_back_gets_nothing_that_was_meant_for_its_earlier_life(sail: S
     for recovered, kept in ((back, [1, 2]), (None, [2])):
         one = work(due("PUB", {"recovered": recovered}, returned=1), status=statuses(sail, n4="OPERATIONAL"))
         one.inbox = inbox
-        failures._drop_old(one)
+        faults._drop_old(one)
         assert found(one.inbox, "message_id") == [(k,) for k in kept]
         assert found(one.fates[0], "message_id fate") == [(k, "lost_crash") for k in range(4) if k not in kept]
 
@@ -82,20 +82,20 @@ SYNCHING = {"node_id": 1, "peer": 2, "is_answered": False}
 def test_partners_that_had_not_answered_are_lost_and_all_to_whoever_joins(sail: Session) -> None:
     """1 waits for 2, and has the answer of 3; 4 joins at the moment, 5 has joined, 6 has no answer of M yet."""
     synch = frame(sail, SYNCH.columns, SYNCHING, {"node_id": 1, "peer": 3, "is_answered": True})
-    join = joins(sail, n4="ATTACHED", n5="VALID_JOINED", n6="DETACHED", n7="CONFIRMED")
+    join = join_rows(sail, n4="ATTACHED", n5="VALID_JOINED", n6="DETACHED", n7="CONFIRMED")
     failure = failed(sail, (1, 2), (1, 3), (4, 2), (5, 2), (6, 2), (7, 2))
     calm = work(due("DETECT"), synch=synch, join=join)
-    assert found(failures._lost_partners(calm, failure), "node_id peer") == [(1, 2)]
+    assert found(faults._lost_partners(calm, failure), "node_id peer") == [(1, 2)]
     joining = work(due("DETECT", detached=1), synch=synch, join=join)
-    assert found(failures._lost_partners(joining, failure), "node_id peer") == [(1, 2), (4, 2), (7, 2)]
+    assert found(faults._lost_partners(joining, failure), "node_id peer") == [(1, 2), (4, 2), (7, 2)]
 
 
 def test_who_recovers_or_joins_gathers_routing_information(sail: Session) -> None:
     status = statuses(sail, n1="RECOVERING", n2="REJOINING")
-    join = joins(sail, n4="ATTACHED", n5="VALID_JOINED", n6="DETACHED", n7="CONFIRMED")
-    assert found(failures.synchronising(work(status=status, join=join)), "node_id") == [(1,)]
+    join = join_rows(sail, n4="ATTACHED", n5="VALID_JOINED", n6="DETACHED", n7="CONFIRMED")
+    assert found(nodes.synchronising(work(status=status, join=join)), "node_id") == [(1,)]
     joining = work(due(detached=1), status=status, join=join)
-    assert found(failures.synchronising(joining), "node_id") == [(1,), (4,), (7,)]
+    assert found(nodes.synchronising(joining), "node_id") == [(1,), (4,), (7,)]
 
 
 def test_reports_new_joins_and_who_is_detached_tell_of_failures(sail: Session) -> None:
@@ -112,9 +112,9 @@ def test_reports_new_joins_and_who_is_detached_tell_of_failures(sail: Session) -
     def told(**facts: int) -> list[tuple[Any, ...]]:
         of = due("DETECT JOIN_REQUEST STATUS", **facts)
         of.run.link = link
-        one = work(of, path=path, peer=frame(sail, PEER.columns), join=joins(sail, n8="VALID_JOINED"))
+        one = work(of, path=path, peer=frame(sail, PEER.columns), join=join_rows(sail, n8="VALID_JOINED"))
         one.inbox = inbox
-        return found(failures._failures(one), "node_id peer round incarnation")
+        return found(faults._failures(one), "node_id peer round incarnation")
 
     assert told() == [(1, 2, 20, 0)]
     assert told(joiners=1) == [(1, 2, 20, 0), (1, 3, 20, 1), (1, 4, 20, 1)]
@@ -134,8 +134,8 @@ def test_a_detached_node_asks_its_join_point_again_unless_that_is_down_for_good(
         },
     )
     of.run.link = frame(sail, "src dst latency_rounds", {"src": 7, "dst": 1, "latency_rounds": 3})
-    one = work(of, join=joins(sail, n7="DETACHED", n4="VALID_JOINED"), status=statuses(sail))
-    left = failures._retry_joins(one, failed(sail, (7, 1), (4, 1)))
+    one = work(of, join=join_rows(sail, n7="DETACHED", n4="VALID_JOINED"), status=statuses(sail))
+    left = faults._retry_joins(one, failed(sail, (7, 1), (4, 1)))
     assert found(left, "node_id peer") == [(4, 1)]
     [requests] = (found(sent.row, "kind src dst") for sent in one.outbox)
     assert requests == [("JOIN_REQUEST", node, to) for node, to in asks]
@@ -153,7 +153,7 @@ def test_only_where_nodes_join_there_are_links_to_learn(
     of.run.setting = frame(sail, "delta", {"delta": 1})
     one = work(of, topology=topology)
     one.radius = 3
-    failures._learn_links(one, told)
+    updates.learn_links(one, told)
     assert found(one.now("topology"), "a b") == links
 
 
@@ -166,12 +166,12 @@ def test_nobody_is_told_by_a_node_that_is_detached(sail: Session) -> None:
         for k, (d, kind, q) in enumerate(told)
     ))  # fmt: skip
     one = work(
-        due("STATUS PAR_TOP"), peer=frame(sail, PEER.columns), join=joins(sail, n6="DETACHED"), status=statuses(sail),
-        path=frame(sail, PATH.columns, way(1), way(6)), routing_entry=frame(sail, ROUTING_ENTRY.columns),
-        processing=frame(sail, PROCESSING.columns),
+        due("STATUS PAR_TOP"), peer=frame(sail, PEER.columns), join=join_rows(sail, n6="DETACHED"),
+        status=statuses(sail), path=frame(sail, PATH.columns, way(1), way(6)),
+        routing_entry=frame(sail, ROUTING_ENTRY.columns), processing=frame(sail, PROCESSING.columns),
     )  # fmt: skip
     one.inbox = inbox
-    failures._connect(one)
+    faults._connect(one)
     assert found(one.now("peer"), "node_id peer status") == [(1, 4, "OPERATIONAL"), (6, 3, "OPERATIONAL")]
 
 
@@ -184,13 +184,13 @@ def test_whoever_waits_for_its_join_point_is_connected_to_it(sail: Session) -> N
     for detached, expected in ((0, [(1, 2, 0)]), (1, [(1, 2, 0), (7, 1, None)])):
         of = due(detached=detached)
         of.run.link = link
-        connected = connections.connections_of(work(of, join=joins(sail, n7="DETACHED"), **known))
+        connected = connections.connections_of(work(of, join=join_rows(sail, n7="DETACHED"), **known))
         assert found(connected, "node_id peer incarnation") == expected
 
 
 def test_who_comes_back_before_its_join_ended_joins_again_and_does_not_recover(sail: Session) -> None:
     """7 had asked its join point, 8 had not asked yet; 4 had joined, and recovers."""
-    join = joins(sail, n7="ATTACHED", n8="DETACHED", n4="VALID_JOINED").selectExpr(
+    join = join_rows(sail, n7="ATTACHED", n8="DETACHED", n4="VALID_JOINED").selectExpr(
         "run_id", "node_id", "join_point", "source_seq", "node_id <> 8 as is_asked", "status"
     )
     links = ({"node_id": n, "a": 1, "b": 7, "is_marked": True} for n in (4, 7))
@@ -199,7 +199,7 @@ def test_who_comes_back_before_its_join_ended_joins_again_and_does_not_recover(s
         status=statuses(sail, n4="RECOVERING", n7="RECOVERING", n8="RECOVERING"),
     )  # fmt: skip
     back = frame(sail, "node_id round incarnation", *({"node_id": n, "round": 20, "incarnation": 1} for n in (4, 7, 8)))
-    assert found(failures._join_again(one, back), "node_id") == [(4,)]
+    assert found(faults._join_again(one, back), "node_id") == [(4,)]
     assert found(one.now("join"), "node_id status") == [(4, "VALID_JOINED"), (7, "DETACHED"), (8, "DETACHED")]
     assert found(one.now("topology"), "node_id") == [(4,)]
     assert found(one.now("status"), "node_id status") == [(4, "RECOVERING"), (7, "OPERATIONAL"), (8, "OPERATIONAL")]
@@ -219,7 +219,7 @@ def test_an_entry_that_named_a_node_out_of_view_has_a_way_when_a_join_brings_it_
         ),
     )  # fmt: skip
     one.inbox = frame(sail, INBOX, told)
-    assert joining.handle_joins(one) is None
+    assert joins.handle_joins(one) is None
     assert found(one.now("topology"), "a b is_marked") == [(1, 2, False), (2, 7, True)]
     assert found(one.now("path"), "target path") == [(1, [1]), (2, [1, 2]), (7, [1, 2, 7])]
     assert found(one.now("routing_entry"), "origin distance first_hop responsible") == [(7, 2, 2, 2)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta.peers import LINKS
+from pipelines.protocols.delta.messages import LINKS
 
 _PAIR = [*NODE, "peer"]
 _SHARED = "size(array_intersect(to_peer, path))"

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta.tables import MULTICAST, PAYLOAD
-from pipelines.protocols.delta.work import SENT_AS
+from pipelines.protocols.delta.messages import MULTICAST, PAYLOAD, SENT_AS
 
 _MULTICAST = f"kind in {MULTICAST}"
 _END = ["run_id", "src", "dst"]

@@ -47,7 +47,7 @@ def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataF
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
-    """update_routing_information^UNSUB: the entry goes; gives ``run_id, node_id, subscription_id, removed_trigger``."""
+    """update_routing_information^UNSUB: entries that go: ``run_id, node_id, subscription_id, removed_trigger``."""
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
 
 

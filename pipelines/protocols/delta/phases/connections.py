@@ -1,4 +1,4 @@
-"""The connections of nodes and the failure detectors on them (4.3; rules R19 to R21)."""
+"""The connections of nodes in a round: requests, and the failure detectors on them (4.3; rules R19 to R21)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta import join, peers
-from pipelines.protocols.delta.tables import PEER
+from pipelines.protocols.delta.messages import FAULT_TRIGGER
+from pipelines.protocols.delta.steps import detectors, handshake, join, recovery
 from pipelines.protocols.delta.work import Work
 
 
 def connections_of(work: Work) -> DataFrame:
     """Returns the connections of all nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     link = work.round.run.link
-    connected = peers.connected(work.now("path"), work.now("peer"), link)
+    connected = detectors.connected(work.now("path"), work.now("peer"), link)
     if not work.round.facts["join"]["detached"]:
         return connected
     return connected.unionByName(join.waiting_connections(work.now("join"), link))
@@ -29,16 +29,8 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
         crashed: ``run_id, node_id, round, incarnation``.
     """
     ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
-    work.broken.append(peers.broken_connections(connections_of(work), ended))
+    work.broken.append(detectors.broken_connections(connections_of(work), ended))
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
-
-
-def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the connections that are made between two forms of relation ``peer``."""
-    made = after.where("status <> 'FAILED'")
-    old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
-    known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
-    return known.where("is_old is null").select(PEER.columns)
 
 
 def watch(work: Work, made: Callable[[], DataFrame]) -> None:
@@ -59,7 +51,7 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
         over.append(former.selectExpr("*", "false as is_down"))
     if over:
         connection = made()
-        work.broken += [peers.broken_connections(connection, ended) for ended in over]
+        work.broken += [detectors.broken_connections(connection, ended) for ended in over]
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
@@ -77,14 +69,14 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
 
     Args:
         work: The round.
-        accepted: See `join`.
+        accepted: Accepted rows (see `steps.join`).
     """
     link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
     taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
         *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
     )  # fmt: skip
     taken = work.keep("taken_in", taken)
-    work.put("peer", peers.with_answers(work.now("peer"), taken, work.now("path")))
+    work.put("peer", handshake.with_answers(work.now("peer"), taken, work.now("path")))
     watch(work, lambda: taken)
 
 
@@ -97,4 +89,38 @@ def tell_peers(work: Work, node: DataFrame) -> None:
     """
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
     to = connected.join(node.select(*NODE, "round"), NODE)
-    work.send(peers.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *peers.STATED)
+    work.send(handshake.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *handshake.STATED)
+
+
+def ask_again(work: Work, asked: DataFrame) -> None:
+    """Rule R24: JOIN_REQUEST once more.
+
+    Args:
+        work: The round.
+        asked: ``run_id, node_id, join_point, source_seq, round``.
+    """
+    asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", FAULT_TRIGGER, "round"))
+    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
+    watch_join_points(work, asked)
+
+
+def synchronise(work: Work, asked: DataFrame) -> None:
+    """Sends SYN_REQUEST, once a round to the same node: reads topology, path; writes synch, peer."""
+    for before in work.asked:
+        asked = asked.join(before, [*NODE, "peer"], "left_anti")
+    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
+    if work.is_empty(asked):
+        return
+    work.asked.append(asked.select(*NODE, "peer"))
+    work.put("synch", recovery.more_synch(work.now("synch"), asked))
+    request(work, "SYN_REQUEST", asked)
+
+
+def request(work: Work, kind: str, asked: DataFrame) -> None:
+    """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
+    latency = work.keep("asked_latency", handshake.path_latencies(asked, work.round.run.link))
+    peer = work.now("peer")
+    work.put("peer", peer.unionByName(handshake.new_peers(asked.select(*NODE, "peer"), peer, latency)))
+    work.send(
+        handshake.send_requests(asked, kind, latency, work.now("topology"), work.now("status")), *handshake.REQUEST
+    )

@@ -21,7 +21,7 @@ FINISHED = [
 ]  # fmt: skip
 
 
-def confirmations(inbox: DataFrame) -> DataFrame:
+def received_confirmations(inbox: DataFrame) -> DataFrame:
     """Returns the CONF messages of an inbox: KEY, ``responsible`` (who confirms), ``trigger, round``."""
     return inbox.where("kind = 'CONF'").selectExpr(
         "run_id",

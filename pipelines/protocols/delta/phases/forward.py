@@ -1,0 +1,200 @@
+"""Phase 4 of a round: first copies, their recipients Γ and Out, deliveries (Algorithm 1, lines 1 to 18)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract.rows import KEY, NODE
+from pipelines.protocols.delta.messages import SENT
+from pipelines.protocols.delta.phases import nodes, updates
+from pipelines.protocols.delta.steps import confirmations, copies, duplicates, recipients, recovery
+from pipelines.protocols.delta.work import Phase, Work, names, union
+
+
+def _forward(work: Work) -> None:
+    """Phase 4: reads copies, detector, routing; writes processing, detector, deliveries, copies."""
+    path = work.now("path")
+    copy = union(*work.copies)
+    if work.is_recovering:
+        copy = _accepted(work, copy)
+    first = _first_copies(work, copy)
+    first = work.keep("first", copies.sender_hops(first, path if work.is_disturbed else None))
+    if work.round.faults.may_duplicate:
+        late = work.keep("duplicate", copies.later_copies(copy, first))
+    if work.is_recovering and not work.is_empty(late):
+        known = work.now("processing").select(KEY).unionByName(first.select(KEY))
+        refused = recovery.refused(late, known, nodes.synchronising(work))
+        work.finish("refused", confirmations.taken_anyway(refused))
+    here = _route(work, first)
+    if work.round.faults.may_duplicate and not work.is_empty(late):
+        _drop_duplicates(work, late)
+    if work.again:
+        here.append(_compute_again(work, union(*work.again)))
+    if here:
+        deliver(work, union(*here))
+
+
+def _route(work: Work, first: DataFrame) -> list[DataFrame]:
+    """Finds the recipients of first copies and sends them on; writes routing, processing, detector.
+
+    Returns:
+        Deliveries.
+    """
+    if work.is_empty(first):
+        updates.change_entries(work)
+        return []
+    plain, guided = _by_receiver(work, first)
+    routed = _routed_recipients(work, plain)
+    entries, changes = updates.change_entries(work)
+    matched = work.keep("matched", recipients.publication_recipients(plain, entries, changes))
+    out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "responsible", recipients.SEEN)
+    work.finished.append(confirmations.finished_at_once(plain.where("kind = 'PUB'"), out))
+    recipient = union(*routed, out).selectExpr("*", recipients.UNCONFIRMED)
+    if guided:
+        recipient = work.keep("recipient", union(recipient, *guided))
+    work.send(copies.copies_to_send(first, recipient), *copies.SENT_FIELDS)
+    here = [copies.matched_deliveries(matched), *(copies.guided_deliveries(first, row) for row in guided)]
+    rows = copies.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
+    if work.is_disturbed:
+        rows = confirmations.under_way(rows)
+    processing = work.now("processing").unionByName(rows)
+    work.change("processing", work.keep("processing", processing) if work.is_disturbed else processing)
+    learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
+    work.change("detector", union(*(learnt[name](part) for name, part in _by_detector(work, first))))
+    return here
+
+
+def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
+    """Returns the copies of the runs that use each duplicate detector."""
+    if len(work.detectors) == 1:
+        return [(name, copy) for name in work.detectors]
+    parts = []
+    for name in sorted(work.detectors):
+        run = work.setting.where(f"detector = '{name}'").select("run_id").hint("shuffle_hash")
+        parts.append((name, copy.join(run, "run_id", "left_semi")))
+    return parts
+
+
+def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
+    """Lines 1 to 12, with MsgId_N where the visited lists need it."""
+    if work.round.faults.may_duplicate:
+        detector = work.now("detector")
+        judge = {
+            "identifier": lambda part: duplicates.first_copies(part, detector),
+            "visited": lambda part: duplicates.first_visits(work.keep("visiting", part), detector, work.keep),
+        }
+        copy = union(*(judge[name](part) for name, part in _by_detector(work, copy)))
+    if "visited" not in work.detectors:
+        return copy.selectExpr("*", "cast(null as bigint) as msg_id")
+    return duplicates.numbered(copy.select(copies.COPY))
+
+
+def _accepted(work: Work, copy: DataFrame) -> DataFrame:
+    """A RECOVERING node takes Guided messages only (6.1)."""
+    recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
+    marked = copy.join(recovering.hint("shuffle_hash"), NODE, "left")
+    marked = work.keep("copy", marked.selectExpr(*copies.COPY, "is_recovering and guide is null as is_discarded"))
+    discarded = marked.where("is_discarded")
+    work.fates.append(discarded.selectExpr("run_id", "trigger as message_id", "'lost_crash' as fate"))
+    return marked.where("not coalesce(is_discarded, false)").drop("is_discarded")
+
+
+def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFrame]]:
+    """Parts first copies at RECOVERING nodes from the others; handles the former, and returns their recipients."""
+    if not work.is_recovering:
+        return first, []
+    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    own, peer = work.now("own_subscription"), work.now("peer")
+    guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), NODE, "left_semi"))
+    if work.is_empty(guided):
+        return first, []
+    told = work.keep("guided_recipient", recipients.guided_recipients(guided, own, peer))
+    reach = work.keep("guided_reach", recipients.in_view(guided, work.now("path"), work.setting))
+    more = recipients.new_members(reach, told).selectExpr(
+        *KEY, "recipient", "responsible", "path", recipients.UNCONFIRMED
+    )
+    recipient = work.keep("guided_recipients", told.unionByName(more))
+    work.finish("guided_at_once", confirmations.finished_at_once(guided, recipient))
+    return first.join(recovering.hint("shuffle_hash"), NODE, "left_anti"), [recipient]
+
+
+def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
+    """Returns Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those that nobody else needs."""
+    path, found = work.now("path"), []
+    if work.has(*SENT) or work.may_release_calls:
+        found.append(recipients.subscription_recipients(first, path))
+    if work.has("J", "PAR_TOP", "REJOIN") or work.is_recovering:
+        found.append(recipients.join_recipients(first, path, work.setting))
+    if not found:
+        return []
+    routed = work.keep("routed", union(*found))
+    work.finish("at_once", confirmations.finished_at_once(first.where("kind <> 'PUB'"), routed))
+    return [routed]
+
+
+def _drop_duplicates(work: Work, late: DataFrame) -> None:
+    """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once; writes waiting."""
+    processing = work.now("processing")
+    work.send(confirmations.send_confirmations(confirmations.answered_at_once(late, processing)))
+    work.change("waiting", work.now("waiting").unionByName(confirmations.waiting_senders(late, processing)).distinct())
+    work.fates.append(late.selectExpr("run_id", "trigger as message_id", "'duplicate' as fate"))
+    if work.is_recovering:
+        again = work.keep("guided_late", recovery.guided_again(late, processing, work.now("status")))
+        if work.is_empty(again):
+            return
+        _add_recipients(
+            work, again, recipients.guided_recipients(again, work.now("own_subscription"), work.now("peer"))
+        )
+
+
+def _compute_again(work: Work, message: DataFrame) -> DataFrame:
+    """Returns publications accepted as Guided to the recipients that their nodes know of by now; writes processing.
+
+    Returns:
+        Deliveries to the nodes themselves.
+    """
+    message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
+    matched = work.keep("rematched", recipients.publication_recipients(message, work.now("routing_entry")))
+    away = matched.where("recipient <> node_id").selectExpr(
+        *KEY, "recipient", "responsible", recipients.SEEN, recipients.UNCONFIRMED
+    )
+    _add_recipients(work, message, away)
+    now = message.selectExpr(*KEY, "now_round as round").distinct()
+    return copies.matched_deliveries(matched.drop("round").join(now, KEY))
+
+
+def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
+    """Sends messages of ProcessingList to recipients that they do not have yet; writes processing."""
+    processing = work.now("processing")
+    fresh = recipient.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
+    row = work.keep("wider", copies.processing_rows(message, fresh))
+    if work.is_empty(row):
+        return
+    work.put("processing", processing.unionByName(row))
+    work.resent.append(row.join(message.select(*KEY, "now_round").distinct(), KEY))
+
+
+def deliver(work: Work, delivery: DataFrame) -> None:
+    """Returns deliveries to the application, none twice: reads and writes delivered where nodes may crash."""
+    if work.round.faults.may_crash:
+        before = work.now("delivered").withColumnRenamed("node_id", "subscriber")
+        known = before.groupBy("run_id", "subscriber", "source").agg({"last_seq": "max"}).toDF(
+            "run_id", "subscriber", "source", "last_seq"
+        )  # fmt: skip
+        if work.is_disturbed:
+            fresh = delivery.join(known, ["run_id", "subscriber", "source"], "left").where(
+                "last_seq is null or last_seq < source_seq"
+            )
+            delivery = work.keep("delivery", fresh.drop("last_seq"))
+        last = work.of_crashing(delivery).selectExpr(
+            "run_id", "subscriber as node_id", "source", "source_seq as last_seq"
+        )
+        work.change("delivered", last)
+    work.result.delivery = delivery
+
+
+PHASE = Phase(
+    "forward", lambda work: bool(work.copies), _forward,
+    reads=names("delivered detector join own_subscription path peer processing routing_entry status tombstone waiting"),
+    writes=names("delivered detector own_subscription processing routing_entry tombstone waiting"),
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""How connections are made (sections 5 and 6, Algorithms 3, 4 and 6; rules R20, R22 and R25).
+
+Rows that the steps read and write, for a node N and another one X:
+
+1. CON_REQUEST, or SYN_REQUEST while N recovers, from N to X: ``peer`` has X, WAITING.
+2. The request at X: X is connected to N (``peer``) and answers STATUS.
+3. STATUS at N: N sends what waited for X, in ProcessingList order (`copies.held_back`).
+
+What was meant for an earlier incarnation of its receiver is dropped.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.contract.ordering import row_number
+from pipelines.contract.rows import NODE
+from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS
+from pipelines.protocols.delta.tables import PEER
+
+REQUEST = ("incarnation", "links", "latency_rounds")
+"""What requests say in the outbox, beside their heads."""
+STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
+"""What STATUS says in the outbox, beside its head."""
+_LINK = ["run_id", "src", "dst"]
+
+
+def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
+    """Drops what was meant for an earlier incarnation of its receiver (rule R25)."""
+    now = status.selectExpr("run_id", "node_id as dst", "incarnation as own_incarnation")
+    return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
+        "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
+        " or coalesce(for_incarnation, 0) = coalesce(own_incarnation, 0)"
+    ).select(INBOX)  # fmt: skip
+
+
+def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
+    """Returns the rest of an inbox as rows of ``fate``: queues die with their connection."""
+    return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
+        "run_id", "message_id", "'lost_crash' as fate"
+    )
+
+
+def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
+    """Returns how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
+
+    Args:
+        row: ``run_id, node_id, peer, path``.
+        link: Table ``link``.
+    """
+    hop = row.selectExpr(*NODE, "peer", "posexplode(path) as (position, src)")
+    ends = hop.selectExpr(*NODE, "peer", "position - 1 as position", "src as dst")
+    return (
+        hop.join(ends, [*NODE, "peer", "position"])
+        .join(link.select(*_LINK, "latency_rounds"), _LINK)
+        .groupBy(*NODE, "peer")
+        .agg({"latency_rounds": "sum"})
+        .toDF(*NODE, "peer", "latency_rounds")
+    )
+
+
+def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
+    """Returns the rows of ``peer`` for nodes that N turns to and is not connected to yet."""
+    return (
+        asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+        .join(latency, [*NODE, "peer"])
+        .selectExpr(
+            *NODE, "peer", "'WAITING' as status", "cast(null as bigint) as incarnation", "latency_rounds"
+        )
+    )  # fmt: skip
+
+
+def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
+    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8), with TOP of the sender.
+
+    Args:
+        asked: ``run_id, node_id, peer, round``.
+        kind: The kind.
+        latency: ``run_id, node_id, peer, latency_rounds``.
+        topology: Relation ``topology``.
+        status: Relation ``status``.
+    """
+    links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
+    own = status.selectExpr(*NODE, "incarnation as known")
+    once = asked.select(*NODE, "peer", "round").distinct()
+    return (
+        once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left").selectExpr(
+            "run_id", FAULT_TRIGGER, "cast(1 as bigint) as rank", f"'{kind}' as kind", "node_id as src", "peer as dst",
+            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
+            "coalesce(known, 0) as incarnation", "links", "latency_rounds",
+        )
+    )  # fmt: skip
+
+
+def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
+    """Returns what messages about connections say of their senders.
+
+    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
+    where N has a connection. It does not where N suspects a former incarnation of the sender: what went through
+    that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
+
+    Returns:
+        `PEER`'s columns, ``kind, trigger, round, is_new`` (N has sent nothing to this incarnation yet), a row a peer.
+    """
+    said = inbox.where(
+        "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
+        " or (kind = 'PAR_TOP' and source_seq is not null)"
+    ).selectExpr(
+        "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",
+        "message_id as trigger", "due_round as round",
+        "case kind when 'SYN_REQUEST' then 'RECOVERING' when 'STATUS' then status else 'OPERATIONAL' end"
+        " as status",
+    )  # fmt: skip
+    known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
+    counts = """kind <> 'STATUS' or known_status is null
+      or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)"""
+    last = f"{row_number('news of a peer', 'run_id, node_id, peer', 'trigger desc')} as position"
+    is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
+    return (
+        said.join(known, [*NODE, "peer"], "left")
+        .where(counts)
+        .selectExpr("*", last, f"coalesce({is_new}, false) as is_new")
+        .where("position = 1")
+        .select(*PEER.columns, "kind", "trigger", "round", "is_new")
+    )
+
+
+def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
+    """Returns relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
+
+    A node that N suspected and that has recovered since has told the nodes in between, not N.
+    """
+    told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
+    behind = (
+        path.selectExpr(*NODE, "target as peer", "path")
+        .join(back, NODE)
+        .where("array_contains(path, nearer)")
+        .select(*NODE, "peer")
+        .distinct()
+        .selectExpr(*NODE, "peer", "true as is_behind")
+    )
+    return (
+        told.join(behind, [*NODE, "peer"], "left")
+        .where("not (status = 'FAILED' and coalesce(is_behind, false))")
+        .select(PEER.columns)
+        .unionByName(answer.select(PEER.columns))
+    )
+
+
+def asking_peers(inbox: DataFrame) -> DataFrame:
+    """Returns who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+
+    A peer is answered once a round. The answer is for the incarnation that asked, and takes as long as the question.
+    """
+    asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
+        "due_round - sent_round as latency_rounds", "due_round as round",
+    )  # fmt: skip
+    newest = (f"max({name}) as {name}" for name in ("for_incarnation", "latency_rounds", "round"))
+    return asked.groupBy(*NODE, "peer").agg(*map(F.expr, newest))
+
+
+def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
+    """Returns STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
+
+    Args:
+        to: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+        status: Relation ``status``.
+        join: Relation ``join``.
+        is_answer: Whether they answer requests. What a node tells by itself comes behind them: it has risen.
+    """
+    rank = 0 if is_answer else 2
+    own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
+    detached = join.where("status = 'DETACHED'").selectExpr(*NODE, "true as is_detached")
+    return to.join(own, NODE, "left").join(detached, NODE, "left").selectExpr(
+        "run_id", FAULT_TRIGGER, f"cast({rank} as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
+        "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
+        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end"
+        " as status",
+        "coalesce(own_incarnation, 0) as incarnation", "for_incarnation", "latency_rounds",
+    )  # fmt: skip
