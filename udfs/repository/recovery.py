@@ -61,13 +61,17 @@ def ask(at: At) -> None:
     """Asks for assistance until the recovery is over; nobody for T_assist: the own disk has to do (rule P22)."""
     if at.duty.is_operational or at.log.is_left:
         return
-    if at.log.is_complete and at.round - at.duty.asked_round >= at.rounds("assist_rounds"):
+    if _is_on_its_own(at):
         for row in at.of(at.node.missed):
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
         complete(at)
         return
     at.send(Assist, at.peers)
     at.wake("assist", at.rounds("fetch_rounds"))
+
+
+def _is_on_its_own(at: At) -> bool:
+    return at.log.is_complete and at.round - at.duty.asked_round >= at.rounds("assist_rounds")
 
 
 def on_assist(at: At, m: Assist) -> None:

@@ -172,5 +172,6 @@ def evict(at: At) -> None:
     for row in at.of(at.node.buffered):
         if at.round - row.round >= age:
             del at.node.buffered[at.topic, row.source, row.source_seq]
-    if at.of(at.node.buffered):
-        at.wake("evict", age)
+    left = [row.round for row in at.of(at.node.buffered)]
+    if left:
+        at.wake("evict", min(left) + age - at.round)

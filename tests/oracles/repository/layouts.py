@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from pipelines.protocols.repository.settings import RepositorySettings
@@ -15,13 +16,11 @@ from udfs.repository.program import Repository
 PUBLISHED = 200
 """The round in which `Layout.published` publishes: all clients have their steering repositories."""
 LONG = 1000
-QUIET = {
-    name: LONG
-    for name in (
-        "publisher_rounds", "failure_rounds", "acknowledge_rounds", "wait_rounds", "nak_rounds", "rectify_rounds",
-        "idle_rounds", "assist_rounds", "gossip_rounds", "fetch_rounds",
-    )
-}  # fmt: skip
+TIMERS = (
+    "publisher_rounds", "failure_rounds", "acknowledge_rounds", "wait_rounds", "nak_rounds", "rectify_rounds",
+    "idle_rounds", "assist_rounds", "gossip_rounds", "fetch_rounds",
+)  # fmt: skip
+QUIET = dict.fromkeys(TIMERS, LONG)
 """Settings under which nothing is repeated."""
 
 
@@ -51,7 +50,7 @@ class Layout:
         roles = [*((name, "broker") for name in names), *((name, "repository") for name in repositories)]
         roles += [(name, "client") for name in clients]
         self.ids = {name: node for node, (name, _) in enumerate(roles)}
-        both = [*zip(names, names[1:], strict=False), *((f"b{a}", f"b{b}") for a, b in links)]
+        both = [*pairwise(names), *((f"b{a}", f"b{b}") for a, b in links)]
         both += [(f"b{broker}", name) for name, broker in {**repositories, **clients}.items()]
         self.network = LocalNetwork(
             Repository,
