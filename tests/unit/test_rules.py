@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LETTERS = {"delta": "R", "epidemic": "E", "ginger": "G"}
+LETTERS = {"delta": "R", "epidemic": "E", "ginger": "G", "repository": "P"}
 _LIST = r"\brules? ({0}\d+(?:(?:, | and | to ){0}\d+)*)"
 
 

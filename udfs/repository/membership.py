@@ -95,7 +95,7 @@ def _migrate(at: At) -> None:
 def _is_covered(at: At) -> bool:
     """Returns whether all that stay hold every message that is here, and nobody with a lower id leaves.
 
-    Who stays has said so knowing that this one leaves: else two would each count on the other.
+    Who stays has said so knowing that this one leaves: else two would each count on the other (rule P30).
     """
     others = [at.node.member[at.topic, one] for one in at.peers]
     staying = [at.node.peer.get((at.topic, one.repository)) for one in others if not one.is_leaving]

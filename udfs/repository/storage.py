@@ -1,4 +1,4 @@
-"""Published messages at a repository: temporary buffer, orders, acknowledgements (sections 3.5, 4.2; P3, P5, P20)."""
+"""Published messages at a repository: temporary buffer, orders, acknowledgements (3.5, 4.2; rules P3, P5, P20)."""
 
 from __future__ import annotations
 
