@@ -28,7 +28,6 @@ from udfs.nodes.records import key_of, kind_of, spec_of
 
 if TYPE_CHECKING:
     from udfs.nodes.context import Context
-    from udfs.nodes.world import World
 
 R = TypeVar("R")
 TIMERS = "timers"
@@ -158,7 +157,7 @@ class NodeProgram:
             setattr(self, name, given.empty())
 
     @classmethod
-    def start(cls, world: World) -> None:
+    def start(cls, world: Any) -> None:  # noqa: ANN401 - a `World`, whose module imports this one
         """Sets what nodes know before the first round; by default nothing.
 
         Args:
