@@ -165,7 +165,7 @@ class Network:
     @property
     def flights(self) -> list[Flight]:
         """The messages in flight, in the order of their ids."""
-        return sorted(flight for of_round in self._due.values() for flight in of_round)
+        return sorted((one for of_round in self._due.values() for one in of_round), key=lambda one: one.message_id)
 
     def next_round(self) -> int | None:
         """Returns the next round in which anything happens; None: nothing happens any more."""

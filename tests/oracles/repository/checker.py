@@ -17,12 +17,11 @@ Key = tuple[str, int, int, int]
 
 
 class Disk:
-    """What is durable at a node, up or down."""
+    """What a node has: all of it if it is up, what is durable if it is down."""
 
     def __init__(self, network: LocalNetwork, node: int) -> None:
-        running = network._running()
-        self.is_up = node in running.nodes
-        self._kept = running.nodes[node].program if self.is_up else running.down[node]
+        self.is_up = network.is_up(node)
+        self._kept = network.node(node) if self.is_up else network.durable(node)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kept, name) if self.is_up else self._kept.get(name, {})
@@ -74,10 +73,9 @@ class Checker:
         self.violations.append(f"round {self.network.round}: {what}")
 
     def _observe(self, round_: int) -> None:
-        for flight in self.network._running()._due.values():
-            for one in flight:
-                if one.sent_round == round_:
-                    self._on_link(one)
+        for flight in self.network.in_flight:
+            if flight.sent_round == round_:
+                self._on_link(flight)
         for node, seq, at, kind in self.network.rows.calls[self._n_calls :]:
             if kind == "confirmed":
                 self.confirmed[node, seq] = at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oracles.repository.layouts import Layout, losing
 
+from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.context import Context, Internal
 from udfs.repository import recovery, storage
 from udfs.repository.at import At
@@ -74,7 +75,7 @@ def test_a_client_changes_its_repository_at_any_time() -> None:
 
 def test_what_another_repository_has_is_fetched_in_passive_mode() -> None:
     layout = chain()
-    layout.network._strike = losing(
+    layout.faults = losing(
         lambda one: one.dst == layout.ids["r3"] and one.kind in ("Message", "P2R-Order") and one.sent_round < 110
     )
     layout.publish("p", 100, matches=layout.subscribe("s3"))
@@ -94,7 +95,7 @@ def test_the_first_live_message_shows_what_is_missed() -> None:
     layout.crash("r2", 5, 8)
     layout.network.play(8)
     node, p = layout.node("r2"), layout.ids["p"]
-    at = At(node, Context(layout.ids["r2"], 9, layout.network._settings, Internal()), "t")
+    at = At(node, Context(layout.ids["r2"], 9, RepositorySettings().model_dump(), Internal()), "t")
     prefixes, newest = (Upto(p, 0, 2000),), (Upto(p, 0, 0),)
     values = (prefixes, newest, (), (), (layout.ids["r1"], layout.ids["r2"]), ())
     recovery.on_recovery(at, BundleRecovery((at.me,), layout.ids["r1"], 0, "t", *values))
@@ -109,7 +110,7 @@ def test_a_recovering_repository_steers_nobody() -> None:
     layout = chain()
     layout.publish("p", *range(100, 140), matches=layout.subscribe("s3"))
     layout.crash("r3", 50, 200)
-    layout.network._strike = losing(lambda one: one.kind == "R2R-Retransmit" and one.sent_round < 300)
+    layout.faults = losing(lambda one: one.kind == "R2R-Retransmit" and one.sent_round < 300)
     layout.network.play(299)
     assert operational(layout, "r3") == [0]
     assert steering(layout, "s3") == layout.ids["r2"]

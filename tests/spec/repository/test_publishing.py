@@ -11,7 +11,7 @@ SETTINGS = {"publisher_rounds": 12, "nak_rounds": 10, "fetch_rounds": 10}
 def lost_at_first(layout: Layout, kinds: tuple[str, ...], seq: int, before: int = 10**6) -> None:
     """Has links lose the first copies of what is about a message, on their way to repositories."""
     repositories = {node for name, node in layout.ids.items() if name.startswith("r")}
-    layout.network._strike = losing(
+    layout.faults = losing(
         lambda one: (
             one.kind in kinds and one.dst in repositories and one.message.source_seq == seq and one.sent_round < before
         )
@@ -38,7 +38,7 @@ def test_notifications_and_confirmations_stop_at_the_frontier() -> None:
     matches = layout.subscribe("s")
     layout.publish("p", 100, 101, matches=matches)
     layout.publish("q", 103, matches=matches)
-    layout.network._strike = losing(
+    layout.faults = losing(
         lambda one: (
             one.kind in ("Message", "P2R-Order", "P2R-Retransmit")
             and (one.dst, one.message.source, one.message.source_seq) == (layout.ids["r1"], layout.ids["p"], 1)
@@ -76,7 +76,7 @@ def test_orphans_are_stored_again_when_another_repository_has_what_is_before_the
     matches = layout.subscribe("s")
     layout.publish("p", 100, 101, 102, 200, matches=matches)
     lost = (layout.ids["r1"], 2), (layout.ids["r2"], 3)
-    layout.network._strike = losing(
+    layout.faults = losing(
         lambda one: (
             (one.kind in ("Message", "P2R-Order", "P2R-Retransmit") and (one.dst, one.message.source_seq) in lost)
             or (one.kind.startswith(("Gossip", "R2R")) and one.sent_round < 180)
@@ -119,7 +119,7 @@ def test_a_confirmation_needs_all_before_it() -> None:
 @pytest.mark.parametrize("kind", ["P2R-Recovery", "R2P-Recovery"])
 def test_lost_recovery_events_are_repeated(kind: str) -> None:
     layout = Layout(1, {"r1": 1}, {"p": 1, "s": 1}, **SETTINGS)
-    layout.network._strike = losing(lambda one: one.kind == kind and one.sent_round < 40)
+    layout.faults = losing(lambda one: one.kind == kind and one.sent_round < 40)
     layout.publish("p", 20, matches=layout.subscribe("s"))
     layout.network.play(120)
     assert layout.delivered("s") == [1]

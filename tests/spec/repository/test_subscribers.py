@@ -21,7 +21,7 @@ def lose(layout: Layout, kind: str, seq: int, before: int = 10**6) -> None:
         is_kind = one.kind == kind and one.dst == layout.ids["s"] and one.sent_round < before
         return is_kind and one.message.source_seq == seq
 
-    layout.network._strike = losing(is_hit)
+    layout.faults = losing(is_hit)
 
 
 def test_a_message_is_delivered_when_it_is_persistent() -> None:
@@ -49,9 +49,7 @@ def test_a_sync_never_passes_what_is_not_acknowledged() -> None:
     """The first message never comes: what is behind is not acknowledged, and no sync goes so far."""
     layout = layout_with("p", "s")
     layout.publish("p", 100, 101, matches=layout.subscribe("s"))
-    layout.network._strike = losing(
-        lambda one: one.dst == layout.ids["s"] and getattr(one.message, "source_seq", 0) == 1
-    )
+    layout.faults = losing(lambda one: one.dst == layout.ids["s"] and getattr(one.message, "source_seq", 0) == 1)
     layout.network.play(300)
     first = layout.slots("r1")[0][0]
     told = [one.message.sync for kind in ("R2S-Sync", "R2S-Rectify") for one in layout.sent(kind)]
@@ -105,7 +103,7 @@ def test_a_second_subscription_starts_behind_the_own_marks() -> None:
 def test_what_lies_at_the_mark_is_acknowledged_and_not_delivered_again() -> None:
     """The subscriber crashes after its delivery; the acknowledgement is lost, so it is told again."""
     layout = layout_with("p", "s")
-    layout.network._strike = losing(lambda one: one.kind == "S2R-ACK" and one.sent_round < 110)
+    layout.faults = losing(lambda one: one.kind == "S2R-ACK" and one.sent_round < 110)
     layout.publish("p", 100, matches=layout.subscribe("s"))
     layout.crash("s", 108, 150)
     layout.network.play(300)
@@ -157,7 +155,7 @@ def test_a_long_disconnect() -> None:
     layout = layout_with("p", "s")
     layout.publish("p", *range(100, 400, 10), matches=layout.subscribe("s"))
     layout.crash("s", 150, 395)
-    layout.network._strike = losing(lambda one: "Recovery" in one.kind and 395 <= one.sent_round < 420)
+    layout.faults = losing(lambda one: "Recovery" in one.kind and 395 <= one.sent_round < 420)
     layout.network.play(600)
     assert layout.delivered("s") == list(range(1, 31))
 
