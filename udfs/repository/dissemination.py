@@ -47,7 +47,7 @@ def acknowledge(at: At, client: int, key: Key) -> None:
 
 
 def persist(at: At, slot: Slot) -> None:
-    """Tells the steered subscribers of a message that the frontier has passed, in one event (rule P6)."""
+    """Notifies the steered subscribers of a message that the frontier has passed, in one event (rule P6)."""
     receivers = []
     for subscriber in at.of(at.node.subscriber):
         if is_for(at, subscriber, slot):

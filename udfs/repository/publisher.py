@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Tells the bundle who is designated, until that one answers (section 3.11)."""
+    """Says to the bundle who is designated, until that one answers (section 3.11)."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
