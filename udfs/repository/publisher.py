@@ -114,7 +114,7 @@ def reoffer(at: At) -> None:
     """Announces messages again: every T_p while not acknowledged, every 3 T_p while not stable (rule P4)."""
     wait, row = at.rounds("publisher_rounds"), _steering(at)
     waiting = at.of(at.node.unstable)
-    for one in waiting:
+    for one in waiting if not row.is_refused else ():
         if at.round - one.sent_round >= (3 * wait if one.is_acknowledged else wait):
             _order(at, one)
     is_silent = at.round - row.heard_round >= at.rounds("failure_rounds")

@@ -195,7 +195,7 @@ class Checker:
                 self._say(f"{repository} stores a message twice")
 
     def _nothing_lost(self) -> None:
-        """Checks that who is to have a message has it, unless rule 23 excuses it."""
+        """Checks that who is to have a message has it, unless rule P23 excuses it."""
         gone = {node for node, _, end in self.schedule.crashes if end is None}
         filled: dict[Key, set[int]] = defaultdict(set)
         for repository in self.repositories:
@@ -264,7 +264,7 @@ class Checker:
             self._is_quiet(repository, gone)
 
     def _is_quiet(self, repository: int, gone: set[int]) -> None:
-        """Checks a repository; one that is to leave waits for members that are down (rule 26)."""
+        """Checks a repository; one that is to leave waits for members that are down (rule P26)."""
         node = self.disk(repository)
         for topic, log in node.log.items():
             duty = node.duty.get(topic)

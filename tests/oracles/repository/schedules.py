@@ -155,7 +155,7 @@ def _crashes(schedule: Schedule, rng: random.Random) -> None:
 
 
 def crossed(seed: int) -> Schedule:
-    """Returns a schedule in which each of two repositories has what the other one waits for (rule 18).
+    """Returns a schedule in which each of two repositories has what the other one waits for (rule P18).
 
     Both publishers crash for good; what repository 1 stores lies behind a message that 2 has, and the other way round.
     """

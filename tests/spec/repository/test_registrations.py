@@ -55,6 +55,19 @@ def test_a_deregistration_cuts_at_every_repository() -> None:
         assert (row.is_registered, [one.n for one in row.cut]) == (False, [2])
 
 
+def test_a_deregistered_publisher_is_refused_until_it_is_registered_again() -> None:
+    layout = owned(["p"], ["s"])
+    layout.publish("p", 100, 200, 500, matches=layout.subscribe("s"))
+    layout.call("o", "deregister", 150, peer=layout.ids["p"], role="publisher")
+    layout.call("o", "register", 400, peer=layout.ids["p"], role="publisher")
+    layout.network.play(390)
+    assert layout.delivered("s") == [1]
+    assert refused(layout) == {layout.ids["p"]}
+    assert len(layout.sent("Refuse")) < 12
+    layout.network.play(700)
+    assert layout.delivered("s")[-1] == 3
+
+
 def test_registrations_take_sequence_numbers_and_reach_the_bundle() -> None:
     layout = owned([], [])
     layout.call("o", "register", 50, peer=layout.ids["p"], role="publisher")
