@@ -4,6 +4,6 @@
 steering repository (`steering`), publish (`publisher`), subscribe (`subscribing`) and deliver (`subscriber`); the owner
 of a topic registers them (`owners`). Repositories take messages (`storage`) into numbered slots (`slots`), notify
 subscribers (`dissemination`, `syncs`), know who may do what (`registrations`), and keep in step with their bundle
-(`gossip`, `facts`, `fetching`, `recovery`, `membership`). `best_effort` is the baseline. Each topic is a protocol of its
-own (`topics`): `at` is what a part sees of a node, one topic and one round.
+(`gossip`, `facts`, `fetching`, `recovery`, `membership`). `best_effort` is the baseline. Each topic is a protocol
+of its own (`topics`): `at` is what a part sees of a node, one topic and one round.
 """
