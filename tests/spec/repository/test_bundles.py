@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.repository.layouts import Layout, losing
+from oracles.repository.layouts import QUIET, Layout, losing
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.context import Context, Internal
@@ -211,3 +211,16 @@ def test_bundles_overlap() -> None:
     topics = {name: {slot.topic for slot in layout.node(name).slot.values()} for name in CHAIN}
     assert topics == {"r1": {"t"}, "r2": {"t", "u"}, "r3": {"u"}}
     assert layout.node("s").steering["u", "subscriber"].repository == layout.ids["r3"]
+
+
+def test_copies_that_come_twice_are_not_asked_for_twice() -> None:
+    """One message at a time, every answer doubled: a second copy starts no chain of requests of its own."""
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1}, **{**QUIET, "fetch_batch": 1})
+    layout.faults = lambda flights: [
+        copy for one in flights for copy in ([one, one] if one.kind == "R2R-Retransmit" else [one])
+    ]
+    layout.crash("r2", 100, 400)
+    layout.publish("p", *range(150, 170), matches=())
+    layout.network.play(700)
+    assert len(layout.slots("r2")) == 20
+    assert len(layout.sent("R2R-NAK")) == 20
