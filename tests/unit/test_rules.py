@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LETTERS = {"delta": "R", "epidemic": "E", "ginger": "G", "skipring": "K"}
+LETTERS = {"delta": "R", "epidemic": "E", "ginger": "G", "skipring": "K", "repository": "P"}
 _LIST = r"\brules? ({0}\d+(?:(?:, | and | to ){0}\d+)*)"
 
 

@@ -99,6 +99,18 @@ class LocalNetwork:
         """
         return self._running().nodes[node].program
 
+    def is_up(self, node: int) -> bool:
+        """Returns whether a node is up."""
+        return node in self._running().nodes
+
+    def durable(self, node: int) -> Mapping[str, Any]:
+        """Returns the durable tables of a node by name, those of one that is down included."""
+        running = self._running()
+        if node in running.down:
+            return running.down[node]
+        program = running.nodes[node].program
+        return {name: getattr(program, name) for name, one in program.declared.items() if one.is_durable}
+
     @property
     def up(self) -> dict[int, Any]:
         """The programs of all nodes that are up, as they are now."""

@@ -57,8 +57,8 @@ class At:
         routes.put(self.node, event(to, self.me, 0, self.topic, *values, **named), self.ctx, extra)
 
     def wake(self, name: str, rounds: int) -> None:
-        """Sets a timer of the topic, unless it is set; 0 rounds: never."""
-        if rounds and not self.ctx.is_set(name, self.number):
+        """Sets a timer of the topic, unless it is set."""
+        if not self.ctx.is_set(name, self.number):
             self.ctx.set_timer(name, self.number, rounds)
 
     @property

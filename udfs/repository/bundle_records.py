@@ -86,6 +86,7 @@ class Peer:
         seen: Its entries up to this number have come.
         told: It has had entries up to this number.
         beyond: What it has stored behind its frontier.
+        knows_leaving: Whether it knows that this repository is to leave.
     """
 
     topic: str
@@ -93,6 +94,7 @@ class Peer:
     seen: int = 0
     told: int = 0
     beyond: tuple[Upto, ...] = ()
+    knows_leaving: bool = False
 
 
 @record(key="topic, repository, publisher, incarnation")

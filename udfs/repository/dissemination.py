@@ -1,4 +1,4 @@
-"""Who gets a message: the dissemination table, which is derived, and persistence notifications (3.7; P6, P11)."""
+"""Who gets a message: the dissemination table, which is derived, and persistence notifications (rules P6 and P11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acknowledgements that subscribers gave elsewhere: joined with the repository-table (sections 4.5, 4.6; P15, P16)."""
+"""Acknowledgements that subscribers gave elsewhere: joined with the repository-table (4.6; rules P15, P16)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def located(at: At, repository: int, seq: int, key: Key) -> None:
 
 
 def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
-    """Notes how far a subscriber has acknowledged at its steering repository; the number is not taken over (P16)."""
+    """Notes how far a subscriber has acknowledged at its steering repository; the number is not taken (rule P16)."""
     index = at.topic, repository, fact.client
     row = at.node.foreign_sync.get(index)
     if row is None or row.subscription_ids != fact.subscription_ids:

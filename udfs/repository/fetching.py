@@ -63,15 +63,20 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 
 
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
-    """Stores what another repository has sent, and asks for more at once."""
+    """Stores what another repository has sent; if any of it is new, asks for more at once."""
+    waiting = _waiting(at)
     for copy in m.copies:
         key = Key(copy.publication.source, copy.incarnation, copy.n)
         for client in copy.acknowledged:
             dissemination.acknowledge(at, client, key)
         storage.store(at, key, copy.publication)
-    more = [row for row in at.of(at.node.lacking) if m.origin in row.holders]
-    if more and len(m.copies) >= at.rounds("fetch_batch"):
-        on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
-        keys = [Upto(row.publisher, row.incarnation, row.n) for row in more]
-        wanted = [one for one in keys if (one.publisher, one.incarnation, one.n) not in on_way]
-        at.send(BundleNak, (m.origin,), tuple(wanted[: at.rounds("fetch_batch")]))
+    more = [key for key in _waiting(at) if m.origin in at.node.lacking[at.topic, *key].holders]
+    is_full = len(m.copies) >= at.rounds("fetch_batch")
+    if more and is_full and len(_waiting(at)) < len(waiting):
+        at.send(BundleNak, (m.origin,), tuple(Upto(*key) for key in more[: at.rounds("fetch_batch")]))
+
+
+def _waiting(at: At) -> list[Key]:
+    """Returns what is lacking and not on its way to the disk."""
+    on_way = {Key.of(row) for row in at.of(at.node.storing)}
+    return [key for row in at.of(at.node.lacking) if (key := Key.of(row)) not in on_way]

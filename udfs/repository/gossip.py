@@ -66,7 +66,7 @@ def on_gossip(at: At, m: GossipAck) -> None:
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     told = {one.repository: one.seq for one in m.seen}
-    peer.told, peer.beyond = told.get(at.me, 0), m.beyond
+    peer.told, peer.beyond, peer.knows_leaving = told.get(at.me, 0), m.beyond, at.me in m.leaving
     if m.base <= peer.seen:
         for entry in m.entries:
             if entry.seq > peer.seen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from udfs.repository import fetching
 from udfs.repository.at import At
 from udfs.repository.bundle_events import GossipAck, GossipLeave
+from udfs.repository.bundle_records import Peer
 from udfs.repository.events import Key
 from udfs.repository.repository_events import Migrate
 from udfs.repository.repository_records import STORED, Member
@@ -92,19 +93,21 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether all that stay hold every message that is here, and nobody with a lower id leaves."""
-    peers = [at.node.member[at.topic, one] for one in at.peers]
-    staying = [one.repository for one in peers if not one.is_leaving]
-    is_next = all(one.repository > at.me for one in peers if one.is_leaving)
-    return bool(staying) and is_next and all(_holds_all(at, one) for one in staying)
+    """Returns whether all that stay hold every message that is here, and nobody with a lower id leaves.
+
+    Who stays has said so knowing that this one leaves: else two would each count on the other (rule P30).
+    """
+    others = [at.node.member[at.topic, one] for one in at.peers]
+    staying = [at.node.peer.get((at.topic, one.repository)) for one in others if not one.is_leaving]
+    is_next = all(one.repository > at.me for one in others if one.is_leaving)
+    return bool(staying) and is_next and all(one is not None and _stands_in(at, one) for one in staying)
 
 
-def _holds_all(at: At, peer: int) -> bool:
-    row = at.node.peer.get((at.topic, peer))
-    behind = {Key.of(one) for one in row.beyond} if row else set()
+def _stands_in(at: At, peer: Peer) -> bool:
+    behind = {Key.of(one) for one in peer.beyond}
     numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
     keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
-    return all(key in behind or _is_held(at, peer, key) for key in keys)
+    return peer.knows_leaving and all(key in behind or _is_held(at, peer.repository, key) for key in keys)
 
 
 def _is_held(at: At, peer: int, key: Key) -> bool:

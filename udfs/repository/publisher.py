@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends the bundle who is designated, until that one answers (section 3.11)."""
+    """Says to the bundle who is designated, until that one answers (section 3.11)."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
@@ -114,7 +114,7 @@ def reoffer(at: At) -> None:
     """Announces messages again: every T_p while not acknowledged, every 3 T_p while not stable (rule P4)."""
     wait, row = at.rounds("publisher_rounds"), _steering(at)
     waiting = at.of(at.node.unstable)
-    for one in waiting:
+    for one in waiting if not row.is_refused else ():
         if at.round - one.sent_round >= (3 * wait if one.is_acknowledged else wait):
             _order(at, one)
     is_silent = at.round - row.heard_round >= at.rounds("failure_rounds")

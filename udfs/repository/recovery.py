@@ -61,13 +61,17 @@ def ask(at: At) -> None:
     """Asks for assistance until the recovery is over; nobody for T_assist: the own disk has to do (rule P22)."""
     if at.duty.is_operational or at.log.is_left:
         return
-    if at.log.is_complete and at.round - at.duty.asked_round >= at.rounds("assist_rounds"):
+    if _is_on_its_own(at):
         for row in at.of(at.node.missed):
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
         complete(at)
         return
     at.send(Assist, at.peers)
     at.wake("assist", at.rounds("fetch_rounds"))
+
+
+def _is_on_its_own(at: At) -> bool:
+    return at.log.is_complete and at.round - at.duty.asked_round >= at.rounds("assist_rounds")
 
 
 def on_assist(at: At, m: Assist) -> None:
@@ -95,13 +99,19 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
         dissemination.enact(at, action)
     for choice in m.choices:
         registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
+    _forget_void(at)
     for prefix in m.prefixes:
         _set_aside(at, m.origin, prefix)
     storage.settle(at)
-    for row in at.of(at.node.missed):
-        fetching.held(at, m.origin, Key.of(row))
     fetching.ask(at)
     finish(at)
+
+
+def _forget_void(at: At) -> None:
+    """Waits no longer for what has no number any more, and what another assisting repository had."""
+    for row in at.of(at.node.missed):
+        if slots.find(at, Key.of(row)) is None:
+            del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
 
 
 def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
@@ -111,6 +121,7 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
         key = Key(prefix.publisher, prefix.incarnation, n)
         if not slots.has(at, key):
             at.node.missed[at.topic, *key] = Missed(at.topic, *key)
+            fetching.held(at, assistant, key)
     if not row.is_closed:
         slots.reserve(at, row, prefix.n)
 

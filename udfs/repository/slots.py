@@ -91,7 +91,7 @@ def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
 
 
 def note(at: At, key: Key, action: Action) -> None:
-    """Numbers an action: the next sequence number (section 4.5)."""
+    """Notes an action under the next sequence number (section 4.5)."""
     append(at, ACTION, key, action)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from udfs.nodes.program import Call
 from udfs.repository.at import At
 from udfs.repository.client_events import Probe
-from udfs.repository.client_records import Steering
+from udfs.repository.client_records import PUBLISHER, Steering
 from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
 
 
@@ -60,10 +60,11 @@ def on_migrate(at: At, m: Migrate) -> None:
 
 
 def on_refuse(at: At, m: Refuse) -> None:
-    """Waits for an authorisation: asks again every T_fail (rule P25)."""
+    """Waits for an authorisation: asks again every T_fail (rule P25). A subscriber may still get what lies before."""
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and hear(at, row, m):
         row.is_refused = True
+        row.is_established = row.is_established and row.role != PUBLISHER
         at.ctx.status("refused")
         at.ctx.set_timer(f"ask {row.role}", at.number, at.rounds("failure_rounds"))
 
@@ -81,7 +82,7 @@ def designate(row: Steering, repository: int) -> None:
 
 
 def change(at: At, row: Steering) -> bool:
-    """Ends a round: the lowest id among the first answers; returns whether there is a new designation (P12, P27)."""
+    """Ends a round: the lowest id among the first answers; returns whether it designates anew (rules P12, P27)."""
     if row.is_seeking and row.answers:
         designate(row, min(row.answers))
     row.answers = ()

@@ -1,13 +1,14 @@
-"""Published messages at a repository: temporary buffer, orders, acknowledgements (sections 3.5, 4.2; P3, P5, P20)."""
+"""Published messages at a repository: temporary buffer, orders, acknowledgements (3.5, 4.2; rules P3, P5, P20)."""
 
 from __future__ import annotations
 
 from udfs.repository import dissemination, registrations, slots
 from udfs.repository.at import At
+from udfs.repository.bundle_events import BundleNak
 from udfs.repository.bundle_records import Live, Missed
 from udfs.repository.client_events import Message, Order, PublisherRecovery, Retransmit
 from udfs.repository.client_records import PUBLISHER, Buffered
-from udfs.repository.events import Key, Publication
+from udfs.repository.events import Key, Publication, Upto
 from udfs.repository.repository_events import PublisherAck, PublisherNak, PublisherRecovered
 from udfs.repository.repository_records import Incarnation, Slot, Storing
 
@@ -74,10 +75,11 @@ def _first_live(at: At, key: Key, added: list[int]) -> None:
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
     at.node.live[at.topic, key.publisher] = Live(at.topic, key.publisher)
-    for n in added:
-        if n != key.n:
-            index = at.topic, key.publisher, key.incarnation, n
-            at.node.missed[index] = Missed(*index)
+    missed = [key._replace(n=n) for n in added if n != key.n]
+    for one in missed:
+        at.node.missed[at.topic, *one] = Missed(at.topic, *one)
+    if missed and at.duty.assistant is not None:
+        at.send(BundleNak, (at.duty.assistant,), tuple(Upto(*one) for one in missed))
 
 
 def store(at: At, key: Key, publication: Publication) -> None:
@@ -172,5 +174,6 @@ def evict(at: At) -> None:
     for row in at.of(at.node.buffered):
         if at.round - row.round >= age:
             del at.node.buffered[at.topic, row.source, row.source_seq]
-    if at.of(at.node.buffered):
-        at.wake("evict", age)
+    left = [row.round for row in at.of(at.node.buffered)]
+    if left:
+        at.wake("evict", min(left) + age - at.round)

@@ -1,4 +1,4 @@
-"""What subscribers tell and are told: recovery, acknowledgements, syncs, Rectify (3.8 to 3.11; P7, P8, P10, P14)."""
+"""What subscribers tell and are told: recovery, acknowledgements, syncs, Rectify (3.8 to 3.11; rules P7, P8, P10)."""
 
 from __future__ import annotations
 

@@ -16,8 +16,11 @@ from udfs.repository.program import Repository
 PUBLISHED = 200
 """The round in which `Layout.published` publishes: all clients have their steering repositories."""
 LONG = 1000
-_REPEATED = ("publisher", "failure", "acknowledge", "wait", "nak", "rectify", "idle", "assist", "gossip", "fetch")
-QUIET = dict.fromkeys((f"{name}_rounds" for name in _REPEATED), LONG)
+TIMERS = (
+    "publisher_rounds", "failure_rounds", "acknowledge_rounds", "wait_rounds", "nak_rounds", "rectify_rounds",
+    "idle_rounds", "assist_rounds", "gossip_rounds", "fetch_rounds",
+)  # fmt: skip
+QUIET = dict.fromkeys(TIMERS, LONG)
 """Settings under which nothing is repeated."""
 
 
@@ -27,10 +30,11 @@ class Layout:
     Attributes:
         ids: The id of each node.
         network: The run.
+        faults: What faults of links make of messages.
     """
 
     def __init__(
-        self, n_brokers: int, repositories: dict[str, int], clients: dict[str, int], *, strike: Strike | None = None,
+        self, n_brokers: int, repositories: dict[str, int], clients: dict[str, int], *,
         links: tuple[tuple[int, int], ...] = (), **settings: Any,
     ) -> None:  # fmt: skip
         """Sets the nodes.
@@ -39,7 +43,6 @@ class Layout:
             n_brokers: Brokers ``b1``, ``b2``, ... in a chain.
             repositories: The broker of each repository.
             clients: The broker of each client.
-            strike: What faults make of messages.
             links: More links between brokers.
             settings: The protocol's settings, beside the defaults.
         """
@@ -49,12 +52,13 @@ class Layout:
         self.ids = {name: node for node, (name, _) in enumerate(roles)}
         both = [*pairwise(names), *((f"b{a}", f"b{b}") for a, b in links)]
         both += [(f"b{broker}", name) for name, broker in {**repositories, **clients}.items()]
+        self.faults: Strike = list
         self.network = LocalNetwork(
             Repository,
             nodes=[NodeInfo(self.ids[name], name, role) for name, role in roles],
             links={(self.ids[a], self.ids[b]): 1 for a, b in both},
             settings=RepositorySettings(**settings).model_dump(),
-            strike=strike,
+            strike=lambda flights: self.faults(flights),
         )
 
     def call(self, name: str, kind: str, round_: int, **of: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.local import LocalNetwork
+from udfs.nodes.network import Flight, Strike
 from udfs.nodes.world import NodeInfo
 from udfs.repository.program import Repository
 
@@ -19,7 +20,7 @@ TIMERS = {
 }  # fmt: skip
 END_OF_CALLS = 260
 END_OF_FAULTS = 300
-END = 1100
+END = 900
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Schedule:
         calls: Node, kind, round, and the call's fields.
         crashes: Node, round, end.
         faults: Shares of loss, duplication, reordering.
+        strike: Faults of links; None: drawn ones, of these shares.
         end_round: The last round.
     """
 
@@ -44,11 +46,12 @@ class Schedule:
     calls: list[tuple[int, str, int, dict[str, Any]]] = field(default_factory=list)
     crashes: list[tuple[int, int, int | None]] = field(default_factory=list)
     faults: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    strike: Strike | None = None
     end_round: int = END
 
     def network(self) -> LocalNetwork:
         """Returns the run before its first round."""
-        strike = FaultyLinks(self.seed, *self.faults, 12, END_OF_FAULTS)
+        strike = self.strike or FaultyLinks(self.seed, *self.faults, 12, END_OF_FAULTS)
         network = LocalNetwork(
             Repository, nodes=self.nodes, links=self.links, settings={**self.settings, "seed": self.seed}, strike=strike
         )
@@ -135,17 +138,46 @@ def _bundles(schedule: Schedule, rng: random.Random, topics: list[str]) -> None:
 def _crashes(schedule: Schedule, rng: random.Random) -> None:
     movers = {node for node, kind, _, _ in schedule.calls if kind in ("leave", "join")}
     repositories = [node for node in schedule.of_role("repository") if node not in movers]
-    may_stay_down = set(rng.sample(repositories, max(0, len(repositories) - 1))) if rng.random() < 0.2 else set()
+    may_stay_down = set(rng.sample(repositories, max(0, len(repositories) - 1))) if rng.random() < 0.4 else set()
     survivor = [node for node in repositories if node not in may_stay_down] if may_stay_down else []
     for one in schedule.nodes:
         if one.node in survivor:
             continue
         round_ = rng.randint(5, 80)
-        while rng.random() < 0.4 and round_ < END_OF_CALLS:
+        while (one.node in may_stay_down or rng.random() < 0.4) and round_ < END_OF_CALLS:
             end: int | None = min(round_ + rng.randint(1, 90), END_OF_FAULTS)
-            if one.node in may_stay_down and rng.random() < 0.5:
+            if one.node in may_stay_down and rng.random() < 0.7:
                 end = None
             schedule.crashes.append((one.node, round_, end))
             if end is None:
                 break
             round_ = end + rng.randint(1, 80)
+
+
+def crossed(seed: int) -> Schedule:
+    """Returns a schedule in which each of two repositories has what the other one waits for (rule P18).
+
+    Both publishers crash for good; what repository 1 stores lies behind a message that 2 has, and the other way round.
+    """
+    schedule = Schedule(seed, settings=RepositorySettings(**TIMERS).model_dump())
+    roles = {0: "broker", 1: "repository", 2: "repository", 3: "client", 4: "client", 5: "client"}
+    schedule.nodes = [NodeInfo(node, f"{role[0]}{node}", role) for node, role in roles.items()]
+    schedule.links = {(0, node): 1 for node in roles if node}
+    schedule.calls = [(5, "subscribe", 1, {"subscription_id": 1, "topic": "t"})]
+    for publisher, round_ in ((3, 100), (4, 100)):
+        schedule.calls.append((publisher, "publish", round_, {"topic": "t", "matches": (1,)}))
+        schedule.crashes.append((publisher, round_ + 1, None))
+
+    def strike(flights: list[Flight]) -> list[Flight]:
+        lost = {(1, 3), (2, 4)}
+        return [
+            one._replace(fate="lost_link")
+            if one.kind == "Message" and (one.dst, one.message.source) in lost
+            else one._replace(due_round=one.due_round + 1)
+            if one.kind == "P2R-Order" and (one.dst, one.message.source) == (2, 3)
+            else one
+            for one in flights
+        ]
+
+    schedule.strike = strike
+    return schedule

@@ -1,0 +1,59 @@
+"""Random schedules of protocol `repository`, played without an engine, against its checker.
+
+    python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200]
+
+A row a batch: schedules, crashes, deliveries, messages on links, violations, seconds. Seeds with violations go to
+stderr with what broke. The exit code is 1 if anything did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from oracles.repository.checker import Checker
+from oracles.repository.schedules import drawn
+from rich.console import Console
+from rich.table import Table
+
+
+def batch(seeds: range) -> list[int]:
+    """Plays schedules; returns how many crashes, deliveries, messages and violations there were."""
+    counts = [0, 0, 0, 0]
+    for seed in seeds:
+        schedule = drawn(seed)
+        checker = Checker(schedule)
+        broken = checker.run()
+        rows = checker.network.rows
+        for place, n in enumerate((len(schedule.crashes), len(rows.delivered), len(rows.handled), len(broken))):
+            counts[place] += n
+        for what in broken[:5]:
+            print(f"seed {seed}: {what}", file=sys.stderr, flush=True)
+    return counts
+
+
+def main() -> int:
+    """Plays all batches."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--schedules", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=200)
+    given = parser.parse_args()
+    table, n_broken = Table("from", "schedules", "crashes", "deliveries", "messages", "violations", "seconds"), 0
+    end = given.first + given.schedules
+    for first in range(given.first, end, given.batch):
+        start = time.perf_counter()
+        seeds = range(first, min(first + given.batch, end))
+        counts = batch(seeds)
+        n_broken += counts[-1]
+        table.add_row(*(str(n) for n in (first, len(seeds), *counts)), f"{time.perf_counter() - start:.0f}")
+    Console().print(table)
+    return int(n_broken > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Registration of clients by the owner of a topic (section 3.3; rules P17 and P25)."""
+
+from __future__ import annotations
+
+from oracles.repository.layouts import Layout
+
+SETTINGS = {"publisher_rounds": 12, "failure_rounds": 40}
+
+
+def owned(publishers: list[str], subscribers: list[str]) -> Layout:
+    topics = {"t": {"owner": "o", "publishers": publishers, "subscribers": subscribers}}
+    return Layout(1, {"r1": 1, "r2": 1}, dict.fromkeys(("o", "p", "s", "s2"), 1), topics=topics, **SETTINGS)
+
+
+def refused(layout: Layout) -> set[int]:
+    return {one.message.to[0] for one in layout.sent("Refuse")}
+
+
+def test_registered_clients_only() -> None:
+    layout = owned(["p"], ["s"])
+    layout.publish("p", 100, matches=layout.subscribe("s", "s2"))
+    layout.network.play(200)
+    assert layout.delivered("s") == [1]
+    assert layout.delivered("s2") == []
+    assert refused(layout) == {layout.ids["s2"]}
+    assert {one.message.topic for one in layout.sent("Refuse")} == {"t"}
+    assert (layout.ids["s2"], "refused") in {(node, status) for node, _, status in layout.network.rows.statuses}
+
+
+def test_a_publisher_that_is_not_registered_publishes_nothing() -> None:
+    layout = owned([], ["s"])
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.network.play(200)
+    assert not layout.sent("Message")
+    assert refused(layout) == {layout.ids["p"]}
+
+
+def test_the_owner_registers_a_publisher() -> None:
+    layout = owned([], ["s"])
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.call("o", "register", 150, peer=layout.ids["p"], role="publisher")
+    layout.network.play(300)
+    assert layout.delivered("s") == [1]
+    assert [seq for node, seq, _, kind in layout.network.rows.calls if (node, kind) == (layout.ids["o"], "confirmed")]
+
+
+def test_a_deregistration_cuts_at_every_repository() -> None:
+    layout = owned(["p"], ["s"])
+    layout.publish("p", 100, 110, 200, matches=layout.subscribe("s"))
+    layout.call("o", "deregister", 150, peer=layout.ids["s"], role="subscriber")
+    layout.network.play(300)
+    assert layout.delivered("s") == [1, 2]
+    for name in ("r1", "r2"):
+        row = layout.node(name).registration["t", layout.ids["s"], "subscriber"]
+        assert (row.is_registered, [one.n for one in row.cut]) == (False, [2])
+
+
+def test_a_deregistered_publisher_is_refused_until_it_is_registered_again() -> None:
+    layout = owned(["p"], ["s"])
+    layout.publish("p", 100, 200, 500, matches=layout.subscribe("s"))
+    layout.call("o", "deregister", 150, peer=layout.ids["p"], role="publisher")
+    layout.call("o", "register", 400, peer=layout.ids["p"], role="publisher")
+    layout.network.play(390)
+    assert layout.delivered("s") == [1]
+    assert refused(layout) == {layout.ids["p"]}
+    assert len(layout.sent("Refuse")) < 12
+    layout.network.play(700)
+    assert layout.delivered("s")[-1] == 3
+
+
+def test_registrations_take_sequence_numbers_and_reach_the_bundle() -> None:
+    layout = owned([], [])
+    layout.call("o", "register", 50, peer=layout.ids["p"], role="publisher")
+    layout.network.play(150)
+    for name in ("r1", "r2"):
+        (slot,) = layout.node(name).slot.values()
+        assert (slot.seq, slot.status, slot.action.client) == (1, "action", layout.ids["p"])
+        assert layout.node(name).log["t"].frontier == 1
+
+
+def test_only_the_owner_registers() -> None:
+    layout = owned([], [])
+    layout.publish("p", 10, matches=())
+    layout.call("s", "register", 50, peer=layout.ids["p"], role="publisher")
+    layout.network.play(70)
+    assert layout.ids["s"] in refused(layout)
+    assert layout.node("r1").slot == {}
