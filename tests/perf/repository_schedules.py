@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from oracles.repository.checker import Checker
-from oracles.repository.schedules import drawn
 from rich.console import Console
 from rich.table import Table
+from support.repository.checker import Checker
+from support.repository.schedules import drawn
 
 
 def batch(seeds: range) -> list[int]:

@@ -6,9 +6,9 @@ tests/perf/repository_schedules.py plays thousands.
 from __future__ import annotations
 
 import pytest
-from oracles.repository.broken import BROKEN, Broken
-from oracles.repository.checker import Checker
-from oracles.repository.schedules import crossed, drawn
+from support.repository.broken import BROKEN, Broken
+from support.repository.checker import Checker
+from support.repository.schedules import crossed, drawn
 
 N_SCHEDULES = 60
 

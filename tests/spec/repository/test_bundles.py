@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.repository.layouts import QUIET, Layout, losing
+from support.repository.layouts import QUIET, Layout, losing
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.context import Context, Internal

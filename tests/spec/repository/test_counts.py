@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from oracles.repository.layouts import PUBLISHED, Layout, a, b, c
+from support.repository.layouts import PUBLISHED, Layout, a, b, c
 
 
 def counts(*numbers: int) -> dict[str, int]:

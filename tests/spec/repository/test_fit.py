@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from oracles.repository.layouts import PUBLISHED, QUIET, Layout, a, b, c
+from support.repository.layouts import PUBLISHED, QUIET, Layout, a, b, c
 
 A_MS, B_MS, C_MS = 8.88, 10.60, 10.48
 STORE_MS, RETRIEVE_MS = 1.408, 0.669

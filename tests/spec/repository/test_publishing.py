@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from oracles.repository.layouts import Layout, losing
+from support.repository.layouts import Layout, losing
 
 SETTINGS = {"publisher_rounds": 12, "nak_rounds": 10, "fetch_rounds": 10}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.repository.layouts import Layout
+from support.repository.layouts import Layout
 
 SETTINGS = {"publisher_rounds": 12, "failure_rounds": 40}
 

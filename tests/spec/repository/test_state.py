@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oracles.repository.schedules import drawn
+from support.repository.schedules import drawn
 
 from udfs.nodes.records import spec_of
 

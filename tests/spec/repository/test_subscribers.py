@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from oracles.repository.layouts import Layout, losing
+from support.repository.layouts import Layout, losing
 
 from udfs.nodes.network import Flight
 
