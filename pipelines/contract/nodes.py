@@ -213,7 +213,7 @@ def _exploded(rows: DataFrame, name: str, *others: str) -> DataFrame:
 
 
 def _statuses(played: DataFrame) -> DataFrame:
-    return played.selectExpr(*NODE, "round", "explode(statuses) as status")
+    return played.selectExpr(*NODE, "greatest(round, 0L) as round", "explode(statuses) as status")
 
 
 def _sql_schema(schema: pa.Schema) -> T.StructType:

@@ -1,0 +1,168 @@
+"""Node programs leave the same rows whoever plays them: round by round, several rounds a job, without an engine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
+from support import flooding
+from support.replicas import Stopped, by_run, differing
+
+from pipelines.engines.session import Session
+from pipelines.experiment.build import build_inputs
+from pipelines.protocols import PACKAGES, PROTOCOLS
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.scenario.expand import RunConfig
+from pipelines.store.store import Store
+from pipelines.testing import rows, run_all, run_configs, scenario
+from udfs.nodes.local import LocalNetwork
+
+N_NODES = 9
+N_RUNS = 4
+HORIZON = 90
+LOSSY = (
+    {"kind": "loss", "rate": 0.1, "kinds": ["PUB"]},
+    {"kind": "delay", "rounds": [0, 5], "rate": 0.3, "round": 20, "until": 50},
+    {"kind": "delay", "rounds": [1, 6], "rate": 0.3, "kinds": ["PUB"], "reorder": True},
+    {"kind": "duplicate", "rate": 0.3, "kinds": ["PUB"], "after": [0, 4]},
+    {"kind": "partition", "groups": [["N1", "N2"], ["N3"]], "round": 30, "until": 45},
+    {"kind": "loss", "rate": 0.9, "links": [["N1", "N0"]], "round": 10, "until": 70},
+)
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The program of the tests is a protocol; workers of Spark get it with each job."""
+    monkeypatch.setitem(PROTOCOLS, "flooding", flooding.SPEC)
+    monkeypatch.setitem(PACKAGES, "flooding", "roundtable-pubsub")
+    register_pickle_by_value(flooding)
+    yield
+    unregister_pickle_by_value(flooding)
+
+
+def eventful(seed: int, *, is_lossy: bool) -> dict[str, Any]:
+    """Returns a run with crashes and recoveries, a pause, timers, and faults of links if they are wanted."""
+    draw = random.Random(seed)
+    names = [f"N{node}" for node in range(N_NODES)]
+    links = [[names[node], names[draw.randrange(node)], draw.randint(1, 4)] for node in range(1, N_NODES)]
+    down = draw.sample(names, 4)
+    faults: list[dict[str, Any]] = [
+        {"kind": "crash", "node": name, "round": (at := draw.randrange(3, 50)), "until": at + draw.randint(1, 20)}
+        for name in down[:3]
+    ]
+    faults.append({"kind": "crash", "node": down[3], "round": 40})
+    paused = next(name for name in names if name not in down)
+    faults.append({"kind": "pause", "node": paused, "round": 20, "until": 35})
+    publications = [{"at": draw.choice(names), "round": draw.randrange(2, 70), "topic": "t"} for _ in range(12)]
+    return scenario(
+        protocol={"name": "forwarding"},
+        overlay={"links": links},
+        workload={"subscriptions": [{"at": "N1", "topic": "t"}], "publications": publications},
+        faults=[*faults, *(LOSSY if is_lossy else ())],
+        time={"rounds": HORIZON},
+    )
+
+
+def runs(*, is_lossy: bool) -> list[RunConfig]:
+    """Returns runs of the program of the tests."""
+    found = run_configs([eventful(seed, is_lossy=is_lossy) for seed in range(N_RUNS)])
+    settings = flooding.FloodingSettings()
+    return [
+        RunConfig(run.run_id, run.seed, run.scenario.model_copy(update={"protocol": settings}), {}) for run in found
+    ]
+
+
+def resumed(of: list[RunConfig], session: Session, root: Path, rounds_per_job: int, then: int | None) -> Store:
+    """Returns a store that was broken off after its third job, and resumed with other rounds of a job."""
+
+    def experiment(rounds: int | None) -> Experiment:
+        return Experiment(of, build_inputs(of, None), commit_every=8, rounds_per_job=rounds)
+
+    jobs = iter(range(3 if rounds_per_job > 1 else 30))
+
+    def stop(progress: Progress) -> None:
+        if next(jobs, None) is None:
+            raise Stopped
+
+    session.activate()
+    root.mkdir()
+    with pytest.raises(Stopped):
+        execute(experiment(rounds_per_job), session, Store(root, session), stop)
+    store = Store(root, session)
+    execute(experiment(then), session, store, lambda progress: None)
+    return store
+
+
+@pytest.mark.parametrize("is_lossy", [False, True], ids=["links keep", "links lose"])
+def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path, is_lossy: bool) -> None:
+    of = runs(is_lossy=is_lossy)
+    one = by_run(run_all(of, sail, tmp_path / "one", commit_every=20, rounds_per_job=1))
+    ways = {
+        "up to a commit": run_all(of, sail, tmp_path / "many", commit_every=20),
+        "seven": run_all(of, sail, tmp_path / "seven", commit_every=21, rounds_per_job=7),
+        "resumed": resumed(of, sail, tmp_path / "resumed", 4, None),
+        "resumed round by round": resumed(of, sail, tmp_path / "single", 4, 1),
+        "resumed in jobs": resumed(of, sail, tmp_path / "jobs", 1, None),
+    }
+    for way, store in ways.items():
+        found = by_run(store)
+        assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}, way
+    fates = {row[6] for of_run in one.values() for row in of_run["message"]}
+    assert {"delivered", "lost_crash", *(["duplicate", "lost_link"] if is_lossy else [])} <= fates
+    for table in ("state_lost", "state_dropped", "state_heard", "state_recent", "state_watch", "node_status"):
+        assert any(table in of_run for of_run in one.values()), table
+
+
+def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp_path: Path) -> None:
+    of = runs(is_lossy=False)
+    store = run_all(of, sail, tmp_path / "store")
+    for run in of:
+        parts, ids = run.scenario, _ids(store, run.run_id)
+        links = {(ids[a], ids[b]): latency for a, b, latency in parts.overlay.links or ()}
+        network = LocalNetwork(flooding.Flooding, links=links, settings={"seed": run.seed, **flooding.SETTINGS})
+        for node, number, round_, kind in sorted(_calls(store, run.run_id)):
+            call = network.call(node, kind, round_)
+            assert call.source_seq == number
+        for fault in parts.faults:
+            node = ids[fault.node]
+            (network.crash if fault.kind == "crash" else network.pause)(node, fault.round, fault.until)
+        network.play(HORIZON)
+        told = [
+            (one.message_id, one.kind, one.src, one.dst, one.sent_round, one.due_round, one.fate)
+            for one in network.rows.handled
+        ]
+        columns = ("run_id", "message_id", "kind", "src", "dst", "sent_round", "due_round", "fate")
+        kept = [row[1:] for row in rows(store, "message", *columns) if row[0] == run.run_id]
+        assert sorted(told) == sorted(row for row in kept if row[-1] != "in_flight" and row[5] <= network.round)
+        delivered = [(node, one.source, one.source_seq, round_) for node, round_, one in network.rows.delivered]
+        columns = ("run_id", "subscriber", "source", "source_seq", "round")
+        assert sorted(delivered) == sorted(r[1:] for r in rows(store, "delivery", *columns) if r[0] == run.run_id)
+
+
+@pytest.mark.parametrize("n_partitions", [1, 7])
+def test_spark_leaves_the_same_rows(spark: Session, sail: Session, tmp_path: Path, n_partitions: int) -> None:
+    of = runs(is_lossy=True)[:2]
+    one = by_run(run_all(of, sail, tmp_path / "sail"))
+    spark.activate()
+    spark.spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+    try:
+        found = by_run(run_all(of, spark, tmp_path / "spark"))
+    finally:
+        spark.spark.conf.unset("spark.sql.shuffle.partitions")
+    assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+
+
+def _ids(store: Store, run: int) -> dict[str, int]:
+    return {name: node for of, node, name in rows(store, "node", "run_id", "node_id", "name") if of == run}
+
+
+def _calls(store: Store, run: int) -> list[tuple[int, int, int, str]]:
+    subscribed = rows(store, "subscription", "run_id", "subscriber", "issued_round")
+    published = rows(store, "publication", "run_id", "source", "source_seq", "issued_round")
+    found = [(node, seq, round_, "publish") for of, node, seq, round_ in published if of == run]
+    return found + [(node, 1, round_, "subscribe") for of, node, round_ in subscribed if of == run]
