@@ -113,6 +113,10 @@ class AmbiguousOrderError(InternalError):
     """Two rows have equal keys in an order that decides something: rows would differ between executions."""
 
 
+class NodeProgramError(RoundtableError, RuntimeError):
+    """A handler of a node program has failed: the message names protocol, run, node, round and what it handled."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Returns `` did you mean 'x'?`` for the closest allowed name, or an empty text."""
     found = get_close_matches(str(name), [str(item) for item in allowed], n=1)

@@ -17,11 +17,13 @@ from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit
 from pipelines.contract.round import NO_RUN, Bound, Derived, Protocol, Round, RoundResult, Start, State
 from pipelines.contract.rows import NODE, issued, outbox
+from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
 from udfs.nodes.arrow import CALL, INTERNAL, Rows, rows_of
 from udfs.nodes.play import HEAD, round_of, round_schema, start_of
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.records import spec_of
+from udfs.nodes.step import ProgramError
 
 NODE_STATE = "node"
 NODE_DURABLE = "node_durable"
@@ -195,6 +197,15 @@ class NodeProtocol(Protocol):
             dst="node_id", trigger=trigger, sent_round="round", peer="peer",
             latency_rounds=f"latency_rounds + {self.program.detection}",
         )  # fmt: skip
+
+
+def program_error(error: Exception) -> NodeProgramError | None:
+    """Returns what an engine says of a handler that has failed; None where it is about anything else."""
+    _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
+    if not found:
+        return None
+    told = rest.partition("\n")[0]
+    return NodeProgramError(f"{told}; what is committed stays: mend the program and resume, or run the scenario again")
 
 
 def _struct(names: Sequence[str], kind: str) -> str:

@@ -20,14 +20,17 @@ left out of the plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.nodes import program_error
 from pipelines.contract.round import Protocol, Round, RoundResult, RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.errors import InternalError
@@ -149,25 +152,47 @@ class RoundEngine:
         """
         n_buffered, n_rounds, most, history = 0, 0, jobs.rounds_per_job, self._job.history
         while (upcoming := self._next_round()) is not None and upcoming <= horizon:
-            if self._job.blocks is not None:
-                last = min(horizon, upcoming + most - 1)
-                n_handled, n_made = self._play_block(self._job.blocks, last), last - upcoming + 1
-                most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * most)
-            else:
-                n_handled, n_made = self._make_next(upcoming), 1
+            last = min(horizon, upcoming + most - 1)
+            try:
+                n_handled = self._play(upcoming, last)
+            except PySparkException as error:
+                most = self._shorter(error, last - upcoming + 1)
+                continue
+            most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * most)
             observe(Progress(self.round, self._traffic.n_messages, n_handled))
-            n_buffered, n_rounds = n_buffered + n_handled, n_rounds + n_made
+            n_buffered, n_rounds = n_buffered + n_handled, n_rounds + last - upcoming + 1
             is_full = n_buffered >= _MAX_BUFFERED or history.n_bytes >= _MAX_HELD_BYTES
             if n_rounds >= jobs.commit_every or is_full:
                 self.commit(is_final=False)
                 n_buffered = n_rounds = 0
         self.commit(is_final=True)
 
-    def _make_next(self, upcoming: int) -> int:
-        """Makes a round; what nodes that crash in it are to read back is written before."""
+    def _play(self, upcoming: int, last: int) -> int:
+        """Plays a round, or a block up to another one; returns how many messages were due."""
+        if self._job.blocks is not None:
+            return self._play_block(self._job.blocks, last)
         if self._job.faults.crashes.has_crash(upcoming):
             self._job.history.write_through(self._relations.to_write_through())
         return self._make_round(upcoming)
+
+    def _shorter(self, error: PySparkException, n_rounds: int) -> int:
+        """Returns how many rounds are to be played after a job of so many has failed in a node program: half of them.
+
+        So all rounds before the one that fails are played.
+
+        Raises:
+            NodeProgramError: The job had one round; the rounds before it are committed.
+            PySparkException: It failed for another reason.
+        """
+        failed = program_error(error)
+        if failed is None:
+            raise error
+        self._job.materialiser.discard()
+        if n_rounds > 1:
+            return n_rounds // 2
+        with suppress(PySparkException):  # what cannot be committed either is played again when the run is resumed
+            self.commit(is_final=False)
+        raise failed from error
 
     def _play_block(self, blocks: Blocks, last: int) -> int:
         """Plays the rounds up to one in one job; returns how many messages were due."""

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from support import flooding
-from support.replicas import Stopped, by_run, differing
+from support.replicas import Stopped, Tables, by_run, differing
 
 from pipelines.engines.session import Session
+from pipelines.errors import NodeProgramError
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import PACKAGES, PROTOCOLS
 from pipelines.rounds.execute import Experiment, execute
@@ -68,10 +69,10 @@ def eventful(seed: int, *, is_lossy: bool) -> dict[str, Any]:
     )
 
 
-def runs(*, is_lossy: bool) -> list[RunConfig]:
-    """Returns runs of the program of the tests."""
+def runs(*, is_lossy: bool, fails_in_round: int | None = None) -> list[RunConfig]:
+    """Returns runs of the program of the tests; a handler fails if a round is given."""
     found = run_configs([eventful(seed, is_lossy=is_lossy) for seed in range(N_RUNS)])
-    settings = flooding.FloodingSettings()
+    settings = flooding.FloodingSettings(fails_in_round=fails_in_round)
     return [
         RunConfig(run.run_id, run.seed, run.scenario.model_copy(update={"protocol": settings}), {}) for run in found
     ]
@@ -144,6 +145,26 @@ def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp
         assert sorted(delivered) == sorted(r[1:] for r in rows(store, "delivery", *columns) if r[0] == run.run_id)
 
 
+@pytest.mark.parametrize("rounds_per_job", [1, None])
+def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
+    sail: Session, tmp_path: Path, rounds_per_job: int | None
+) -> None:
+    """All rounds before are committed, those of the other runs too; the mended program goes on from there."""
+    whole = by_run(run_all(runs(is_lossy=False), sail, tmp_path / "whole"))
+    fails = next(round_ for *_, round_ in sorted(_published(whole)) if round_ > 30)
+    place = rf"protocol flooding, run \d, node \d, round {fails}, .*KeyError: 'planted'"
+    with pytest.raises(NodeProgramError, match=place):
+        run_all(runs(is_lossy=False, fails_in_round=fails), sail, tmp_path / "failed", rounds_per_job=rounds_per_job)
+    (folder,) = (tmp_path / "failed").iterdir()
+    store = Store(folder, sail)
+    last = max(row[0] for row in rows(store, "round_commit", "last_round"))
+    assert last < fails <= _next_busy_round(whole, last)
+    of = runs(is_lossy=False)
+    execute(Experiment(of, build_inputs(of, None), 50), sail, store, lambda progress: None)
+    found = by_run(store)
+    assert {run: list(differing(whole[run], found[run])) for run in whole} == {run: [] for run in whole}
+
+
 @pytest.mark.parametrize("n_partitions", [1, 7])
 def test_spark_leaves_the_same_rows(spark: Session, sail: Session, tmp_path: Path, n_partitions: int) -> None:
     of = runs(is_lossy=True)[:2]
@@ -155,6 +176,17 @@ def test_spark_leaves_the_same_rows(spark: Session, sail: Session, tmp_path: Pat
     finally:
         spark.spark.conf.unset("spark.sql.shuffle.partitions")
     assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+
+
+def _published(found: dict[int, Tables]) -> set[tuple[int, int, int]]:
+    return {(run, row[0], row[2]) for run, of_run in found.items() for row in of_run["publication"]}
+
+
+def _next_busy_round(found: dict[int, Tables], after: int) -> int:
+    """Returns the first round after another one in which a message is handled in any run."""
+    return min(
+        row[5] for of_run in found.values() for row in of_run["message"] if row[5] > after and "lost" not in row[6]
+    )
 
 
 def _ids(store: Store, run: int) -> dict[str, int]:

@@ -141,7 +141,7 @@ class Flooding(NodeProgram):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Tells nodes of their neighbours; the first node greets all of them."""
+        """Sets the neighbours of nodes; the first node greets all of them."""
         for node in world.nodes:
             for other, latency in world.neighbours(node).items():
                 world.program(node).neighbour[other] = Neighbour(other, latency)
@@ -205,6 +205,8 @@ class Flooding(NodeProgram):
         self.heard[m.source, m.source_seq] = Heard(m.source, m.source_seq, {src})
         self.recent.append(Recent(m.source))
         del self.recent[:-3]
+        if ctx.settings.get("fails_in_round") == ctx.round:
+            raise KeyError("planted")
         if ctx.draw("drop", m.source, m.source_seq) < 0.1:
             self.dropped.append(Dropped(ctx.round, m.source, m.source_seq))
             return
@@ -219,6 +221,7 @@ class FloodingSettings(Strict):
 
     name: Literal["flooding"] = "flooding"
     detection_rounds: int = 2
+    fails_in_round: int | None = None
 
 
 SPEC = ProtocolSpec(

@@ -108,6 +108,9 @@ class Materialiser(ABC):
             The relations, and all facts by name.
         """
 
+    def discard(self) -> None:  # noqa: B027 - most engines have nothing under way
+        """Forgets what is being written for a round that has failed; relations of earlier rounds stay."""
+
     def repartition(self, frame: DataFrame) -> DataFrame:
         """Returns rows that come from elsewhere placed like those of relations."""
         return frame

@@ -6,7 +6,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -60,6 +60,11 @@ class FileMaterialiser(TrackingMaterialiser):
         relation = Relation(frame, lambda: self._release(id(frame), path), path, lambda: written.result().content)
         self._cached[id(frame)] = Cached(relation, schema)
         return relation
+
+    def discard(self) -> None:
+        """Waits for what is being written, and forgets it, failed or not."""
+        wait(self._pending)
+        self._pending.clear()
 
     def _read_back(self, path: Path, schema: T.StructType) -> _Written:
         # Nothing is written where there are no rows.
