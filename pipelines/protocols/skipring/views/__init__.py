@@ -1,0 +1,1 @@
+"""Views of the stores of protocol ``skipring``."""
