@@ -65,11 +65,13 @@ class Evidence:
     Attributes:
         reader: The store.
         parameters: The distinct parameters of its runs: path to value, as in column ``parameters`` of table ``run``.
+        undecided: ``run_id`` of the runs that ended before what they are held to could be told (`Protocol.undecided`).
         materialiser: Keeps what several audits read.
     """
 
     reader: Reader
     parameters: Sequence[Mapping[str, Any]]
+    undecided: DataFrame
     materialiser: Materialiser
     _kept: dict[str, Relation] = field(default_factory=dict, repr=False)
     _keeping: RLock = field(default_factory=RLock, repr=False)

@@ -118,7 +118,7 @@ class TopicReplay:
         self.measured: list[Measured] = []
         self.broken: list[Broken] = []
         self._crashed = crashed
-        self._is_changed = False
+        self._is_changed = True
 
     @property
     def members(self) -> set[int]:
@@ -187,7 +187,7 @@ class TopicReplay:
 
     def _disturb(self, round_: int, cause: str, node: int) -> None:
         self._is_changed = True
-        self.disturbances.append(Disturbance(round_, cause, node))
+        self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
 
     def _change(self, round_: int, node: int, what: str) -> None:
         """Notes a change of explicit state; once the topic is clean, there is to be none."""
