@@ -24,7 +24,7 @@ from sent_message
 where run_id in ({runs}) and (
   (source in ({sources}) and source_seq in ({seqs}))
   or (source in ({subscribers}) and contains(body, '"subscription_id"'))
-  or (source is null and (src = dst or fate <> 'delivered'))
+  or (source is null and (src = dst or fate <> 'delivered' or contains(body, '"publications"')))
 )
 """
 _TABLES = {
@@ -99,10 +99,13 @@ def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
     message = Message(
         row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
     )
-    if row["source"] is None:
-        run.others.append(message)
-    else:
+    if row["source"] is not None:
         run.messages[row["source"], row["source_seq"]].append(message)
+    elif carried := body.get("publications"):
+        for one in carried:
+            run.messages[one["source"], one["source_seq"]].append(message)
+    else:
+        run.others.append(message)
 
 
 def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:

@@ -72,10 +72,10 @@ def _story(
 def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:
     facts, subscriber = trail.facts, trail.path[-1]
     (round_, hops), again = deliveries[0], deliveries[1:]
-    late = round_ - trail.start - facts.latency(trail.path)
-    cause = delay(trail, round_) if late > 0 else None
+    late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
+    cause = delay(trail, round_) if late else None
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
-    if late > 0:
+    if late:
         text += f", {plural(late, 'round')} later than the links allow"
     if cause is not None:
         text += f": {cause.text}"

@@ -1,1 +1,1 @@
-"""Views of the stores of protocol ``skipring``."""
+"""Views that know protocol ``skipring``."""
