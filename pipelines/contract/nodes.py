@@ -85,7 +85,8 @@ class NodeProtocol(Protocol):
         begun = run.selectExpr("run_id", "settings", "nodes", "links", "calls").mapInArrow(
             start_of(self.program), _sql_schema(round_schema(self._rows))
         )
-        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": _statuses(begun)}
+        statuses = _statuses(begun).selectExpr(*NODE, "cast(0 as bigint) as round", "status")
+        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": statuses}
 
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: what is due at nodes, handled by them, and what the failure detectors report."""

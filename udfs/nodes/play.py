@@ -11,7 +11,7 @@ from udfs.nodes.arrow import CALL, DONE, Rows, calls, list_rows, rows_of, settin
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.program import Call, NodeProgram
 from udfs.nodes.step import step
-from udfs.nodes.world import Node, NodeInfo, World, begin
+from udfs.nodes.world import BEFORE, Node, NodeInfo, World, begin
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 HEAD = {"run_id": pa.int64(), "node_id": pa.int64(), "round": pa.int64()}
@@ -67,7 +67,7 @@ def start_of(program: type[NodeProgram]) -> Play:
                 at = sorted(world.at)
                 contexts = [world.context(node) for node in at]
                 run = batch.column("run_id")[place].as_py()
-                head = {"run_id": [run] * len(at), "node_id": at, "round": [0] * len(at)}
+                head = {"run_id": [run] * len(at), "node_id": at, "round": [BEFORE] * len(at)}
                 arrays = {name: pa.array(values, HEAD[name]) for name, values in head.items()}
                 yield _batch(rows, arrays, [world.at[node] for node in at], contexts)
 

@@ -3,13 +3,14 @@
 -- the first round in which nobody does any more, and forget_rounds counts from the crash; null: n_left still do.
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
-), held as (
+), state as (
   select run_id, node_id, topic, round,
     lead(round) over (partition by run_id, node_id, topic order by round) as until_round,
-    explode(array_distinct(array_union(
-      filter(array(`left`.node, `right`.node, ring.node), one -> one is not null),
-      filter(transform(slots, slot -> slot.node), one -> one is not null)))) as held_node
+    array_union(filter(array(`left`.node, `right`.node, ring.node), one -> one is not null),
+      filter(transform(slots, slot -> slot.node), one -> one is not null)) as held_nodes
   from state_configuration_change
+), held as (
+  select run_id, node_id, topic, until_round, explode(held_nodes) as held_node from state
 ), met as (
   select c.run_id, c.dead, c.crash_round, h.topic, h.until_round
   from crash c
