@@ -13,7 +13,7 @@ from pipelines.why.facts import LINKED, NEVER, UNLINKED, Down, LinkFault, Messag
 
 _END = "_end"
 _RUN = """
-select r.run_id, t.confirms
+select r.run_id, t.confirms, t.maintenance
 from run r
 join protocol t on t.name = r.protocol
 where r.run_id in ({runs})
@@ -61,7 +61,9 @@ def read_facts(
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
     rows["waits"] = _waiting(reader, texts["runs"])
     is_finished = reader.is_finished()
-    facts = {row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished) for row in rows["run"]}
+    facts = {
+        row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished, row["maintenance"]) for row in rows["run"]
+    }
     for name, take in _TAKE.items():
         for row in rows[name]:
             take(facts[row["run_id"]], row)

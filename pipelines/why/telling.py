@@ -123,6 +123,7 @@ def _under_way(trail: Trail) -> Cause | None:
     for message in facts.others:
         is_report = message.src == message.dst and (message.src, message.body.get("peer")) in lost
         is_talk = message.src != message.dst and {message.src, message.dst} <= set(trail.path)
+        is_talk = is_talk and message.kind not in facts.maintenance
         if message.fate == "in_flight" and (is_report or is_talk):
             text = f"{facts.names[message.src]} was finding its way around a failure when the run ended"
             return Cause(IN_FLIGHT, message.src, message.due, text)

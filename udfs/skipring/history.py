@@ -120,9 +120,9 @@ def label_from(text: str | None) -> Label | None:
 
 def subscription_from(row: Mapping[str, Any]) -> Subscription:
     """Returns what a node holds by a row of `ConfigurationChange`, as a dictionary."""
-    beside = (_neighbour_from(row[side]) for side in ("left", "right", "ring"))
+    left, right, ring = (_neighbour_from(row[side]) for side in ("left", "right", "ring"))
     short = {label: one["node"] for one in row["slots"] or () if (label := label_from(one["label"])) is not None}
-    return Subscription(row["topic"], row["wants"], label_from(row["label"]), *beside, short)
+    return Subscription(row["topic"], row["wants"], label_from(row["label"]), left, right, ring, short)
 
 
 def _neighbour_from(row: Mapping[str, Any] | None) -> Neighbour | None:

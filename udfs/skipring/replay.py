@@ -165,7 +165,7 @@ class TopicReplay:
             return
         members = self.members
         self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
-        edges = {node: self._references(node) & members for node in members}
+        edges = {node: self._references(node) & members - {node} for node in members}
         self.broken += [Broken("degrees", None, *found) for found in broken(edges)]
 
     def _wrong_labels(self, members: set[int]) -> Iterator[tuple[int, str]]:
@@ -224,9 +224,10 @@ class RunReplay:
         """Takes the history.
 
         Args:
-            run: ``run_id, last_round``, and lists of structs, ascending: ``crashes`` (round, node_id), ``configurations``
-                and ``databases`` (columns of the tables, the round first), ``messages`` (message_id, kind, src, dst, sent_round, due_round,
-                body; of `KINDS`, without those that links lost), ``reports`` (round, peer).
+            run: ``run_id, last_round``, and lists of structs, ascending: ``crashes`` (round, node_id),
+                ``configurations`` and ``databases`` (columns of the tables, the round first), ``messages`` (message_id,
+                kind, src, dst, sent_round, due_round, body; of `KINDS`, without those that links lost), ``reports``
+                (round, peer).
         """
         self._topics: dict[str, TopicReplay] = {}
         self._crashed: set[int] = set()

@@ -41,7 +41,9 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
     """Subscriptions are about a topic; those that are there from the start are issued in round 0 (rule K20)."""
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
-            message = f"{row['predicate']} is not a topic alone; allowed with protocol skipring: topic: a name, no where:"
+            message = (
+                f"{row['predicate']} is not a topic alone; allowed with protocol skipring: topic: a name, no where:"
+            )
             yield Problem(("workload", "subscriptions", index), message)
         is_early = settings.start != EMPTY and (settings.start_until is None or row["round"] <= settings.start_until)
         if is_early and row["round"]:

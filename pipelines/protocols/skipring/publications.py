@@ -1,4 +1,4 @@
-"""Which publications subscribers lack at the end of a run, and whether they have had the time to get them (rule K19)."""
+"""Which publications subscribers lack at the end of a run, and whether there was time to get them (rule K19)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,16 @@ from udfs.nodes.local import LocalNetwork
 from udfs.skipring.graph import broken, max_degree, n_edges
 from udfs.skipring.labels import edges, label_of, levels
 from udfs.skipring.legitimate import Convergence, Snapshot
-from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, RunReplay, TopicReplay, convergence, progress, violations
+from udfs.skipring.replay import (
+    BROKEN,
+    CONVERGENCE,
+    PROGRESS,
+    RunReplay,
+    TopicReplay,
+    convergence,
+    progress,
+    violations,
+)
 
 HORIZON = 60 * INTERVAL
 
@@ -121,8 +130,9 @@ def test_what_is_no_skip_ring_is_found() -> None:
     line = {node: {node + 1} for node in range(7)} | {7: set()}
     found = [detail for _, detail in broken(line)]
     assert found == [
-        "the ring of 8 has 7 edges, and SR(8) has 13", f"it has 7 hops to another one, and in SR(8) {levels(8)} are enough",
-    ]  # fmt: skip
+        "the ring of 8 has 7 edges, and SR(8) has 13",
+        f"it has 7 hops to another one, and in SR(8) {levels(8)} are enough",
+    ]
     star = {0: set(range(1, 8))} | {node: set() for node in range(1, 8)}
     assert "it has 7 neighbours, and in SR(8) nobody has more than 5" in [detail for _, detail in broken(star)]
     parts = {0: {1}, 1: set(), 2: {3}, 3: set()}

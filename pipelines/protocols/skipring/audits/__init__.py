@@ -12,7 +12,7 @@ AUDITS = (
     Audit("degrees", "a legitimate topic has the edges, degrees and diameter of the skip ring", degrees),
     Audit("departed", "once a topic is legitimate, nobody refers to a node that has left or crashed", departed),
     Audit(
-        "published_everywhere", "every publication is at every subscriber of a topic that is legitimate for long enough",
+        "published_everywhere", "once a topic is legitimate for long enough, every subscriber has every publication",
         published_everywhere,
     ),
 )  # fmt: skip

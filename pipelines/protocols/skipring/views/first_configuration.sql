@@ -1,6 +1,7 @@
 -- How long does a subscriber wait for its first configuration?
--- One row per run, subscriber and topic (protocol skipring) with a subscription to it. configured_round is the first round
--- in which it has a label, -1: from the start, null: never; waited_rounds counts from its first subscription on.
+-- One row per run, subscriber and topic (protocol skipring) with a subscription to it. configured_round is the first
+-- round in which it has a label, -1: from the start, null: never; waited_rounds counts from its first subscription
+-- on.
 with asked as (
   select s.run_id, s.subscriber as node_id, p.text as topic, min(s.issued_round) as issued_round
   from subscription s

@@ -1,6 +1,6 @@
 -- How many messages does each node send to keep the ring up, by Timeout interval?
--- One row per run, node, kind and interval (protocol skipring); interval i has rounds i * timeout_interval on. The kinds
--- are those that the protocol sends for ever (protocol.maintenance).
+-- One row per run, node, kind and interval (protocol skipring); interval i has rounds i * timeout_interval on. The
+-- kinds are those that the protocol sends for ever (protocol.maintenance).
 with interval as (
   select r.run_id, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint) as rounds,
     p.maintenance
