@@ -11,8 +11,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.run import AuditReport, audit_store, audits_of
-from pipelines.contract.audit import Audit, Evidence
+from pipelines.audits.run import AuditReport, audit_store, audits_of, undecided_runs
+from pipelines.contract.audit import Evidence
+from pipelines.contract.round import Protocol
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
@@ -146,7 +147,7 @@ def _some(frame: DataFrame, where: str) -> None:
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
     """Returns what one audit finds, sorted: run, node and source by name, source_seq, detail."""
-    rows = _run(next(audit for audit in audits_of(protocol_module(protocol)) if audit.name == name), store)
+    rows = _run(protocol_module(protocol), name, store)
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)
@@ -155,11 +156,15 @@ def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, .
     return sorted(told, key=lambda row: [(value is not None, value) for value in row])
 
 
-def _run(audit: Audit, store: Store) -> list[Any]:
+def _run(protocol: Protocol, name: str, store: Store) -> list[Any]:
+    audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     session: Session = store.session
     reader = StoreReader(session, store.root)
     parameters = [json.loads(row.parameters) for row in reader.table("run").select("parameters").distinct().collect()]
-    evidence = Evidence(reader, parameters, materialiser_for(session))
+    materialiser = materialiser_for(session)
+    undecided = undecided_runs(reader, protocol, materialiser)
+    evidence = Evidence(reader, parameters, undecided.frame, materialiser)
     rows = audit.find(evidence).collect()
     evidence.release()
+    undecided.release()
     return rows

@@ -11,20 +11,19 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, REPEATED, UNWANTED, Audit, Evidence
 
-EXPECTED = f"""
+EXPECTED = """
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery
   group by run_id, subscriber, source, source_seq
 )
 select e.run_id, e.subscriber as node_id, e.source, e.source_seq, e.publication_round, p.confirmed_round,
-  d.delivered_round, busy.run_id is not null as is_busy
+  d.delivered_round
 from expected_delivery e
 join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
 left join first d on d.run_id = e.run_id and d.subscriber = e.subscriber
   and d.source = e.source and d.source_seq = e.source_seq
-left join ({IN_FLIGHT_RUN}) busy on busy.run_id = e.run_id
-"""  # noqa: S608 - built of constants
+"""
 """The expected deliveries, with the round of the first that happened; null: none did."""
 
 
@@ -51,13 +50,20 @@ where f.newest > f.source_seq and t.keeps_source_order
 
 
 def _expected(evidence: Evidence) -> DataFrame:
-    return evidence.keep("expected", lambda: evidence.sql(EXPECTED))
+    def make() -> DataFrame:
+        busy = evidence.sql(IN_FLIGHT_RUN).unionByName(evidence.undecided).distinct()
+        marked = busy.selectExpr("run_id", "true as is_open")
+        expected = evidence.sql(EXPECTED).join(marked, "run_id", "left")
+        return expected.selectExpr("*", "coalesce(is_open, false) as is_busy").drop("is_open")
+
+    return evidence.keep("expected", make)
 
 
 def exactly_once(evidence: Evidence) -> DataFrame:
     """Every expected delivery happens exactly once, and no other does.
 
-    One is missing when it cannot happen any more: nothing is in flight, or the source has its Conf.
+    One is missing when it cannot happen any more: nothing is in flight and the run is decided, or the source has its
+    Conf.
     """
     missing = (
         _expected(evidence)

@@ -166,7 +166,8 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
         The report; nothing is written to the store.
     """
     materialiser = materialiser_for(session)
-    evidence = Evidence(reader, _parameters(reader), materialiser)
+    undecided = undecided_runs(reader, protocol, materialiser)
+    evidence = Evidence(reader, _parameters(reader), undecided.frame, materialiser)
     beyond = _beyond(reader, protocol)
     excused = _excused_runs(beyond, materialiser)
     checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
@@ -177,9 +178,9 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    undecided = _rows_of(protocol.undecided, reader).select("run_id")
-    runs = _run_verdicts(reader, violation, excused.frame, undecided, can_tell)
+    runs = _run_verdicts(reader, violation, excused.frame, undecided.frame, can_tell)
     excused.release()
+    undecided.release()
     return AuditReport(tuple(findings), runs, beyond, violation, tuple(broken))
 
 
@@ -212,6 +213,11 @@ def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
 
 def _rows_of(bound: Bound, reader: Reader) -> DataFrame:
     return reader.sql(bound) if isinstance(bound, str) else bound(reader)
+
+
+def undecided_runs(reader: Reader, protocol: Protocol, materialiser: Materialiser) -> Relation:
+    """Returns the runs that ended before what they are held to could be told: ``run_id``."""
+    return materialiser.cache("audit_undecided", _rows_of(protocol.undecided, reader).select("run_id").distinct())
 
 
 def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:

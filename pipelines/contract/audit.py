@@ -65,11 +65,13 @@ class Evidence:
     Attributes:
         reader: The store.
         parameters: The distinct parameters of its runs: path to value, as in column ``parameters`` of table ``run``.
+        undecided: ``run_id`` of the runs that ended before what they are held to could be told (`Protocol.undecided`).
         materialiser: Keeps what several audits read.
     """
 
     reader: Reader
     parameters: Sequence[Mapping[str, Any]]
+    undecided: DataFrame
     materialiser: Materialiser
     _kept: dict[str, Relation] = field(default_factory=dict, repr=False)
     _keeping: RLock = field(default_factory=RLock, repr=False)
@@ -139,6 +141,9 @@ left join (
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
 ) wanted on wanted.run_id = d.run_id and wanted.source = d.source and wanted.source_seq = d.source_seq
   and wanted.subscriber = d.subscriber and d.round between wanted.issued_round and wanted.last_round
-where wanted.subscriber is null
+where wanted.subscriber is null and d.source_seq > 0
 """
-"""A delivery that nobody asked for; in the round in which a subscription ends, one may have come before the end."""
+"""A delivery that nobody asked for; in the round in which a subscription ends, one may have come before the end.
+
+Publications from before the first round have numbers below 1: no call says who asked for them.
+"""

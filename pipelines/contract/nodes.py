@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit
-from pipelines.contract.round import NO_RUN, Bound, Derived, Protocol, Round, RoundResult, Start, State
+from pipelines.contract.round import NO_RUN, Bound, Derived, MadeView, Protocol, Round, RoundResult, Start, State
 from pipelines.contract.rows import NODE, issued, outbox
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
@@ -48,6 +48,7 @@ class NodeProtocol(Protocol):
     def __init__(
         self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = NO_RUN,
         undecided: Bound = NO_RUN, assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
+        views: Mapping[str, MadeView] | None = None,
     ) -> None:  # fmt: skip
         """Makes the relations of a program's declarations.
 
@@ -58,6 +59,7 @@ class NodeProtocol(Protocol):
             undecided: As in `Protocol`.
             assumes: As in `Protocol`.
             waits: By declaration: SQL for the publications that wait in it, as in `State.waits`.
+            views: As in `Protocol`.
         """
         self.program = program
         self._rows = rows_of(program)
@@ -69,6 +71,7 @@ class NodeProtocol(Protocol):
         self.bound = bound
         self.undecided = undecided
         self.assumes = assumes
+        self.views = views or {}
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the nodes, and what is in flight before the first round."""
@@ -84,7 +87,8 @@ class NodeProtocol(Protocol):
         begun = run.selectExpr("run_id", "settings", "nodes", "links", "calls").mapInArrow(
             start_of(self.program), _sql_schema(round_schema(self._rows))
         )
-        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": _statuses(begun)}
+        statuses = _statuses(begun).selectExpr(*NODE, "cast(0 as bigint) as round", "status")
+        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": statuses}
 
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: what is due at nodes, handled by them, and what the failure detectors report."""

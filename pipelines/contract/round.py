@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol as Structural
 
 from pyspark.sql import DataFrame, types as T
@@ -183,6 +184,19 @@ class RoundResult:
 Bound = str | Callable[[Reader], DataFrame]
 
 
+@dataclass(frozen=True)
+class MadeView:
+    """A view that a function makes of a store, where SQL alone does not say it.
+
+    Attributes:
+        question: The question that it answers, and then what a row is.
+        make: Gives its rows.
+    """
+
+    question: str
+    make: Callable[[Reader], DataFrame]
+
+
 class Protocol(ABC):
     """A protocol, as its module has it under the name ``PROTOCOL``; a small one states only what it has.
 
@@ -199,6 +213,7 @@ class Protocol(ABC):
         undecided: The runs that ended before what they are held to could be told, though nothing but maintenance was in
             flight: ``run_id``, the ``round`` and a ``reason``; in the form of a bound. By default there are none.
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
+        views: Views of its stores beside those in SQL (`ProtocolSpec.views`), by name.
     """
 
     kinds: Sequence[str] = ()
@@ -209,6 +224,7 @@ class Protocol(ABC):
     bound: Bound = NO_RUN
     undecided: Bound = NO_RUN
     assumes: frozenset[Assumption] = frozenset()
+    views: Mapping[str, MadeView] = MappingProxyType({})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the relations that have rows before the first round; by default there are none.

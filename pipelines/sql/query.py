@@ -21,7 +21,8 @@ have no texts there (``topic``, ``content``, ``predicate`` are null): a row gets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from uuid import uuid4
@@ -29,6 +30,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from pipelines.contract.round import MadeView, Protocol
 from pipelines.contract.state_tables import state_tables
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
@@ -81,7 +83,7 @@ class StoreReader:
         """
         stored = self._store.tables()
         views = [name for name in view_names() if _states_read(name) <= set(stored)]
-        return [*stored, *sorted([*views, *MADE])]
+        return [*stored, *sorted([*views, *MADE, *self._made_views()])]
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a history table, a state table or a view.
@@ -169,9 +171,12 @@ class StoreReader:
             return f"select * from values {rows} as known(name, confirms, keeps_source_order, maintenance)"  # noqa: S608 - built of constants
         if name in view_names():
             return view_sql(name)
+        alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
+        if (made := self._made_views().get(name)) is not None:
+            commits = (self._store.version(ROUND_COMMIT.name),)
+            return self._defined_once(alias, commits, lambda: made.make(_AsOf(self, round_)))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
-        alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
         # Only a commit, or for some tables an audit, changes what a name means.
         versions = self._store.version(ROUND_COMMIT.name), self._store.version(name)
         return self._defined_once(alias, versions, lambda: snapshot.frame(name))
@@ -195,7 +200,11 @@ class StoreReader:
 
     def _described_tables(self) -> DataFrame:
         tables = self._known_tables()
-        rows = [(name, _kind(name), _description(name, tables)) for name in self.tables()]
+        made = {name: view.question.partition("\n")[0] for name, view in self._made_views().items()}
+        rows = [
+            (name, "view" if name in made else _kind(name), made.get(name) or _description(name, tables))
+            for name in self.tables()
+        ]
         return self._session.spark.createDataFrame(rows, "name string, kind string, description string")
 
     def _described_columns(self, statement: Statement, round_: int | None) -> DataFrame:
@@ -207,9 +216,34 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _known_tables(self) -> dict[str, Table]:
-        run = self._store.read(RUN.name).select(_PROTOCOL).limit(1).collect()
-        states = [table for row in run if row[0] in PROTOCOLS for table in state_tables(protocol_module(row[0]))]
+        states = [] if self._protocol is None else state_tables(self._protocol)
         return {table.name: table for table in (*HISTORY, *states)}
+
+    def _made_views(self) -> Mapping[str, MadeView]:
+        return {} if self._protocol is None else self._protocol.views
+
+    @cached_property
+    def _protocol(self) -> Protocol | None:
+        """The protocol of the runs; None: this installation does not have it."""
+        run = self._store.read(RUN.name).select(_PROTOCOL).limit(1).collect()
+        return next((protocol_module(row[0]) for row in run if row[0] in PROTOCOLS), None)
+
+
+class _AsOf:
+    """A store as of the end of a round, as made views read it."""
+
+    def __init__(self, reader: StoreReader, round_: int | None) -> None:
+        self._reader = reader
+        self._round = round_
+
+    def table(self, name: str) -> DataFrame:
+        return self._reader.table(name, self._round)
+
+    def sql(self, text: str) -> DataFrame:
+        return self._reader.sql(text, self._round)
+
+    def is_finished(self) -> bool:
+        return self._reader.is_finished()
 
 
 def _states_read(view: str) -> set[str]:

@@ -44,6 +44,10 @@ def _lines() -> Iterator[str]:
     yield "\n## Views"
     for name in sorted([*view_names(), *MADE]):
         yield f"\n### {name}\n{MADE[name] if name in MADE else _comment(name)}"
+    for protocol in PROTOCOLS:
+        for name, view in sorted(protocol_module(protocol).views.items()):
+            first, *rest = view.question.splitlines()
+            yield "\n".join([f"\n### {name}", f"**{first}**", *rest])
     yield "\n## State of the engine\nOverwritten at each commit; with `--as-of-round R` as of the last commit by then."
     yield from _table(_MESSAGE_IN_FLIGHT)
     yield "\nMore columns are what the messages of the protocol carry."

@@ -133,6 +133,7 @@ class RunFacts:
         run_id: The run.
         confirms: Whether the protocol confirms publications.
         is_finished: Whether the run is over; otherwise more rounds may come.
+        maintenance: The kinds of messages that nodes send for ever, though nothing is to be done.
         names: Names of the nodes.
         publications: By source and number.
         messages: By source and number of the call that they serve.
@@ -153,6 +154,7 @@ class RunFacts:
     run_id: int
     confirms: bool
     is_finished: bool
+    maintenance: Sequence[str] = ()
     names: dict[int, str] = field(default_factory=dict)
     publications: dict[tuple[int, int], Publication] = field(default_factory=dict)
     messages: dict[tuple[int, int], list[Message]] = field(default_factory=lambda: defaultdict(list))

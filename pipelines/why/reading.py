@@ -13,7 +13,7 @@ from pipelines.why.facts import LINKED, NEVER, UNLINKED, Down, LinkFault, Messag
 
 _END = "_end"
 _RUN = """
-select r.run_id, t.confirms
+select r.run_id, t.confirms, t.maintenance
 from run r
 join protocol t on t.name = r.protocol
 where r.run_id in ({runs})
@@ -24,7 +24,7 @@ from sent_message
 where run_id in ({runs}) and (
   (source in ({sources}) and source_seq in ({seqs}))
   or (source in ({subscribers}) and contains(body, '"subscription_id"'))
-  or (source is null and (src = dst or fate <> 'delivered'))
+  or (source is null and (src = dst or fate <> 'delivered' or contains(body, '"publications"')))
 )
 """
 _TABLES = {
@@ -61,7 +61,9 @@ def read_facts(
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
     rows["waits"] = _waiting(reader, texts["runs"])
     is_finished = reader.is_finished()
-    facts = {row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished) for row in rows["run"]}
+    facts = {
+        row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished, row["maintenance"]) for row in rows["run"]
+    }
     for name, take in _TAKE.items():
         for row in rows[name]:
             take(facts[row["run_id"]], row)
@@ -99,10 +101,13 @@ def _take_message(run: RunFacts, row: Mapping[str, Any]) -> None:
     message = Message(
         row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"], row["fate"], body
     )
-    if row["source"] is None:
-        run.others.append(message)
-    else:
+    if row["source"] is not None:
         run.messages[row["source"], row["source_seq"]].append(message)
+    elif carried := body.get("publications"):
+        for one in carried:
+            run.messages[one["source"], one["source_seq"]].append(message)
+    else:
+        run.others.append(message)
 
 
 def _take_publication(run: RunFacts, row: Mapping[str, Any]) -> None:

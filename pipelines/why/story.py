@@ -33,7 +33,7 @@ class Story:
             ``not_issued``: the publisher could not publish it; ``unknown``: it was under way when the history ended.
         node: Name of the last node on the path that had it; None where nobody had.
         round: Round of the delivery, or in which that node had it; None where nobody had it.
-        late_rounds: Deliveries: by how many rounds later than the links allow.
+        late_rounds: Deliveries: by how many rounds later than the links allow; None where there are no links.
         is_expected: Whether the subscriber has to get it, as view ``expected_delivery`` says.
         excused: Losses: ``subscriber_down`` or ``publisher_crashed``, why it does not have to get it; None: neither.
         cause: What ended it; deliveries: what kept it, None where nothing did.

@@ -72,10 +72,10 @@ def _story(
 def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:
     facts, subscriber = trail.facts, trail.path[-1]
     (round_, hops), again = deliveries[0], deliveries[1:]
-    late = round_ - trail.start - facts.latency(trail.path)
-    cause = delay(trail, round_) if late > 0 else None
+    late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
+    cause = delay(trail, round_) if late else None
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
-    if late > 0:
+    if late:
         text += f", {plural(late, 'round')} later than the links allow"
     if cause is not None:
         text += f": {cause.text}"
@@ -123,6 +123,7 @@ def _under_way(trail: Trail) -> Cause | None:
     for message in facts.others:
         is_report = message.src == message.dst and (message.src, message.body.get("peer")) in lost
         is_talk = message.src != message.dst and {message.src, message.dst} <= set(trail.path)
+        is_talk = is_talk and message.kind not in facts.maintenance
         if message.fate == "in_flight" and (is_report or is_talk):
             text = f"{facts.names[message.src]} was finding its way around a failure when the run ended"
             return Cause(IN_FLIGHT, message.src, message.due, text)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.network import Flight
 from udfs.nodes.world import NodeInfo
-from udfs.skipring.legitimate import Convergence, has_same_tries
+from udfs.skipring.legitimate import Convergence, Snapshot, has_same_tries
 from udfs.skipring.program import SkipRing
+from udfs.skipring.replay import KINDS
 
 TOPIC = "news"
+DOWN = SkipRing.down_kind
 INTERVAL = 8
 SETTINGS: dict[str, Any] = {
     "timeout_interval": INTERVAL, "silence_intervals": 8, "key_bits": 32, "hash_bits": 64, "max_label_bits": 20,
@@ -53,9 +56,9 @@ def converge(played: LocalNetwork, until: int, after: int = 0, topic: str = TOPI
         after: Rounds that are played after that.
         topic: The topic.
     """
-    found = Convergence(topic)
+    found = Convergence()
     for number in rounds(played, until):
-        found.observe(number, played.up, played.in_flight)
+        found.observe(number, Snapshot.of(topic, played.up), played.in_flight)
         if found.clean_round is not None and number >= found.clean_round + after:
             break
     return found
@@ -64,6 +67,31 @@ def converge(played: LocalNetwork, until: int, after: int = 0, topic: str = TOPI
 def sent(played: LocalNetwork) -> list[Flight]:
     """Returns all messages of a run so far, whether they have been received or not."""
     return sorted([*played.rows.handled, *played.in_flight])
+
+
+def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
+    """Returns the history of a run as the detector reads it.
+
+    Args:
+        played: The run.
+        crashes: The round in which a node crashed, ``n1=5``: node 1 in round 5.
+    """
+    down = {int(name[1:]): round_ for name, round_ in crashes.items()}
+    tables = {
+        name: sorted(({"node_id": node, **asdict(row)} for node, row in played.rows.appended[table]),
+                     key=lambda row: row["round"])
+        for name, table in (("configurations", "configuration_change"), ("databases", "database_change"))
+    }  # fmt: skip
+    messages = [
+        {name: getattr(one, name) for name in ("message_id", "kind", "src", "dst", "sent_round", "due_round")}
+        | {"body": json.dumps(asdict(one.message))}
+        for one in sent(played) if one.kind in KINDS
+    ]  # fmt: skip
+    reports = [{"round": one.due_round, "peer": one.message.peer} for one in played.rows.handled if one.kind == DOWN]
+    crashed = [{"round": round_, "node_id": node} for node, round_ in down.items()]
+    return {
+        "run_id": 0, "last_round": played.round, **tables, "messages": messages, "reports": reports, "crashes": crashed,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,10 +126,10 @@ def arbitrary_run(n: int, seed: int, start: str = "arbitrary", *, has_crashes: b
         crash = drawn.choice((1, drawn.randrange(1, 4 * INTERVAL)))
         played.crash(node, crash)
         last_crash = max(last_crash, crash)
-    found, tries, end = Convergence(TOPIC), None, HORIZON_INTERVALS * INTERVAL
+    found, tries, end = Convergence(), None, HORIZON_INTERVALS * INTERVAL
     for number in rounds(played, end):
         if number >= last_crash:
-            found.observe(number, played.up, played.in_flight)
+            found.observe(number, Snapshot.of(TOPIC, played.up), played.in_flight)
         if tries is None and found.clean_round is not None and has_same_tries(TOPIC, played.up):
             tries = number - last_crash
             end = max(number, found.clean_round + CLOSURE_INTERVALS * INTERVAL)

@@ -174,6 +174,8 @@ class Network:
         network.put(network.numbered(world.contexts))
         for ctx in world.contexts:
             rows.statuses += [(ctx.node, 0, status) for status in ctx.statuses]
+        for at, node in sorted(world.at.items()):
+            _take_appended(at, node, rows)
         return network, rows
 
     @property
@@ -277,10 +279,7 @@ class Network:
         rows.statuses += [(at, round_, status) for status in ctx.statuses]
         rows.calls += [(at, call.source_seq, round_, "issued") for call in calls]
         rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
-        for name, one in node.program.declared.items():
-            if one.form == "appended" and (added := getattr(node.program, name)):
-                rows.appended[name] += [(at, row) for row in added]
-                setattr(node.program, name, [])
+        _take_appended(at, node, rows)
         for peer in ctx.connected:
             if peer not in self.nodes and peer in ctx.watched:
                 self._report(ctx, peer)
@@ -329,3 +328,11 @@ class Network:
             self._due[one.due_round].append(one)
         else:
             self._lost.append(one)
+
+
+def _take_appended(at: int, node: Node, rows: Rows) -> None:
+    """Takes the rows that a node has added."""
+    for name, one in node.program.declared.items():
+        if one.form == "appended" and (added := getattr(node.program, name)):
+            rows.appended[name] += [(at, row) for row in added]
+            setattr(node.program, name, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,20 +28,36 @@ _slots = cache(slots)
 class Snapshot:
     """A topic in a round: what all nodes that are up keep of it."""
 
-    def __init__(self, topic: str, programs: Mapping[int, SkipRing]) -> None:
-        """Takes the nodes.
+    def __init__(
+        self, topic: str, kept: Mapping[int, Subscription | None], entries: Mapping[Label, int | None],
+        crashed: Collection[int],
+    ) -> None:  # fmt: skip
+        """Takes what nodes keep.
+
+        Args:
+            topic: The topic.
+            kept: What all nodes that are up keep of its ring; None: nothing.
+            entries: The database of its supervisor.
+            crashed: The subscribers whose crash has been reported there.
+        """
+        self._topic = topic
+        self._kept = kept
+        self._members = {node for node, own in kept.items() if own is not None and own.wants}
+        self._entries = dict(entries)
+        self._crashed = crashed
+
+    @classmethod
+    def of(cls, topic: str, programs: Mapping[int, SkipRing]) -> Snapshot:
+        """Looks at the nodes of a run themselves.
 
         Args:
             topic: The topic.
             programs: All nodes that are up.
         """
-        self._topic = topic
-        self._kept = {node: program.subscription.get(topic) for node, program in programs.items()}
-        self._members = {node for node, own in self._kept.items() if own is not None and own.wants}
         supervisor = programs[responsible(topic, next(iter(programs.values())).supervisor.values())]
         database = supervisor.database.get(topic)
-        self._entries = database.entries if database is not None else {}
-        self._crashed = supervisor.crashed
+        kept = {node: program.subscription.get(topic) for node, program in programs.items()}
+        return cls(topic, kept, {} if database is None else database.entries, supervisor.crashed)
 
     def explicit_problem(self) -> str | None:
         """Returns why the state of the nodes is not legitimate; None: it is."""
@@ -120,28 +136,25 @@ class Convergence:
     """How a topic converges, as rounds go on.
 
     Attributes:
-        topic: The topic.
         explicit_round: The first round in which the state of the nodes was legitimate.
         clean_round: The first round in which the messages in flight were, too; from it on closure holds.
         problem: Why the last round was not legitimate; None: it was.
         broken_round: The first round after ``clean_round`` in which the state of the nodes was not legitimate.
     """
 
-    topic: str
     explicit_round: int | None = None
     clean_round: int | None = None
     problem: str | None = None
     broken_round: int | None = None
 
-    def observe(self, round_: int, programs: Mapping[int, SkipRing], flights: Iterable[Flight]) -> None:
+    def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:
         """Looks at the end of a round.
 
         Args:
             round_: The round.
-            programs: All nodes that are up.
+            snapshot: What nodes keep.
             flights: The messages in flight.
         """
-        snapshot = Snapshot(self.topic, programs)
         self.problem = snapshot.explicit_problem()
         if self.problem is not None:
             if self.clean_round is not None and self.broken_round is None:

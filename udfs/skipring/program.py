@@ -9,9 +9,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from udfs.nodes.context import Context
-from udfs.nodes.program import TIMERS, Call, NodeProgram, keyed
-from udfs.nodes.world import World
+from udfs.nodes.program import TIMERS, Call, NodeProgram, appended, keyed
+from udfs.nodes.world import BEFORE, World
 from udfs.skipring import messages as ms
+from udfs.skipring.history import (
+    ConfigurationChange,
+    DatabaseChange,
+    Entries,
+    Explicit,
+    configuration_change,
+    database_changes,
+    explicit,
+)
 from udfs.skipring.messages import MESSAGES, send
 from udfs.skipring.publishing import Publisher
 from udfs.skipring.start import begin
@@ -48,11 +57,24 @@ class SkipRing(NodeProgram):
     interest = keyed(Interest)
     trie_node = keyed(TrieNode)
     trie_root = keyed(Root)
+    configuration_change = appended(ConfigurationChange, is_durable=True)
+    database_change = appended(DatabaseChange, is_durable=True)
+
+    def __init__(self) -> None:
+        """Starts with nothing, and nothing looked at."""
+        super().__init__()
+        self._explicit_before: dict[str, Explicit] = {}
+        self._entries_before: dict[str, Entries] = {}
 
     @classmethod
     def start(cls, world: World) -> None:
         """Sets the state in which the run begins, and when each node has its first Timeout."""
         begin(world)
+        for node in world.nodes:
+            program: SkipRing = world.program(node)
+            program._explicit_before = {topic: explicit(Subscription(topic)) for topic in program.subscription}
+            program._entries_before = {topic: {} for topic in program.database}
+            program._note_changes(BEFORE)
 
     # ---- the application
 
@@ -162,7 +184,7 @@ class SkipRing(NodeProgram):
         for topic in sorted(self.database):
             self._supervision(topic, ctx).timeout()
         for topic in sorted(self.subscription):
-            self._timeout(self.subscription[topic], ctx)
+            self._timeout(self._own(topic), ctx)
 
     def _timeout(self, own: Subscription, ctx: Context) -> None:
         """Does a subscriber's Timeout for a topic; without a label, action (i) of 3.2.1 is all it does."""
@@ -177,14 +199,32 @@ class SkipRing(NodeProgram):
             Member(own, own.label, supervisor, ctx).timeout()
             self._publisher(own, ctx).ask()
 
+    # ---- the history
+
+    def on_round_end(self, ctx: Context) -> None:
+        """Notes what of the explicit state has changed (rule K18)."""
+        self._note_changes(ctx.round)
+
+    def _note_changes(self, round_: int) -> None:
+        for topic, before in sorted(self._explicit_before.items()):
+            own = self.subscription.get(topic)
+            if own is not None and explicit(own) != before:
+                self.configuration_change.append(configuration_change(own, round_))
+        for topic, entries in sorted(self._entries_before.items()):
+            self.database_change += database_changes(topic, round_, entries, self.database[topic].entries)
+        self._explicit_before, self._entries_before = {}, {}
+
     # ---- the parts of the node that a topic is about
 
     def _own(self, topic: str) -> Subscription:
         """Returns what the node keeps of a topic; of a topic that it has nothing of, an empty one."""
-        return self.subscription.get(topic) or Subscription(topic)
+        own = self.subscription.get(topic) or Subscription(topic)
+        if topic not in self._explicit_before:
+            self._explicit_before[topic] = explicit(own)
+        return own
 
     def _made(self, topic: str) -> Subscription:
-        return self.subscription.setdefault(topic, Subscription(topic))
+        return self.subscription.setdefault(topic, self._own(topic))
 
     def _labelled(self, topic: str) -> Subscription | None:
         """Returns what the node keeps of a topic that it wants and has a label in."""
@@ -195,7 +235,10 @@ class SkipRing(NodeProgram):
         return responsible(topic, self.supervisor.values())
 
     def _supervision(self, topic: str, ctx: Context) -> Supervision:
-        return Supervision(self.database.setdefault(topic, Database(topic)), self.crashed, ctx)
+        database = self.database.setdefault(topic, Database(topic))
+        if topic not in self._entries_before:
+            self._entries_before[topic] = dict(database.entries)
+        return Supervision(database, self.crashed, ctx)
 
     def _publisher(self, own: Subscription, ctx: Context) -> Publisher:
         trie = Trie(own.topic, self.trie_node, self.trie_root, int(ctx.settings["hash_bits"]))

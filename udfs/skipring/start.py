@@ -75,7 +75,7 @@ def _subscribers(world: World) -> dict[str, list[int]]:
     for node, calls in sorted(world.calls.items()):
         interests: dict[int, Interest] = {}
         for call in calls:
-            if _is_early(call, world.settings["start_until"]) and call.topic not in _topics(interests):
+            if _is_early(call, world.settings.get("start_until")) and call.topic not in _topics(interests):
                 number, topic = subscription_of(call), topic_of(call)
                 interests[number] = Interest(number, topic)
         world.program(node).interest = interests

@@ -13,6 +13,7 @@ SPEC = ProtocolSpec(
     needs_tree=False,
     confirms=False,
     module="pipelines.protocols.skipring.protocol",
+    views="pipelines.protocols.skipring.views",
     keeps_source_order=False,
     builds_overlay=False,
     check=problems,

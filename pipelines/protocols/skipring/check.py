@@ -10,7 +10,9 @@ from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import topics_of
+from udfs.skipring.start import EMPTY
 
+_NEVER = 1 << 62
 _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
@@ -30,17 +32,45 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
             if node < overlay.n_brokers:
                 message = f"{overlay.names[node]!r} is a supervisor; allowed: a subscriber ({some})"
                 yield Problem(("workload", part, index, "at"), message)
-    topics = topics_of(workload.subscription["predicate"]).to_pylist()
-    for index, (topic, predicate) in enumerate(
-        zip(topics, workload.subscription["predicate"].to_pylist(), strict=True)
-    ):
-        if topic is None:
-            message = f"{predicate} is not a topic alone; allowed with protocol skipring: topic: a name, no where:"
+    yield from _subscription_problems(settings, workload)
+    yield from _publication_problems(overlay, workload)
+    yield from _crash_problems(overlay, faults)
+
+
+def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
+    """Subscriptions are about a topic; those that are there from the start are issued in round 0 (rule K20)."""
+    for index, row in enumerate(_subscriptions(workload)):
+        if row["topic"] is None:
+            message = (
+                f"{row['predicate']} is not a topic alone; allowed with protocol skipring: topic: a name, no where:"
+            )
             yield Problem(("workload", "subscriptions", index), message)
-    for index, topic in enumerate(workload.publication["topic"].to_pylist()):
+        is_early = settings.start != EMPTY and (settings.start_until is None or row["round"] <= settings.start_until)
+        if is_early and row["round"]:
+            message = f"it is there from the start (start: {settings.start}) and issued in round {row['round']}"
+            allowed = "round 0, or a round after protocol.start_until"
+            yield Problem(("workload", "subscriptions", index), f"{message}; allowed: {allowed}")
+
+
+def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    """Publishers are subscribers of the topic: whoever has no place on its ring can send to nobody (rule K17)."""
+    standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
+    for row in _subscriptions(workload):
+        end = _NEVER if row["end_round"] is None else row["end_round"]
+        standing.setdefault((row["node_id"], row["topic"]), []).append((row["round"], end))
+    for index, row in enumerate(workload.publication.select(["node_id", "round", "topic"]).to_pylist()):
+        node, round_, topic = row.values()
         if topic is None:
             yield Problem(("workload", "publications", index), "a publication of protocol skipring needs a topic:")
-    yield from _crash_problems(overlay, faults)
+        elif not any(first <= round_ < end for first, end in standing.get((node, topic), ())):
+            message = f"{overlay.names[node]!r} publishes in round {round_} to {topic!r}, and has not subscribed to it"
+            yield Problem(("workload", "publications", index), f"{message}; allowed: a subscriber of the topic")
+
+
+def _subscriptions(workload: Workload) -> Iterator[dict[str, Any]]:
+    topics = topics_of(workload.subscription["predicate"]).to_pylist()
+    for row, topic in zip(workload.subscription.to_pylist(), topics, strict=True):
+        yield {**row, "topic": topic}
 
 
 def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:

@@ -42,7 +42,9 @@ def test_state(name: str) -> None:
             assert again(rows) == list(rows)
             assert declared.value(again(rows)) == getattr(program, name)
             n_rows += len(rows)
-    assert n_rows
+    added = [row for _, row in played.rows.appended[name]]
+    assert again(added) == added
+    assert n_rows + len(added)
 
 
 def test_messages() -> None:

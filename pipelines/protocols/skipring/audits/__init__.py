@@ -1,0 +1,18 @@
+"""The guarantees of protocol ``skipring`` beside the general ones."""
+
+from __future__ import annotations
+
+from pipelines.contract.audit import Audit
+from pipelines.protocols.skipring.audits.publications import published_everywhere
+from pipelines.protocols.skipring.audits.ring import closure, degrees, departed, labels
+
+AUDITS = (
+    Audit("closure", "once a topic is legitimate, no explicit edge changes until somebody comes or goes", closure),
+    Audit("labels", "the subscribers of a legitimate topic have the first labels, each of them one", labels),
+    Audit("degrees", "a legitimate topic has the edges, degrees and diameter of the skip ring", degrees),
+    Audit("departed", "once a topic is legitimate, nobody refers to a node that has left or crashed", departed),
+    Audit(
+        "published_everywhere", "once a topic is legitimate for long enough, every subscriber has every publication",
+        published_everywhere,
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""The detector of legitimate states over a store: what `udfs.skipring.replay` tells of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.contract.audit import Reader
+from udfs.skipring import replay
+
+_KINDS = ", ".join(f"'{kind}'" for kind in replay.KINDS)
+HISTORY = f"""
+with configurations as (
+  select run_id, array_sort(collect_list(
+    struct(round, node_id, topic, wants, label, `left`, `right`, ring, slots))) as configurations
+  from state_configuration_change
+  group by run_id
+), databases as (
+  select run_id, array_sort(collect_list(struct(round, node_id, topic, label, subscriber, is_tuple))) as databases
+  from state_database_change
+  group by run_id
+), crashes as (
+  select run_id, array_sort(collect_list(struct(round, node_id))) as crashes
+  from fault_event
+  where kind = 'crash'
+  group by run_id
+), reports as (
+  select run_id, array_sort(collect_list(
+    struct(due_round as round, cast(get_json_object(body, '$.peer') as bigint) as peer))) as reports
+  from message
+  where kind = 'NODE_DOWN' and fate = 'delivered'
+  group by run_id
+), messages as (
+  select run_id, array_sort(collect_list(
+    struct(message_id, kind, src, dst, sent_round, due_round, body))) as messages
+  from sent_message
+  where kind in ({_KINDS}) and fate <> 'lost_link'
+  group by run_id
+), ends as (
+  select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
+  from sent_message
+  group by run_id
+)
+select r.run_id, coalesce(e.last_round, 0) as last_round, c.configurations, d.databases, f.crashes, p.reports,
+  m.messages
+from run r
+left join ends e on e.run_id = r.run_id
+left join configurations c on c.run_id = r.run_id
+left join databases d on d.run_id = r.run_id
+left join crashes f on f.run_id = r.run_id
+left join reports p on p.run_id = r.run_id
+left join messages m on m.run_id = r.run_id
+"""  # noqa: S608 - built of constants
+"""The history of each run as the detector reads it."""
+
+Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def convergence(reader: Reader) -> DataFrame:
+    """Returns how the topics of each run converged: one row a disturbance, columns `replay.CONVERGENCE`."""
+    return _played(reader, replay.convergence, replay.CONVERGENCE)
+
+
+def progress(reader: Reader) -> DataFrame:
+    """Returns how far topics are in each round in which explicit state changed, columns `replay.PROGRESS`."""
+    return _played(reader, replay.progress, replay.PROGRESS)
+
+
+def violations(reader: Reader) -> DataFrame:
+    """Returns what topics have broken once they were clean, columns `replay.BROKEN`."""
+    return _played(reader, replay.violations, replay.BROKEN)
+
+
+def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> DataFrame:
+    return reader.sql(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))

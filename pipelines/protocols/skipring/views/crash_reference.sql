@@ -1,0 +1,28 @@
+-- How long after a crash does the last node forget the one that crashed?
+-- One row per run, crash and topic in which some node that stayed up referred to it (protocol skipring).
+-- forgotten_round is the first round in which nobody does any more, and forget_rounds counts from the crash; null:
+-- n_left still do.
+with crash as (
+  select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
+), state as (
+  select run_id, node_id, topic, round,
+    lead(round) over (partition by run_id, node_id, topic order by round) as until_round,
+    array_union(filter(array(`left`.node, `right`.node, ring.node), one -> one is not null),
+      filter(transform(slots, slot -> slot.node), one -> one is not null)) as held_nodes
+  from state_configuration_change
+), held as (
+  select run_id, node_id, topic, until_round, explode(held_nodes) as held_node from state
+), met as (
+  select c.run_id, c.dead, c.crash_round, h.topic, h.until_round
+  from crash c
+  join held h on h.run_id = c.run_id and h.held_node = c.dead
+  left join crash o on o.run_id = h.run_id and o.dead = h.node_id
+  where coalesce(h.until_round, c.crash_round + 1) > c.crash_round and o.dead is null
+)
+select m.run_id, m.dead as node_id, n.name, m.topic, m.crash_round,
+  case when count_if(m.until_round is null) = 0 then max(m.until_round) end as forgotten_round,
+  case when count_if(m.until_round is null) = 0 then max(m.until_round) - m.crash_round end as forget_rounds,
+  count_if(m.until_round is null) as n_left
+from met m
+join node n on n.run_id = m.run_id and n.node_id = m.dead
+group by m.run_id, m.dead, n.name, m.topic, m.crash_round

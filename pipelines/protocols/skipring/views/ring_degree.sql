@@ -1,0 +1,15 @@
+-- How many neighbours does each node have on the ring of a topic, and over shortcuts?
+-- One row per run, node, topic and round in which what the node holds changed (protocol skipring); it is so before
+-- until_round, null: to the end. A node that is both counts as a neighbour on the ring; degree counts each once.
+with held as (
+  select run_id, node_id, topic, round, label,
+    lead(round) over (partition by run_id, node_id, topic order by round) as until_round,
+    array_distinct(filter(array(`left`.node, `right`.node, ring.node), one -> one is not null)) as ring_nodes,
+    array_distinct(filter(transform(slots, slot -> slot.node), one -> one is not null)) as short_nodes
+  from state_configuration_change
+)
+select h.run_id, h.node_id, n.name, h.topic, h.round, h.until_round, h.label, size(h.ring_nodes) as n_on_ring,
+  size(array_except(h.short_nodes, h.ring_nodes)) as n_shortcuts,
+  size(array_union(h.ring_nodes, h.short_nodes)) as degree
+from held h
+join node n on n.run_id = h.run_id and n.node_id = h.node_id

@@ -1,0 +1,25 @@
+-- How many messages does each supervisor get and send, of which kinds, and for which reasons?
+-- One row per run, supervisor, topic, kind and reason (protocol skipring); reason is that of GetConfiguration (label:
+-- action (ii), minimum: action (iv), silence) and SetData (round_robin, subscribe, request, moved, leave), else ''.
+-- is_sent: the supervisor sent them; otherwise it got them, and handled them or will.
+with supervisor as (
+  select distinct run_id, node as node_id from state_supervisor
+), load as (
+  select m.run_id, s.node_id, m.kind, m.body, true as is_sent
+  from sent_message m
+  join supervisor s on s.run_id = m.run_id and s.node_id = m.src
+  where m.src <> m.dst
+  union all
+  select m.run_id, s.node_id, m.kind, m.body, false as is_sent
+  from sent_message m
+  join supervisor s on s.run_id = m.run_id and s.node_id = m.dst
+  where m.src <> m.dst
+), named as (
+  select run_id, node_id, kind, is_sent, get_json_object(body, '$.topic') as topic,
+    coalesce(get_json_object(body, '$.reason'), '') as reason
+  from load
+)
+select l.run_id, l.node_id, n.name, l.topic, l.kind, l.reason, l.is_sent, count(1) as n_messages
+from named l
+join node n on n.run_id = l.run_id and n.node_id = l.node_id
+group by l.run_id, l.node_id, n.name, l.topic, l.kind, l.reason, l.is_sent

@@ -1,0 +1,266 @@
+"""The audits of protocol skipring find what is planted, its views measure, and stories tell how publications came.
+
+In the run that is healed six subscribers are the skip ring from the start, N7 joins, N2 leaves and N5 crashes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.api import Result
+from pipelines.engines.session import Session
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
+from pipelines.testing import (
+    added,
+    audited,
+    broken,
+    copied,
+    found,
+    planted,
+    removed,
+    replaced,
+    rows,
+    run_all,
+    run_configs,
+    scenario,
+)
+from udfs.skipring.graph import max_degree, n_edges
+
+NEWS = "news"
+LATE = 580
+HORIZON = 600
+SETTINGS = {"timeout_interval": 4, "max_delay": 4, "min_delay": 1, "silence_intervals": 6, "detection_rounds": 3}
+
+
+def ring(start: str, subscriptions: list[dict[str, Any]], **parts: Any) -> dict[str, Any]:
+    return scenario(
+        protocol={"name": "skipring", "start": start, **SETTINGS, **parts.pop("settings", {})},
+        overlay={"nodes": {"count": 8, "supervisors": 1}},
+        workload={"subscriptions": subscriptions, "publications": parts.pop("publications", [])},
+        time={"rounds": parts.pop("rounds", HORIZON)},
+        **parts,
+    )
+
+
+def subscribers(count: int) -> list[dict[str, Any]]:
+    return [{"at": f"N{number}", "topic": NEWS} for number in range(1, count + 1)]
+
+
+HEALED = ring(
+    "legitimate",
+    [*subscribers(6), {"at": "N7", "topic": NEWS, "round": 40}],
+    settings={"start_until": 0, "start_publications": 1},
+    publications=[{"at": "N1", "round": 20, "topic": NEWS}, {"at": "N4", "round": 150, "topic": NEWS}],
+    faults=[{"kind": "crash", "node": "N5", "round": 100}],
+)
+HEALED["workload"]["subscriptions"][1]["until"] = 70
+TOO_LATE = ring("legitimate", subscribers(6), publications=[{"at": "N1", "round": HORIZON - 1, "topic": NEWS}])
+TOO_EARLY = ring("arbitrary", subscribers(6), rounds=6)
+TRIES = ring("tries", subscribers(2), settings={"start_publications": 3})
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits_skipring")
+
+
+@pytest.fixture(scope="module")
+def clean(sail: Session, root: Path) -> Store:
+    """The run that is healed, in which violations are planted."""
+    return run_all(run_configs([HEALED]), sail, root)
+
+
+@pytest.fixture(scope="module")
+def ended(sail: Session, root: Path) -> Store:
+    """A run with a publication right before its end, and one with tries that differ at the start."""
+    return run_all(run_configs([TOO_LATE, TRIES]), sail, root)
+
+
+@pytest.fixture(scope="module")
+def ids(clean: Store) -> dict[str, int]:
+    return {name: node for node, name in rows(clean, "node", "node_id", "name")}
+
+
+def answer(store: Store, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in StoreReader(store.session, store.root).sql(text).collect()]
+
+
+def last_change(store: Store, node: int) -> str:
+    """The last state of a node, as a condition."""
+    last = max(round_ for at, round_ in rows(store, "state_configuration_change", "node_id", "round") if at == node)
+    return f"node_id = {node} and round = {last}"
+
+
+def test_a_healed_run_breaks_nothing(clean: Store) -> None:
+    report = audited(clean, "skipring")
+    assert broken(report) == {}
+    assert report.verdict == "valid"
+
+
+def test_every_disturbance_is_healed(clean: Store, ids: dict[str, int]) -> None:
+    text = """select round, cause, node_id, n_subscribers, clean_round is not null, changed_round, problem
+      from convergence order by disturbance"""
+    assert answer(clean, text) == [
+        (0, "start", None, 6, True, None, None),
+        (40, "subscribe", ids["N7"], 7, True, None, None),
+        (70, "unsubscribe", ids["N2"], 6, True, None, None),
+        (100, "crash", ids["N5"], 5, True, None, None),
+    ]
+    [wrong] = answer(clean, "select min_by(n_wrong_labels, -round) from convergence_round")
+    assert wrong == (0,)
+
+
+def test_an_edge_that_changes_later(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    change = copied(last_change(clean, ids["N4"]), round=str(LATE), ring="null")
+    store = planted(clean, root, state_configuration_change=change)
+    [(_, node, _, _, detail)] = found(store, "closure", "skipring")
+    assert node == "N4"
+    assert detail.startswith("what it holds of the ring of topic news changed, which was legitimate since round 1")
+
+
+def test_a_label_that_is_none_of_the_first(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    change = copied(last_change(clean, ids["N4"]), round=str(LATE), label="'00001'")
+    store = planted(clean, root, state_configuration_change=change)
+    assert [(node, detail) for _, node, _, _, detail in found(store, "labels", "skipring")] == [
+        ("N4", "it has label 00001 of topic news, and there are 5 subscribers")
+    ]
+
+
+def test_two_subscribers_with_a_label(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    of_n1 = last_change(clean, ids["N1"])
+    [(taken,)] = answer(clean, f"select label from state_configuration_change where {of_n1}")
+    change = copied(last_change(clean, ids["N4"]), round=str(LATE), label=f"'{taken}'")
+    store = planted(clean, root, state_configuration_change=change)
+    assert [(node, detail) for _, node, _, _, detail in found(store, "labels", "skipring")] == [
+        ("N4", f"it has label {taken} of topic news, as node {ids['N1']} has")
+    ]
+
+
+def test_edges_that_are_too_many(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    members = [ids[name] for name in ("N1", "N3", "N4", "N6", "N7")]
+    slots = (f"named_struct('label', '{node:06b}', 'node', cast({node} as bigint))" for node in members)
+    everywhere = " or ".join(f"({last_change(clean, node)})" for node in members)
+    change = copied(everywhere, round=str(LATE), slots=f"array({', '.join(slots)})")
+    store = planted(clean, root, state_configuration_change=change)
+    assert [detail for *_, detail in found(store, "degrees", "skipring")] == [
+        "the ring of 5 has 10 edges, and SR(5) has 7"
+    ]
+
+
+def test_a_reference_to_who_has_crashed(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    gone = f"array(named_struct('label', '1', 'node', cast({ids['N5']} as bigint)))"
+    change = copied(last_change(clean, ids["N4"]), round=str(LATE), slots=gone)
+    store = planted(clean, root, state_configuration_change=change)
+    assert [(node, detail) for _, node, _, _, detail in found(store, "departed", "skipring")] == [
+        ("N4", f"it refers to node {ids['N5']} in topic news, which has left it or is down")
+    ]
+    text = "select forgotten_round, n_left from crash_reference"
+    assert answer(store, text) == [(None, 1)]
+
+
+def test_a_database_with_who_has_left(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    change = added(
+        run_id=0, node_id=ids["supervisor1"], topic=NEWS, round=LATE, label="001", subscriber=ids["N2"], is_tuple=True
+    )
+    store = planted(clean, root, state_database_change=change)
+    assert [node for _, node, *_ in found(store, "departed", "skipring")] == ["supervisor1"]
+    assert [node for _, node, *_ in found(store, "closure", "skipring")] == ["supervisor1"]
+
+
+def test_a_publication_that_never_comes(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    where = f"node_id = {ids['N6']} and publication.source = {ids['N1']} and publication.source_seq > 0"
+    store = planted(clean, root, state_trie_node=removed(where))
+    [(_, node, source, seq, detail)] = found(store, "published_everywhere", "skipring")
+    assert (node, source, seq) == ("N6", "N1", 2)
+    assert detail.startswith("lacks it, and tries of topic news are compared since round 1")
+    assert audited(store, "skipring").verdict == "invalid"
+
+
+def test_a_publication_that_its_publisher_forgets(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    where = f"publication.source = {ids['N4']} and publication.source_seq > 0"
+    store = planted(clean, root, state_trie_node=removed(where))
+    assert [(node, source) for _, node, source, *_ in found(store, "published_everywhere", "skipring")] == [
+        ("N4", "N4")
+    ]
+
+
+def test_who_has_left_and_lacks_it_is_not_accused(clean: Store, ids: dict[str, int]) -> None:
+    lacking = rows(clean, "delivery", "subscriber", "source")
+    assert (ids["N2"], ids["N4"]) not in lacking
+    assert (ids["N7"], ids["N1"]) in lacking
+
+
+def test_runs_that_end_too_early_are_unknown(ended: Store, sail: Session, root: Path) -> None:
+    assert audited(ended, "skipring").verdict == "unknown"
+    assert broken(audited(ended, "skipring")) == {}
+    early = run_all(run_configs([TOO_EARLY]), sail, root)
+    report = audited(early, "skipring")
+    assert (report.verdict, broken(report)) == ("unknown", {})
+    [(problem,)] = answer(early, "select problem from convergence where is_last")
+    assert problem
+
+
+def test_tries_that_had_no_time_are_not_accused(ended: Store, root: Path) -> None:
+    """Run 1 has tries that differ at the end: that is too early to tell, and not a broken guarantee."""
+    holder = rows(ended, "state_trie_node", "run_id", "node_id", "publication")
+    node, publication = next((node, one) for run, node, one in holder if run == 1 and one is not None)
+    assert publication
+    change = replaced(f"run_id = 1 and node_id = {node} and publication is not null", publication="null")
+    slow = "regexp_replace(parameters, 'max_delay\": ?4', 'max_delay\":99')"
+    young = replaced("run_id = 1", parameters=slow)
+    store = planted(ended, root, state_trie_node=change, run=young)
+    assert found(store, "published_everywhere", "skipring") == []
+    assert {run.run_id: run.verdict for run in audited(store, "skipring").runs}[1] == "unknown"
+    sure = planted(ended, root, state_trie_node=change)
+    assert len(found(sure, "published_everywhere", "skipring")) >= 1
+
+
+def test_views(clean: Store, ids: dict[str, int]) -> None:
+    sums = "select sum(n_messages) from supervisor_load where kind = '{}' and not is_sent"
+    assert answer(clean, sums.format("Subscribe"))[0][0] >= 1
+    waited = answer(clean, "select name, configured_round, waited_rounds from first_configuration order by name")
+    assert waited[0] == ("N1", -1, 0)
+    assert next(rounds for name, _, rounds in waited if name == "N7") > 0
+    last = "select max(degree), sum(degree) from ring_degree where until_round is null and node_id <> {}"
+    assert answer(clean, last.format(ids["N5"])) == [(max_degree(5), 2 * n_edges(5))]
+    assert answer(clean, "select n_left from crash_reference") == [(0,)]
+    text = "select source_name, n_messages, n_taken, n_duplicates from flooding order by source_name"
+    assert answer(clean, text) == [("N1", 3 * 6 - 5, 5, 8), ("N4", 3 * 5 - 5, 4, 6)]
+    text = "select sum(share) from trie_way group by topic"
+    assert answer(clean, text) == [(1.0,)]
+    kinds = answer(clean, "select kind, sum(n_messages) from maintenance_load where number = 100 group by kind")
+    assert dict(kinds)["CheckTrie"] >= 5
+    assert dict(kinds)["Introduce"] == 2 * 5
+
+
+def test_why_a_flooded_publication_came(clean: Store) -> None:
+    story = Result(clean.root, clean.session).why(0, "N6", "N4", 2)
+    assert (story.ended, story.late_rounds) == ("delivered", None)
+    assert "hop" in story.verdict
+    assert "links allow" not in story.verdict
+
+
+def test_why_a_publication_came_by_a_trie(clean: Store) -> None:
+    story = Result(clean.root, clean.session).why(0, "N7", "N1", 2)
+    assert story.ended == "delivered"
+    assert "by Publish" in str(story.steps and story.steps.as_dict())
+
+
+def test_why_a_publication_is_not_there_yet(ended: Store) -> None:
+    """It was published in the last round but one."""
+    story = Result(ended.root, ended.session).why(0, "N6", "N1", 2)
+    assert story.ended == "unknown"
+    assert "still under way when the run ended" in story.verdict
+
+
+def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    where = f"node_id = {ids['N6']} and publication.source = {ids['N4']} and publication.source_seq > 0"
+    got = f"subscriber = {ids['N6']} and source = {ids['N4']}"
+    store = planted(clean, root, state_trie_node=removed(where), delivery=removed(got))
+    story = Result(store.root, store.session).why(0, "N6", "N4", 2)
+    assert (story.ended, story.cause and story.cause.kind) == ("lost", "waiting")
+    assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie brings it further" in story.verdict
