@@ -44,7 +44,9 @@ def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
     for run in runs:
         for name, rows in _run_tables(run, build_run(run, beside)).items():
             parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
-    tables = {name: pa.concat_tables(rows).combine_chunks() for name, rows in parts.items() if rows}
+    tables = {
+        name: pa.concat_tables(rows, promote_options="default").combine_chunks() for name, rows in parts.items() if rows
+    }
     return with_numbers(tables)
 
 

@@ -41,6 +41,8 @@ OF_GINGER = {
     "broker_returns": (f"{GENERATE}.operations=4", f"{GENERATE}.interval=30"),
     "bank": (f"{GENERATE}.operations=4", f"runs.grid={{{GENERATE}.accounts: [2, 100]}}"),
 }
+OF_SKIPRING = ("skip_ring", "skip_ring_figure1", "skip_ring_tries", "skip_ring_arbitrary", "skip_ring_churn",
+               "skip_ring_topics")  # fmt: skip
 
 
 def run(session: Session, path: Path, store: Path, *overrides: str) -> Any:
@@ -136,6 +138,12 @@ def ginger(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
     )
 
 
+@pytest.fixture(scope="module")
+def skipring(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    overrides = dict.fromkeys(OF_SKIPRING, ("time.rounds=600", "runs.seeds=[1]"))
+    return together(sail, tmp_path_factory.mktemp("skipring"), overrides)
+
+
 def run_ids(stories: Result, story: str) -> list[int]:
     rows = stories.sql(f"select run_id from run where scenario = '{story}' order by run_id").collect()
     return [int(row["run_id"]) for row in rows]
@@ -168,7 +176,7 @@ def why(stories: Result, story: str, run: int, subscriber: str, seq: int) -> Sto
 
 def test_stories_are_all_told(stories: Result) -> None:
     shipped = {path.stem for path in SCENARIOS.glob("*.yaml")}
-    assert shipped == {*STORIES, *OTHERS, *ELSEWHERE, *OF_GINGER}
+    assert shipped == {*STORIES, *OTHERS, *ELSEWHERE, *OF_GINGER, *OF_SKIPRING}
     assert stories.verdict == "valid"
 
 
@@ -303,3 +311,73 @@ def test_bank(ginger: Result) -> None:
     query = "select avg(latency_rounds) as n from delivery_detail where {runs} group by run_id order by run_id"
     [(few,), (many,)] = found(ginger, "bank", query)
     assert few > many
+
+
+def test_skip_rings_are_legitimate_at_the_end(skipring: Result) -> None:
+    assert skipring.verdict == "valid"
+    query = "select distinct scenario, problem, changed_round from run join convergence using (run_id) where is_last"
+    assert {tuple(row) for row in skipring.sql(query).collect()} == {(name, None, None) for name in OF_SKIPRING}
+
+
+def test_skip_ring(skipring: Result) -> None:
+    """All sixteen come by calls, and N5 is forgotten."""
+    [(verdict, is_within, _, n_missing, n_deliveries)] = summary(skipring, "skip_ring")
+    assert (verdict, is_within, n_missing) == ("valid", True, 0)
+    assert n_deliveries == 3 * 16 - 1
+    assert found(skipring, "skip_ring", "select name, n_left from crash_reference where {runs}") == [("N5", 0)]
+
+
+def test_skip_ring_figure_1(skipring: Result) -> None:
+    """SR(16): degrees, flooding over all edges, and what an interval costs."""
+    query = "select degree, count(*) as n from ring_degree where {runs} group by degree order by degree"
+    assert found(skipring, "skip_ring_figure1", query) == [(2, 8), (4, 4), (6, 2), (7, 2)]
+    query = "select distinct n_messages, n_taken, n_duplicates from flooding where {runs}"
+    assert found(skipring, "skip_ring_figure1", query) == [(43, 15, 28)]
+    query = """select kind, sum(n_messages) as n from maintenance_load where {runs} and number = 10
+      and kind in ('Introduce', 'IntroduceShortcut') group by kind order by kind"""
+    assert found(skipring, "skip_ring_figure1", query) == [("Introduce", 32), ("IntroduceShortcut", 28)]
+    query = "select cause, explicit_round, clean_round from convergence where {runs}"
+    assert found(skipring, "skip_ring_figure1", query) == [("start", 0, 0)]
+
+
+def test_skip_ring_tries(skipring: Result) -> None:
+    """Nothing is flooded, and both tries have the same root at the end."""
+    query = "select distinct via from trie_way where {runs} order by via"
+    assert found(skipring, "skip_ring_tries", query) == [("start",), ("trie",)]
+    assert fates(skipring, "skip_ring_tries", "PublishNew") == {}
+    assert fates(skipring, "skip_ring_tries", "CheckAndPublish")["delivered"] > 0
+    query = """select count(distinct t.hash) as n, count(*) as m from state_trie_root r
+      join state_trie_node t on t.run_id = r.run_id and t.node_id = r.node_id and t.topic = r.topic
+      and t.label = r.label where r.{runs}"""
+    assert found(skipring, "skip_ring_tries", query) == [(1, 2)]
+
+
+def test_skip_ring_arbitrary(skipring: Result) -> None:
+    """It takes a while, and everybody has the four publications."""
+    [(clean,)] = found(skipring, "skip_ring_arbitrary", "select clean_round from convergence where {runs}")
+    assert clean > 0
+    query = "select distinct count(*) as n from state_trie_node where {runs} and via is not null group by node_id"
+    assert found(skipring, "skip_ring_arbitrary", query) == [(4,)]
+
+
+def test_skip_ring_churn(skipring: Result) -> None:
+    """Each change is healed before the next one, and the joiners catch up."""
+    query = """select round, cause, n_subscribers, clean_round is not null as is_clean from convergence
+      where {runs} order by disturbance"""
+    assert found(skipring, "skip_ring_churn", query) == [
+        (0, "start", 8, True), (50, "subscribe", 9, True), (150, "subscribe", 10, True), (250, "unsubscribe", 9, True),
+        (380, "crash", 8, False), (380, "crash", 7, True),
+    ]  # fmt: skip
+    query = "select name, n_left from crash_reference where {runs} order by name"
+    assert found(skipring, "skip_ring_churn", query) == [("N5", 0), ("N6", 0)]
+    query = "select count(*) as n from delivery_detail where {runs} and subscriber_name in ('N9', 'N10')"
+    assert found(skipring, "skip_ring_churn", query) == [(8,)]
+
+
+def test_skip_ring_topics(skipring: Result) -> None:
+    """Topics are spread over supervisors, and publications stay in theirs."""
+    query = "select distinct name, topic from supervisor_load where {runs} order by topic"
+    assert found(skipring, "skip_ring_topics", query) == [
+        ("supervisor3", "news"), ("supervisor3", "sports"), ("supervisor1", "weather"),
+    ]  # fmt: skip
+    assert summary(skipring, "skip_ring_topics")[0][4] == 5 + 5 + 4 + 4
