@@ -150,9 +150,10 @@ class RoundEngine:
             jobs: Rounds of a job, and between commits.
             observe: Is told of each round, or of the last one of each job.
         """
-        n_buffered, n_rounds, most, history = 0, 0, jobs.rounds_per_job, self._job.history
+        history, most, n_buffered = self._job.history, jobs.rounds_per_job, 0
+        n_rounds = history.n_rounds  # what comes before the first round is one
         while (upcoming := self._next_round()) is not None and upcoming <= horizon:
-            last = min(horizon, upcoming + most - 1)
+            last = min(horizon, upcoming + max(1, min(most, jobs.commit_every - n_rounds)) - 1)
             try:
                 n_handled = self._play(upcoming, last)
             except PySparkException as error:
