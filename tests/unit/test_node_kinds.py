@@ -95,10 +95,10 @@ def test_one_handler_for_all_other_kinds() -> None:
     network.call(0, "publish", 1)
     network.crash(1, 4)
     network.play(3)
-    assert network.is_up(1)
+    assert 1 in network.up
     assert network.node(0).volatile.kinds == "again"
     network.play(5)
-    assert not network.is_up(1)
+    assert 1 not in network.up
     assert network.durable(1) == {"seen": Seen("order 5 Persistent")}
 
 

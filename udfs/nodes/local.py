@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from udfs.nodes.network import Flight, Given, Network, Rows, Span, Spans, Strike
+from udfs.nodes.network import Flight, Given, Network, Rows, Span, Spans, Strike, durable
 from udfs.nodes.program import Call, NodeProgram, Plan
 from udfs.nodes.world import NodeInfo, World
 
@@ -99,17 +99,13 @@ class LocalNetwork:
         """
         return self._running().nodes[node].program
 
-    def is_up(self, node: int) -> bool:
-        """Returns whether a node is up."""
-        return node in self._running().nodes
-
     def durable(self, node: int) -> Mapping[str, Any]:
         """Returns the durable tables of a node by name, those of one that is down included."""
         running = self._running()
         if node in running.down:
             return running.down[node]
         program = running.nodes[node].program
-        return {name: getattr(program, name) for name, one in program.declared.items() if one.is_durable}
+        return {name: getattr(program, name) for name in durable(type(program))}
 
     @property
     def up(self) -> dict[int, Any]:

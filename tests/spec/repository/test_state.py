@@ -26,7 +26,7 @@ def test_state_and_messages_are_columns() -> None:
     for round_ in range(0, 300, 20):
         network.play(round_)
         for one in schedule.nodes:
-            if network.is_up(one.node):
+            if one.node in network.up:
                 program = network.node(one.node)
                 for name, declared in program.declared.items():
                     rows = declared.rows(getattr(program, name))

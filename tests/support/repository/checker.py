@@ -20,7 +20,7 @@ class Disk:
     """What a node has: all of it if it is up, what is durable if it is down."""
 
     def __init__(self, network: LocalNetwork, node: int) -> None:
-        self.is_up = network.is_up(node)
+        self.is_up = node in network.up
         self._kept = network.node(node) if self.is_up else network.durable(node)
 
     def __getattr__(self, name: str) -> Any:
