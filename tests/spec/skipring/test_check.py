@@ -1,0 +1,50 @@
+"""What the protocol refuses: publishers without a subscription, late subscriptions of the start (rules K17 and K20)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipelines.errors import RoundtableError
+from pipelines.experiment.build import build_inputs
+from pipelines.testing import run_configs, scenario
+
+
+def built(publication: dict[str, Any], subscriptions: list[dict[str, Any]], **settings: Any) -> None:
+    """Builds a run of two nodes."""
+    parts = scenario(
+        protocol={"name": "skipring", **settings},
+        overlay={"nodes": {"count": 2}},
+        workload={"subscriptions": subscriptions, "publications": [{"topic": "news", **publication}]},
+    )
+    build_inputs(run_configs([parts]), None)
+
+
+NEWS = {"at": "N1", "topic": "news"}
+
+
+def test_a_subscriber_publishes() -> None:
+    built({"at": "N1", "round": 5}, [{**NEWS, "round": 5, "until": 6}])
+
+
+@pytest.mark.parametrize(
+    ("publication", "subscription"),
+    [
+        ({"at": "N2", "round": 5}, NEWS),
+        ({"at": "N1", "round": 5}, {**NEWS, "round": 6}),
+        ({"at": "N1", "round": 5}, {**NEWS, "until": 5}),
+        ({"at": "N1", "round": 5}, {**NEWS, "topic": "sports"}),
+    ],
+)
+def test_who_has_not_subscribed_publishes_nothing(publication: dict[str, Any], subscription: dict[str, Any]) -> None:
+    with pytest.raises(RoundtableError, match="publishes in round 5 to 'news', and has not subscribed to it"):
+        built(publication, [subscription])
+
+
+def test_the_subscriptions_of_the_start_are_in_round_0() -> None:
+    late = {"at": "N2", "topic": "news", "round": 7}
+    built({"at": "N1", "round": 5}, [NEWS, late], start="legitimate", start_until=6)
+    for until in (None, 7):
+        with pytest.raises(RoundtableError, match=r"from the start .* issued in round 7; allowed: round 0, or a round"):
+            built({"at": "N1", "round": 5}, [NEWS, late], start="legitimate", start_until=until)
