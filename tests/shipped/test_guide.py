@@ -83,6 +83,36 @@ def test_its_scenario_runs_and_its_store_goes_on_with_the_same_version_only(site
     assert f"{wrong}:3:" in call(site, "-m", "pipelines", "validate", wrong, code=64)
 
 
+STOPPED = """
+import pipelines as rt
+
+class Stopped(Exception):
+    pass
+
+rounds = iter(range(3))
+
+def stop(progress):
+    if next(rounds, None) is None:
+        raise Stopped
+
+try:
+    rt.run({ring!r}, store={store!r}, overrides=["runs.seeds={{count: 5}}"], commit_every=2, observe=stop)
+except Stopped:
+    print("stopped")
+"""
+
+
+def test_a_run_of_it_that_was_broken_off_is_resumed_to_the_same_rows(site: Path) -> None:
+    ring, whole, cut = (str(site / name) for name in ("flooding/scenarios/ring.yaml", "whole", "cut"))
+    call(site, "-m", "pipelines", "run", ring, "--store", whole, "--quiet", "--set", "runs.seeds={count: 5}")
+    assert "stopped" in call(site, "-c", STOPPED.format(ring=ring, store=cut))
+    assert "valid: 5 runs, all guarantees hold" in call(site, "-m", "pipelines", "resume", cut, "--quiet")
+    for asked in ("select * from message order by run_id, message_id", "select * from delivery order by run_id, subscriber, source, source_seq"):
+        told = [call(site, "-m", "pipelines", "sql", store, asked, "--format", "json") for store in (whole, cut)]
+        assert told[0] == told[1]
+        assert len(told[0]) > 1000
+
+
 def test_a_package_that_cannot_be_loaded_is_named_and_harms_nobody(site: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken-2.0.dist-info"
     broken.mkdir()
