@@ -163,7 +163,7 @@ def _run(protocol: Protocol, name: str, store: Store) -> list[Any]:
     parameters = [json.loads(row.parameters) for row in reader.table("run").select("parameters").distinct().collect()]
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
-    evidence = Evidence(reader, parameters, undecided.frame, materialiser)
+    evidence = Evidence(reader, parameters, undecided.frame.select("run_id").distinct(), materialiser)
     rows = audit.find(evidence).collect()
     evidence.release()
     undecided.release()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.audits.general import GENERAL
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
-from pipelines.contract.round import Bound, Protocol
+from pipelines.contract.round import NO_RUN, Bound, Protocol
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
@@ -101,6 +101,20 @@ class Beyond(NamedTuple):
     reason: str
 
 
+class Undecided(NamedTuple):
+    """A run that ended before what it is held to could be told, though nothing but maintenance was in flight.
+
+    Attributes:
+        run_id: The run.
+        round: The round in which it ended, or since which it is so.
+        reason: Why, in words.
+    """
+
+    run_id: int
+    round: int | None
+    reason: str
+
+
 class RunVerdict(NamedTuple):
     """How a run ended; as in table ``run``."""
 
@@ -118,12 +132,14 @@ class AuditReport:
         findings: One an audit.
         runs: One a run, by id.
         beyond: The runs whose faults went beyond the bound, by id.
+        undecided: The runs that the protocol could not judge (`Protocol.undecided`), by id.
         violation: Rows of table ``violation``; readable until `release`.
     """
 
     findings: tuple[Finding, ...]
     runs: tuple[RunVerdict, ...]
     beyond: tuple[Beyond, ...]
+    undecided: tuple[Undecided, ...]
     violation: DataFrame
     _held: tuple[Relation, ...] = ()
 
@@ -167,7 +183,8 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     """
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
-    evidence = Evidence(reader, _parameters(reader), undecided.frame, materialiser)
+    open_run = undecided.frame.select("run_id").distinct()
+    evidence = Evidence(reader, _parameters(reader), open_run, materialiser)
     beyond = _beyond(reader, protocol)
     excused = _excused_runs(beyond, materialiser)
     checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
@@ -178,10 +195,14 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    runs = _run_verdicts(reader, violation, excused.frame, undecided.frame, can_tell)
+    runs = _run_verdicts(reader, violation, excused.frame, open_run, can_tell)
+    order = ("run_id", "round", "reason")
+    told = () if protocol.undecided == NO_RUN else undecided.frame.orderBy(*order).collect()
     excused.release()
     undecided.release()
-    return AuditReport(tuple(findings), runs, beyond, violation, tuple(broken))
+    return AuditReport(
+        tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), violation, tuple(broken)
+    )  # fmt: skip
 
 
 def record(report: AuditReport, store: Store) -> None:
@@ -216,8 +237,8 @@ def _rows_of(bound: Bound, reader: Reader) -> DataFrame:
 
 
 def undecided_runs(reader: Reader, protocol: Protocol, materialiser: Materialiser) -> Relation:
-    """Returns the runs that ended before what they are held to could be told: ``run_id``."""
-    return materialiser.cache("audit_undecided", _rows_of(protocol.undecided, reader).select("run_id").distinct())
+    """Returns the runs that ended before what they are held to could be told: ``run_id, round, reason``."""
+    return materialiser.cache("audit_undecided", _rows_of(protocol.undecided, reader).select(*Undecided._fields))
 
 
 def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:

@@ -122,6 +122,10 @@ def _print_beyond(report: AuditReport) -> None:
         print(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
     if len(report.beyond) > MAX_BEYOND:
         print(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
+    for undecided in report.undecided[:MAX_BEYOND]:
+        print(f"run {undecided.run_id} cannot be judged: {undecided.reason}")
+    if len(report.undecided) > MAX_BEYOND:
+        print(f"... and {len(report.undecided) - MAX_BEYOND:,} more reasons why runs cannot be judged")
 
 
 def print_guarantees(report: AuditReport) -> None:
@@ -140,7 +144,8 @@ def verdict_line(result: Result, report: AuditReport) -> str:
         text = f"{number['invalid']:,} of {runs} broke a guarantee ({broken})"
     elif result.verdict == "unknown":
         failed = [finding.name for finding in report.findings if finding.error is not None]
-        why = f"no audit of {', '.join(failed)}" if failed else "messages were in flight at the horizon"
+        ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
+        why = f"no audit of {', '.join(failed)}" if failed else ended
         text = f"{number['unknown']:,} of {runs} not decided: {why}"
     else:
         text = f"{runs}, all guarantees hold"

@@ -107,7 +107,10 @@ def test_a_run_of_it_that_was_broken_off_is_resumed_to_the_same_rows(site: Path)
     call(site, "-m", "pipelines", "run", ring, "--store", whole, "--quiet", "--set", "runs.seeds={count: 5}")
     assert "stopped" in call(site, "-c", STOPPED.format(ring=ring, store=cut))
     assert "valid: 5 runs, all guarantees hold" in call(site, "-m", "pipelines", "resume", cut, "--quiet")
-    for asked in ("select * from message order by run_id, message_id", "select * from delivery order by run_id, subscriber, source, source_seq"):
+    for asked in (
+        "select * from message order by run_id, message_id",
+        "select * from delivery order by run_id, subscriber, source, source_seq",
+    ):
         told = [call(site, "-m", "pipelines", "sql", store, asked, "--format", "json") for store in (whole, cut)]
         assert told[0] == told[1]
         assert len(told[0]) > 1000

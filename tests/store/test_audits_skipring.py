@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.api import Result
+from pipelines.cli.verdict import print_findings
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
@@ -194,14 +195,18 @@ def test_who_has_left_and_lacks_it_is_not_accused(clean: Store, ids: dict[str, i
     assert (ids["N7"], ids["N1"]) in lacking
 
 
-def test_runs_that_end_too_early_are_unknown(ended: Store, sail: Session, root: Path) -> None:
+def test_runs_that_end_too_early_are_unknown(
+    ended: Store, sail: Session, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert audited(ended, "skipring").verdict == "unknown"
     assert broken(audited(ended, "skipring")) == {}
     early = run_all(run_configs([TOO_EARLY]), sail, root)
     report = audited(early, "skipring")
     assert (report.verdict, broken(report)) == ("unknown", {})
     [(problem,)] = answer(early, "select problem from convergence where is_last")
-    assert problem
+    assert [(run.run_id, run.reason) for run in report.undecided] == [(0, f"topic {NEWS}: {problem}")]
+    print_findings(report)
+    assert f"run 0 cannot be judged: topic {NEWS}: {problem}" in capsys.readouterr().out
 
 
 def test_tries_that_had_no_time_are_not_accused(ended: Store, root: Path) -> None:
