@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -163,8 +164,11 @@ class Network:
         self._due: dict[int, list[Flight]] = defaultdict(list)
         self._lost: list[Flight] = []
         self._call_rounds = sorted(given.calls)
+        self._wakes: list[tuple[int, int]] = []
         for flight in flights:
             self._fly(flight)
+        for at, node in nodes.items():
+            self._set_wake(at, node)
 
     @classmethod
     def begun(cls, plan: Plan, given: Given, world: World) -> tuple[Network, Rows]:
@@ -186,10 +190,11 @@ class Network:
     def next_round(self) -> int | None:
         """Returns the next round in which anything happens; None: nothing happens any more."""
         place = bisect_right(self._call_rounds, self.round)
-        wakes = (self._wake_round(at, node) for at, node in self.nodes.items())
+        while self._wakes and not self._is_awaited(*self._wakes[0]):
+            heappop(self._wakes)
         found = [
             *(round_ for round_ in self._due if round_ > self.round), *self._call_rounds[place : place + 1],
-            self._given.crashes.next_round(self.round), *wakes,
+            self._given.crashes.next_round(self.round), *(round_ for round_, _ in self._wakes[:1]),
         ]  # fmt: skip
         return min((round_ for round_ in found if round_ is not None), default=None)
 
@@ -213,7 +218,7 @@ class Network:
         for one in due:
             inbox[one.dst].append(Received(one.message_id, one.kind, one.src, one.sent_round, one.message))
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
-        awake = (at for at, node in self.nodes.items() if self._wake_round(at, node) == round_)
+        awake = self._awake(round_)
         fates: dict[int, str] = {}
         for at in sorted({*inbox, *calls, *recovered, *awake}):
             node = self.nodes[at]
@@ -221,6 +226,7 @@ class Network:
             of_node = calls.get(at, ())
             step(self._plan, self._given.run, node, ctx, inbox.get(at, ()), of_node, is_recovered=at in recovered)
             self._take(ctx, node, of_node, rows)
+            self._set_wake(at, node)
             fates.update(ctx.fates)
             out.append(ctx)
         rows.handled += [one._replace(fate=fates.get(one.message_id, "delivered")) for one in due]
@@ -266,11 +272,27 @@ class Network:
     def _wake_round(self, at: int, node: Node) -> int | None:
         """Returns the round in which the node's next timer is handled: when its pause is over, if it pauses."""
         wake = node.internal.wake_round
-        if wake is None:
-            return None
-        wake = max(wake, self.round)
-        pause = self._given.pauses.at(at, wake)
+        pause = None if wake is None else self._given.pauses.at(at, wake)
         return wake if pause is None else pause.end_round
+
+    def _set_wake(self, at: int, node: Node) -> None:
+        wake = self._wake_round(at, node)
+        if wake is not None:
+            heappush(self._wakes, (wake, at))
+
+    def _is_awaited(self, round_: int, at: int) -> bool:
+        """Returns whether a node still wakes in a round: it may be down, or have set its timers anew."""
+        node = self.nodes.get(at)
+        return node is not None and self._wake_round(at, node) == round_
+
+    def _awake(self, round_: int) -> set[int]:
+        """Returns the nodes that wake in a round."""
+        found = set()
+        while self._wakes and self._wakes[0][0] <= round_:
+            wake, at = heappop(self._wakes)
+            if self._is_awaited(wake, at):
+                found.add(at)
+        return found
 
     def _take(self, ctx: Context, node: Node, calls: Sequence[Call], rows: Rows) -> None:
         """Takes what a node has left behind in a round, but for its messages."""
