@@ -76,7 +76,7 @@ def forwarding(sail: Session, forwarding_store: Path) -> StoreReader:
 
 
 def rows(reader: StoreReader, text: str) -> Rows:
-    found = [tuple(row) for row in reader.sql(text).collect()]
+    found = [tuple(tuple(one) if isinstance(one, list) else one for one in row) for row in reader.sql(text).collect()]
     assert len(found) == len(set(found))
     return set(found)
 
