@@ -34,8 +34,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts what takes long first: at the end no process has much to do while another has nothing."""
-    items.sort(key=lambda item: _ORDER.index(item.path.relative_to(Path(__file__).parent).parts[0]))
+    """Puts what takes long first: at the end no process has much to do while another has nothing.
+
+    What uses Spark Connect comes before all else that needs a JVM: its server, in the same JVM, loses the relations of
+    its sessions when a test has opened and closed classic ones.
+    """
+    items.sort(
+        key=lambda item: (
+            "connect" not in getattr(item, "fixturenames", ()),
+            _ORDER.index(item.path.relative_to(Path(__file__).parent).parts[0]),
+        )
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
