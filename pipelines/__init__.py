@@ -1,6 +1,7 @@
 """Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark.
 
-`run` runs a scenario file, `resume` resumes a run that was interrupted, `open_store` opens a store that exists.
+`run` runs a scenario file, `resume` resumes a run that was interrupted, `open_store` opens a store that exists,
+`compare` ranks protocols on a scenario.
 They are loaded when they are first asked for, so that ``import pipelines`` takes no time and needs no engine.
 """
 
@@ -11,17 +12,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipelines.api import open_store, resume, run
+    from pipelines.comparing.compare import Comparison, compare
     from pipelines.result import Result, RunRow
 
-__all__ = ["Result", "RunRow", "open_store", "resume", "run"]
-_OF_RESULT = ("Result", "RunRow")
+__all__ = ["Comparison", "Result", "RunRow", "compare", "open_store", "resume", "run"]
+_PLACES = {
+    "Comparison": "pipelines.comparing.compare", "compare": "pipelines.comparing.compare",
+    "Result": "pipelines.result", "RunRow": "pipelines.result",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name from `pipelines.api` or `pipelines.result`."""
+    """Loads a public name."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("pipelines.result" if name in _OF_RESULT else "pipelines.api"), name)
+    return getattr(import_module(_PLACES.get(name, "pipelines.api")), name)
 
 
 def __dir__() -> list[str]:

@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from importlib.util import find_spec
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines.engines.session import Engine, Session, open_session
+from pipelines.engines.classic import running_session
+from pipelines.engines.names import Engine, engine_for
+from pipelines.engines.session import open_session
 from pipelines.errors import plural
-from pipelines.experiment.batches import Batch, fitting_inputs
+from pipelines.experiment.batches import Batch, fitting_inputs, is_small
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
-from pipelines.experiment.plan import build
-from pipelines.experiment.prepared import Prepared, prepare
+from pipelines.experiment.plan import build, mappings, notes
+from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.files import remembered
 from pipelines.result import Result
-from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.execute import Experiment
 from pipelines.rounds.progress import Progress
-from pipelines.store.folder import LATEST, check_empty, check_store, link_latest, locked, new_store, resume_hint
-from pipelines.store.ledger import Commit, Ledger
+from pipelines.rounds.reporters import Form, is_notebook, reporter
+from pipelines.rounds.survive import done, execute_and_survive, last_commit
+from pipelines.store.damage import named_damage
+from pipelines.store.folder import check_empty, check_store, locked, new_store, resume_hint
+from pipelines.store.ledger import Ledger
+from pipelines.store.roots import Root, root_of, scheme_of
 from pipelines.store.store import Store
+
+_SAY_SECONDS = 5.0
 
 
 def run(
-    path: str | Path, spark: SparkSession | None = None, store: str | Path | None = None,
-    engine: Engine | None = None, overrides: Sequence[str] = (), commit_every: int | None = None,
+    scenario: str | Path | Mapping[str, Any], spark: SparkSession | None = None, store: str | Root | None = None,
+    engine: Engine | None = None, overrides: str | Sequence[str] = (), commit_every: int | None = None,
     batch_runs: int | None = None, rounds_per_job: int | None = None,
-    observe: Callable[[Progress], None] = lambda _: None,
+    observe: Callable[[Progress], None] | None = None,
 ) -> Result:  # fmt: skip
     """Runs a scenario and audits it.
 
     Args:
-        path: The scenario file.
+        scenario: The scenario file, the name of an installed one, the text of one, or a dict of what it says.
         spark: A session to use as it is; None starts the engine.
-        store: Folder for the store, new or empty; None for ``runs/<scenario>/<UTC time>``.
-        engine: ``spark``, ``connect`` or ``sail``; None for the scenario's.
-        overrides: Values set from outside, each ``path=value``.
+        store: Folder for the store, new or empty, or an address in a bucket (``s3a://bucket/folder``); None for
+            ``runs/<scenario>/<UTC time>``.
+        engine: ``spark``, ``connect`` or ``sail``; None for that of ROUNDTABLE_ENGINE, or the scenario's.
+        overrides: Values set from outside, ``path=value``: one, or several.
         commit_every: Rounds between commits; None for 20, or 200 where several rounds are one job.
         batch_runs: Runs that go through the rounds together, a batch after the other; None for as many as fit.
         rounds_per_job: Rounds of a job, 1 for round by round; None for those up to a commit where the protocol is a
             node program and its runs are small enough to be played by one core each. The rows are the same.
-        observe: Is told of each round.
+        observe: Is told of each round; None for a bar in a notebook, and nothing elsewhere.
 
     Returns:
         The store, open.
@@ -53,9 +63,9 @@ def run(
         StoreError: The folder is not empty, or cannot be written.
         EngineError: The engine cannot be started.
     """
-    prepared = prepare(Path(path), overrides)
-    root = None if store is None else Path(store)
-    with ExitStack() as closing:
+    prepared = prepare_given(scenario, overrides)
+    root = None if store is None else root_of(store)
+    with observer(observe, prepared.horizon) as told, ExitStack() as closing:
         result = closing.enter_context(
             run_prepared(
                 prepared,
@@ -65,7 +75,7 @@ def run(
                 commit_every=commit_every,
                 batch_runs=batch_runs,
                 rounds_per_job=rounds_per_job,
-                observe=observe,
+                observe=told,
             )
         )
         result.audit()
@@ -74,7 +84,7 @@ def run(
 
 
 def run_prepared(
-    prepared: Prepared, *, spark: SparkSession | None = None, store: Path | None = None, engine: Engine | None = None,
+    prepared: Prepared, *, spark: SparkSession | None = None, store: Root | None = None, engine: Engine | None = None,
     commit_every: int | None = None, batch_runs: int | None = None, rounds_per_job: int | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
@@ -88,17 +98,21 @@ def run_prepared(
         commit_every: As in `run`.
         batch_runs: As in `run`.
         rounds_per_job: As in `run`.
-        observe: As in `run`.
+        observe: Is told of each round.
         say: Told, in one line each, what happens before the rounds.
     """
     if store is not None:
-        check_empty(store)
+        with named_damage(store):
+            check_empty(store)
     files: dict[str, Path] = {}
     inputs = _build(prepared, files, say)
-    chosen: Engine = engine or prepared.scenario.engine
+    chosen = engine_for(engine, prepared.scenario.engine)
     with ExitStack() as closing:
-        session = closing.enter_context(open_session(chosen, spark, say))
-        with new_store(store, prepared.scenario.name) as root:
+        small = is_small(inputs)
+        if chosen == "spark" and spark is None and running_session() is None and small:
+            say("starting Spark; a job of this size takes seconds with --engine sail")
+        session = closing.enter_context(open_session(chosen, spark, say, scheme_of(store), is_small=small))
+        with new_store(store, prepared.scenario.name, say) as (root, check_locked):
             manifest = Manifest(
                 scenario=str(prepared.loaded.path.absolute()),
                 text=prepared.loaded.text,
@@ -108,28 +122,27 @@ def run_prepared(
                 rounds_per_job=rounds_per_job,
                 batch_runs=batch_runs or fitting_inputs(inputs, len(prepared.runs)),
                 horizon=prepared.horizon,
-                latest=str(root.resolve().parent / LATEST) if store is None else None,
-                versions=versions(prepared.protocol),
+                versions=versions(prepared.protocols),
                 files=manifest_files(files),
             )
             manifest.write(root)
-            _execute(prepared, manifest, inputs, Store(root.absolute(), session), observe, say)
-        result = _closed(root, manifest, session)
+            _execute(prepared, manifest, inputs, Store(root.absolute(), session, check_locked), observe, say)
+        result = Result(root, session)
         closing.pop_all()
     return result
 
 
 def resume(
-    path: str | Path, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None
+    path: str | Root, spark: SparkSession | None = None, observe: Callable[[Progress], None] | None = None
 ) -> Result:
     """Resumes a run that was interrupted, after its last complete round, and audits it.
 
     It ends with the rows of a run without an interruption. A store that is finished and audited is only opened.
 
     Args:
-        path: Folder of the store.
+        path: Folder or address of the store.
         spark: A session to use as it is, of the engine that the run began with; None starts that engine.
-        observe: Is told of each round.
+        observe: As in `run`.
 
     Returns:
         The store, open.
@@ -139,8 +152,9 @@ def resume(
             scenario or a file that it names is another one now.
         EngineError: The engine cannot be started.
     """
-    with ExitStack() as closing:
-        result = closing.enter_context(resume_store(Path(path), spark=spark, observe=observe))
+    root = root_of(path)
+    with observer(observe, Manifest.read(root).horizon) as told, ExitStack() as closing:
+        result = closing.enter_context(resume_store(root, spark=spark, observe=told))
         if not result.is_audited:
             result.audit()
         closing.pop_all()
@@ -148,36 +162,45 @@ def resume(
 
 
 def resume_store(
-    root: Path, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
+    root: Root, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Resumes a run that was interrupted, without an audit; `Result.is_audited` says whether one is due.
 
     Args:
-        root: Folder of the store.
+        root: The store.
         spark: As in `resume`, like the others that are not named here.
-        observe: As in `resume`.
+        observe: Is told of each round.
         say: Told, in one line each, what happens before the rounds.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
-        with locked(root):
-            session = closing.enter_context(open_session(manifest.engine, spark, say))
-            store = Store(root.absolute(), session)
+        with locked(root, say) as check_locked:
+            session = closing.enter_context(open_session(manifest.engine, spark, say, scheme_of(root)))
+            store = Store(root.absolute(), session, check_locked)
             if not (store.is_committed() and Ledger.read(store).is_finished):
                 manifest.check_same(root, session.engine)
                 _resume(root, manifest, store, observe, say)
-        result = _closed(root, manifest, session)
+        result = Result(root, session)
         closing.pop_all()
     return result
 
 
+def observer(
+    observe: Callable[[Progress], None] | None, horizon: int
+) -> AbstractContextManager[Callable[[Progress], None]]:
+    """Returns what is told of each round: by default what shows a bar in a notebook, and nothing elsewhere."""
+    if observe is not None:
+        return nullcontext(observe)
+    return reporter(Form.NOTEBOOK if is_notebook() else Form.NONE, horizon)
+
+
 def _resume(
-    root: Path, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
+    root: Root, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
 ) -> None:
     prepared = manifest.prepared()
     inputs = _build(prepared, manifest.found(), say)
-    say(f"resuming {_done(Ledger.read(store).last) if store.is_committed() else 'from the beginning'}")
+    say(f"resuming {done(last_commit(store))}")
     try:
         _execute(prepared, manifest, inputs, store, observe, say)
     except BaseException as error:
@@ -185,62 +208,66 @@ def _resume(
         raise
 
 
-def _done(last: Commit) -> str:
-    ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"
-    return f"after {ended}"
-
-
 def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None]) -> Inputs:
     say(f"building {plural(len(prepared.runs), 'run')}")
     with remembered(files):
-        return build(prepared)
+        inputs = build(prepared, _built(len(prepared.runs), say))
+        for note in notes(prepared):
+            say(f"overlay: {note}")
+        for mapping in mappings(prepared):
+            say(f"mapping: {mapping}")
+    return inputs
+
+
+def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
+    """Returns what says now and then how many runs are built."""
+    due = time.monotonic() + _SAY_SECONDS
+
+    def built(number: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + _SAY_SECONDS
+            say(f"built {number:,} of {n_runs:,} runs")
+
+    return built
 
 
 def _execute(
     prepared: Prepared, manifest: Manifest, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    say(f"protocol {prepared.protocol} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
+    names = prepared.protocols
+    what = f"{'protocol' if len(names) == 1 else 'protocols'} {', '.join(names)}"
+    say(f"{what} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
 
     def start(batch: Batch) -> None:
         if batch.n_batches > 1:
-            runs = f"runs {batch.first_run:,} to {batch.last_run:,}"
+            runs = f"runs {batch.first_run:,} to {batch.last_run:,}{f' of {batch.protocol}' if len(names) > 1 else ''}"
             say(f"batch {batch.number + 1:,} of {batch.n_batches:,}: {runs}, at most {batch.horizon:,} rounds")
 
     experiment = Experiment(
         prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job
     )  # fmt: skip
-    execute(experiment, store.session, store, observe, start)
+    with named_damage(store.root):
+        execute_and_survive(experiment, store.session, store.reopened, observe, start, say)
 
 
-def _closed(root: Path, manifest: Manifest, session: Session) -> Result:
-    """Opens a store whose runs are finished."""
-    if manifest.latest == str(root.resolve().parent / LATEST):
-        link_latest(root.resolve())
-    return Result(root, session)
-
-
-def open_store(path: str | Path, spark: SparkSession | None = None, engine: Engine | None = None) -> Result:
+def open_store(path: str | Root, spark: SparkSession | None = None, engine: Engine | None = None) -> Result:
     """Opens a store that exists.
 
     Args:
-        path: Its folder.
+        path: Its folder or address.
         spark: A session to use as it is; None starts the engine.
-        engine: ``spark``, ``connect`` or ``sail``; None for the fastest that is installed.
+        engine: ``spark``, ``connect`` or ``sail``; None for ``sail``, which starts at once.
 
     Raises:
         StoreError: The folder is no store.
         EngineError: The engine cannot be started.
     """
-    root = Path(path)
+    root = root_of(path)
     check_store(root)
-    with ExitStack() as closing:
-        session = closing.enter_context(open_session(engine or fastest_engine(), spark))
+    with ExitStack() as closing, named_damage(root):
+        session = closing.enter_context(open_session(engine or "sail", spark, scheme=scheme_of(root)))
         result = Result(root, session)
         closing.pop_all()
     return result
-
-
-def fastest_engine() -> Engine:
-    """Returns the engine that answers queries fastest among those that are installed."""
-    return "sail" if find_spec("pysail") is not None else "spark"

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.audits.run import AuditReport, Verdict, audit_store, record
+from pipelines.audits.run import AuditReport, Verdict, audit_all, record
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
-from pipelines.errors import StoreError
-from pipelines.protocols import protocol_module
+from pipelines.errors import StoreError, plural
+from pipelines.report.document import Asked
+from pipelines.report.pictures import Picture
+from pipelines.report.replay import Span
+from pipelines.report.show import Replay, diagram_of, measure_of, replay_of
+from pipelines.report.write import write_report
+from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
+from pipelines.store.damage import named_damage
 from pipelines.store.folder import locked, resume_hint
+from pipelines.store.roots import Root, is_writable
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.why import Story, story
@@ -25,6 +35,7 @@ from pipelines.why.compare_node import compare_node
 
 _RESULTS = ("result", "result_summary")
 _FEW_BYTES = 32 * 1024**2
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -52,17 +63,17 @@ class Result:
     """A store that is open. A context manager: leaving it stops the engine, unless it is the caller's.
 
     Attributes:
-        store: Folder of the store.
+        store: Folder of the store, or its place in a bucket.
         session: The engine that answers.
         reader: The store's tables and views.
         runs: How the runs ended, by id.
     """
 
-    def __init__(self, store: Path, session: Session) -> None:
+    def __init__(self, store: Root, session: Session) -> None:
         """Reads how the runs ended.
 
         Args:
-            store: Folder of the store.
+            store: Where it is.
             session: The engine that answers; closed with the result.
         """
         self.store = store
@@ -88,6 +99,11 @@ class Result:
         """Table ``violation``: one row a broken guarantee."""
         return self.table("violation")
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of the store's tables and views; ``sql("DESCRIBE name")`` says what one of them holds."""
+        return self.reader.tables()
+
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a table of the store, or a view.
 
@@ -112,6 +128,42 @@ class Result:
         """
         return self.reader.sql(text, as_of_round)
 
+    def to_pandas(self, query: str, as_of_round: int | None = None) -> pd.DataFrame:
+        """Returns a table, a view, or the answer to a query as a pandas table.
+
+        Args:
+            query: A bare name, or one SELECT.
+            as_of_round: Only what was so at the end of this round; None for all.
+
+        Raises:
+            QueryError: There is no such table, or the query cannot be answered.
+        """
+        rows: pd.DataFrame = self.to_arrow(query, as_of_round).to_pandas()
+        return rows
+
+    def to_arrow(self, query: str, as_of_round: int | None = None) -> pa.Table:
+        """Returns a table, a view, or the answer to a query as an Arrow table; arguments as in `to_pandas`.
+
+        Raises:
+            QueryError: There is no such table, or the query cannot be answered.
+        """
+        with readable_errors():
+            frame = self.table(query, as_of_round) if query.isidentifier() else self.sql(query, as_of_round)
+            return frame.toArrow()
+
+    def summary(self) -> pd.DataFrame:
+        """Returns a row a run: its parameters, its seed, how it ended and its measures, as view ``result`` has them."""
+        return self.to_pandas("select * from result order by run_id")
+
+    def _repr_html_(self) -> str:
+        """Shows how the runs ended, in a notebook."""
+        shown = self.summary().head(_SHOWN).to_html(index=False, float_format="{:.4g}".format)
+        more = (
+            f"<p>{len(self.runs) - _SHOWN:,} more runs: <code>summary()</code></p>" if len(self.runs) > _SHOWN else ""
+        )
+        heading = f"{plural(len(self.runs), 'run')}: {self.verdict}; history in {self.store}"
+        return f"<p><b>{escape(heading)}</b></p>{shown}{more}"
+
     def compare_node(self, run_id: int, node: str) -> DataFrame:
         """Compares the state tables of a node before each of its crashes, after the recovery, and at the end.
 
@@ -129,22 +181,89 @@ class Result:
         rows = compare_node(self.reader, run_id, node)
         return frame_of(self.session.spark, rows)
 
-    def why(self, run: int, subscriber: str, source: str, seq: int) -> Story:
+    def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
         """Returns the story of one publication for one subscriber: each hop, and what ended it; ``print`` shows it.
 
         Args:
-            run: Id of the run.
+            run_id: The run.
             subscriber: Name of the node that got it, or should have.
             source: Name of the publisher.
-            seq: Number of the publication, ``source_seq`` in the tables.
+            seq: Its number among the publications that the publisher issued; or
+            call: its number among all calls of the publisher, ``source_seq`` in the tables.
 
         Raises:
             QueryError: There is no such run, node or publication.
         """
-        return story(self.reader, run, subscriber, source, seq)
+        return story(self.reader, run_id, subscriber, source, seq, call)
+
+    def report(
+        self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,
+        out: str | Path | None = None,
+    ) -> Root:  # fmt: skip
+        """Writes one HTML file of the store, which opens without a network.
+
+        Args:
+            runs: The runs to replay; none: all of up to three, else the worst and the median.
+            first_round: The first round of the replays.
+            last_round: The last one; None for the end of each run.
+            out: The file; None for ``report.html`` in the store's folder.
+
+        Returns:
+            The file.
+
+        Raises:
+            QueryError: There is no such run, or the file cannot be written.
+        """
+        asked = Asked(tuple(runs), Span(first_round, last_round))
+        return write_report(self.reader, self.store, asked, None if out is None else Path(out))
+
+    def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
+        """Returns the report of a run, which shows itself in a notebook and opens with the replay.
+
+        Args:
+            run_id: The run.
+            first_round: The first round of the replay.
+            last_round: The last one; None for the end of the run.
+
+        Raises:
+            QueryError: There is no such run.
+        """
+        return replay_of(self.reader, self.store, run_id, Span(first_round, last_round))
+
+    def space_time(
+        self, run_id: int = 0, source: str | None = None, call: int | None = None, node: str | None = None,
+        rounds: tuple[int, int] | None = None,
+    ) -> Picture:  # fmt: skip
+        """Returns a space-time diagram, which shows itself in a notebook; ``save`` writes it as SVG.
+
+        Args:
+            run_id: The run.
+            source: Name of a publisher; with ``call`` the publication whose messages are shown.
+            call: Its number among all calls of the publisher, ``source_seq`` in the tables.
+            node: Name of a node, whose messages are shown.
+            rounds: The first and the last round.
+
+        Raises:
+            QueryError: There is no such run or node, or nothing, or too much, to show.
+        """
+        return diagram_of(self.reader, run_id, source, call, node, rounds)
+
+    def plot(self, name: str, run_id: int = 0) -> Picture:
+        """Returns a picture of a run, which shows itself in a notebook; ``save`` writes it as SVG.
+
+        Args:
+            name: ``latency``, ``hops``, ``over_time``, ``kinds``, ``nodes``, ``links`` or ``states``.
+            run_id: The run.
+
+        Raises:
+            QueryError: There is no such run or measure, or there is nothing to show.
+        """
+        return measure_of(self.reader, run_id, name)
 
     def audit(self) -> AuditReport:
         """Checks every guarantee again, from the history alone, and writes the verdicts into the store.
+
+        A store that cannot be written is checked, too, and the verdicts are in the answer alone.
 
         Returns:
             What each audit found; `runs` and `verdict` follow it.
@@ -157,17 +276,21 @@ class Result:
                 f"the runs in {str(self.store)!r} are not finished: the last round is {self.reader.last_round()}, and "
                 f"more were to come; {resume_hint(self.store)}"
             )
-        with locked(self.store):
-            return self._audit()
+        with named_damage(self.store):
+            if not is_writable(self.store):
+                return self._audit(is_kept=False)
+            with locked(self.store):
+                return self._audit(is_kept=True)
 
-    def _audit(self) -> AuditReport:
-        [row] = self.reader.sql("select distinct protocol from run").collect()
+    def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
         with self.session.suited(is_small=store.n_bytes() <= _FEW_BYTES):
-            report = audit_store(self.reader, self.session, protocol_module(row.protocol))
-            record(report, store)
+            report = audit_all(self.reader, self.session)
+            if is_kept:
+                record(report, store)
             report.release()
-        self.runs = _runs(self.reader)
+        found = {run.run_id: run for run in report.runs}
+        self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
 
     def publish(self, schema: str) -> list[str]:

@@ -16,7 +16,7 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
-STORE_FORMAT: Final = 2
+STORE_FORMAT: Final = 3
 """Raised when a table or a column, of protocols too, gets another name or meaning: older stores are refused then."""
 
 
@@ -56,6 +56,7 @@ RUN = table(
     ("scenario", STRING, "name of the scenario"),
     ("protocol", STRING, "name of the protocol"),
     ("seed", BIGINT, "seed of every random draw of the run"),
+    ("round_ms", T.DoubleType(), "milliseconds of a round; null: not known"),
     ("parameters", STRING, "JSON object: settings of the protocol and values of the grid, path to value"),
     ("engine", STRING, "engine that computed it: spark, sail or connect"),
     ("versions", STRING, "JSON: versions of the program and its engine"),
@@ -100,6 +101,18 @@ PREDICATE = table(
     ("op", STRING, "= != < <= > >= prefix suffix contains"),
     ("number", T.DoubleType(), "value compared with, where it is a number"),
     ("text", STRING, "value compared with, where it is a text"),
+)
+CONTROL_CALL = table(
+    "control_call",
+    "a call that is neither about a subscription nor a publication, nor a join of the overlay",
+    "node_id,source_seq",
+    ("node_id", BIGINT, "node that calls; it is in the scenario, whether it was issued or not"),
+    ("source_seq", BIGINT, "number among the calls of its node, ascending from 1"),
+    ("round", BIGINT, "round in which it is due"),
+    ("kind", STRING, "join, leave, steer, register, deregister"),
+    ("topic", STRING, "topic that it is about; null: the one without a name, or all"),
+    ("peer", BIGINT, "other node that it is about; null: none"),
+    ("role", STRING, "register, deregister: publisher or subscriber; else null"),
 )
 PUBLICATION = table(
     "publication",
@@ -198,14 +211,14 @@ ROUND_COMMIT = Table(
 )  # fmt: skip
 
 APPENDED: Final = (SUBSCRIPTION, PUBLICATION, MESSAGE, DELIVERY, FAULT_EVENT, NODE_STATUS, ROUND_METRIC)
-HISTORY: Final = (RUN, NODE, LINK, PREDICATE, *APPENDED, VIOLATION, ROUND_COMMIT)
+HISTORY: Final = (RUN, NODE, LINK, PREDICATE, CONTROL_CALL, *APPENDED, VIOLATION, ROUND_COMMIT)
 
 
 CALL_LOG = table(
     "state_call_log", "a call that was issued and is not final", "source,source_seq",
     ("source", BIGINT, "node that made the call"),
     ("source_seq", BIGINT, "number of the call at its node"),
-    ("kind", STRING, "subscribe, unsubscribe, publish or join"),
+    ("kind", STRING, "subscribe, unsubscribe, publish, join, or another call: see table control_call"),
     ("subscription_id", BIGINT, "subscribe, unsubscribe: the subscription"),
     ("issued_round", BIGINT, "round in which it was issued"),
     ("confirmed_round", BIGINT, "round in which it was confirmed"),

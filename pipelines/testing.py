@@ -11,10 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.audits.run import AuditReport, audit_store, audits_of, undecided_runs
-from pipelines.contract.audit import Evidence
-from pipelines.contract.round import Protocol
-from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.audits.run import AuditReport, audit_store, found_by
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import protocol_module
@@ -79,7 +76,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
     """Returns a copy of a store in which tables are changed; the ledger points to what was written."""
     folder = root / f"planted{next(_NUMBER)}"
-    shutil.copytree(clean.root, folder)
+    shutil.copytree(str(clean.root), folder)
     store = Store(folder, clean.session)
     written = {}
     for table, change in changes.items():
@@ -147,24 +144,10 @@ def _some(frame: DataFrame, where: str) -> None:
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
     """Returns what one audit finds, sorted: run, node and source by name, source_seq, detail."""
-    rows = _run(protocol_module(protocol), name, store)
+    rows = found_by(name, StoreReader(store.session, store.root), store.session, protocol_module(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)
         for row in rows
     ]
     return sorted(told, key=lambda row: [(value is not None, value) for value in row])
-
-
-def _run(protocol: Protocol, name: str, store: Store) -> list[Any]:
-    audit = next(audit for audit in audits_of(protocol) if audit.name == name)
-    session: Session = store.session
-    reader = StoreReader(session, store.root)
-    parameters = [json.loads(row.parameters) for row in reader.table("run").select("parameters").distinct().collect()]
-    materialiser = materialiser_for(session)
-    undecided = undecided_runs(reader, protocol, materialiser)
-    evidence = Evidence(reader, parameters, undecided.frame.select("run_id").distinct(), materialiser)
-    rows = audit.find(evidence).collect()
-    evidence.release()
-    undecided.release()
-    return rows

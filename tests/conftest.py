@@ -2,35 +2,80 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from support.jvm import JVM
+from support.one_job import OneJob, Stores
+from support.s3 import s3_server
+from xdist.scheduler import LoadScopeScheduling
 
 from pipelines.engines.session import Session, open_session
 
 _OPEN: dict[str, Session] = {}
-_ORDER = ("properties", "shipped", "spec", "store", "engines", "cli", "unit")
+_ORDER = ("properties", "shipped", "spec", "store", "engines", "report", "cli", "unit")
 """The folders of tests, those with the longest first."""
+
+_ONE_JOB = "one job"
+_RUNS = "delta_runs"
+ONE_JOB_SECONDS = 3600
+"""Time for a test with runs in one job: the first of them makes that job, which takes many minutes."""
 
 # No test keeps more than some 400 MB in its JVM; one that may take more does not free it before it has.
 os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that `tests/properties/delta/test_crashes.py` reads."""
-    parser.addoption(
-        "--schedules", type=int, metavar="N", help="play N random crash schedules instead of a few eventful ones"
-    )
+    """Adds the option that `properties/delta/test_crashes.py` and `properties/skipring/test_oracle.py` read."""
+    parser.addoption("--schedules", type=int, metavar="N", help="play N random schedules instead of a few")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the tests that need a JVM."""
+    """Marks the tests that need a JVM, and gives time to those with runs in one job."""
     if "spark" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.spark)
+    if _module_with_runs(item) is not None:
+        item.add_marker(pytest.mark.timeout(ONE_JOB_SECONDS))
+
+
+class ByFile(LoadScopeScheduling):
+    """Hands a file at once to a worker process; those with runs in one job are as one file: the job is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return _ONE_JOB if file in _files_of_one_job() else file
+
+
+@cache
+def _files_of_one_job() -> frozenset[str]:
+    """Returns the files with a function ``delta_runs``, as ids of tests name them; the scheduler imports none."""
+    here = Path(__file__).parent
+    files = (path for path in here.rglob("test_*.py") if f"\ndef {_RUNS}(" in path.read_text("utf-8"))
+    return frozenset(path.relative_to(here.parent).as_posix() for path in files)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Takes the place of ``--dist loadfile``."""
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def _place(item: pytest.Item) -> str:
+    """Returns the test's file, as a path in this folder."""
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
+def _module_with_runs(item: pytest.Item) -> ModuleType | None:
+    """Returns the test's module if it has runs that are played in one job with those of other modules."""
+    module: ModuleType = item.getparent(pytest.Module).obj  # type: ignore[union-attr]
+    return module if hasattr(module, _RUNS) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,9 +87,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: (
             "connect" not in getattr(item, "fixturenames", ()),
-            _ORDER.index(item.path.relative_to(Path(__file__).parent).parts[0]),
+            _ORDER.index(_place(item).split("/")[0]),
         )
     )
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what is imported by now out of garbage collection: looking through it takes a twentieth of the time."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,12 +106,34 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    """The address of a bucket on an S3 server of this process, which the environment names from now on."""
+    with s3_server() as (address, variables), pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield address
+
+
+@pytest.fixture(scope="session")
 def sail() -> Iterator[Session]:
     """The embedded Sail."""
     with open_session("sail") as session:
         _OPEN["sail"] = session
         yield session
     del _OPEN["sail"]
+
+
+@pytest.fixture(scope="session")
+def one_job(request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> OneJob:
+    """The runs of all modules that say which ones they have of `delta` (``delta_runs``), of those that are tested."""
+    modules = {module.__name__: module for item in request.session.items if (module := _module_with_runs(item))}
+    return OneJob.of([*modules.values()], sail, tmp_path_factory.mktemp("one_job"))
+
+
+@pytest.fixture(scope="module")
+def stores(request: pytest.FixtureRequest, one_job: OneJob, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    """Returns the store of some of the module's runs, by their name."""
+    return one_job.stores(request.module, tmp_path_factory.mktemp("stores"))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, REPEATED, UNWANTED, Audit, Evidence
+from pipelines.contract.audit import FOUND, REPEATED, UNWANTED, Audit, Evidence
 
 EXPECTED = """
 with first as (
@@ -18,9 +18,11 @@ with first as (
   group by run_id, subscriber, source, source_seq
 )
 select e.run_id, e.subscriber as node_id, e.source, e.source_seq, e.publication_round, p.confirmed_round,
-  d.delivered_round
+  d.delivered_round, t.confirms_delivery
 from expected_delivery e
 join publication p on p.run_id = e.run_id and p.source = e.source and p.source_seq = e.source_seq
+join run r on r.run_id = e.run_id
+join protocol t on t.name = r.protocol
 left join first d on d.run_id = e.run_id and d.subscriber = e.subscriber
   and d.source = e.source and d.source_seq = e.source_seq
 """
@@ -51,8 +53,7 @@ where f.newest > f.source_seq and t.keeps_source_order
 
 def _expected(evidence: Evidence) -> DataFrame:
     def make() -> DataFrame:
-        busy = evidence.sql(IN_FLIGHT_RUN).unionByName(evidence.undecided).distinct()
-        marked = busy.selectExpr("run_id", "true as is_open")
+        marked = evidence.busy_runs().selectExpr("run_id", "true as is_open")
         expected = evidence.sql(EXPECTED).join(marked, "run_id", "left")
         return expected.selectExpr("*", "coalesce(is_open, false) as is_busy").drop("is_open")
 
@@ -63,11 +64,11 @@ def exactly_once(evidence: Evidence) -> DataFrame:
     """Every expected delivery happens exactly once, and no other does.
 
     One is missing when it cannot happen any more: nothing is in flight and the run is decided, or the source has its
-    Conf.
+    Conf. Where a Conf says less than that all have a publication, an audit of the protocol's own says who must have it.
     """
     missing = (
         _expected(evidence)
-        .where("delivered_round is null and (not is_busy or confirmed_round is not null)")
+        .where("delivered_round is null and confirms_delivery and (not is_busy or confirmed_round is not null)")
         .withColumnRenamed("publication_round", "round")
         .selectExpr("*", "concat('published in round ', round, ', never delivered') as detail")
         .select(*FOUND)
@@ -81,11 +82,13 @@ def source_order(evidence: Evidence) -> DataFrame:
 
 
 def conf_implies_delivered(evidence: Evidence) -> DataFrame:
-    """A confirmed publication has been delivered to every expected subscriber; vacuous without confirmations."""
+    """A confirmed publication has been delivered to every expected subscriber; vacuous without such confirmations."""
     delivered = "coalesce(concat('delivered in round ', delivered_round), 'never delivered')"
     return (
         _expected(evidence)
-        .where("confirmed_round is not null and coalesce(delivered_round > confirmed_round, true)")
+        .where(
+            "confirms_delivery and confirmed_round is not null and coalesce(delivered_round > confirmed_round, true)"
+        )
         .withColumnRenamed("confirmed_round", "round")
         .selectExpr("*", f"concat('confirmed in round ', round, ', ', {delivered}) as detail")
         .select(*FOUND)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, Row, types as T
 
 from pipelines.audits.general import GENERAL
+from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.assumptions import ASSUMPTIONS
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Audit, Evidence, Reader
+from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
 from pipelines.contract.round import NO_RUN, Bound, Protocol
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.tables import RUN, VIOLATION
 
@@ -76,6 +78,7 @@ class Finding:
         shown: The first of those not excused, at most `SHOWN`.
         shown_excused: The first of the excused ones, at most `SHOWN`.
         error: Why it could not run.
+        protocol: The protocol whose runs it checked, where the store has runs of several; else empty.
     """
 
     name: str
@@ -85,6 +88,12 @@ class Finding:
     shown: tuple[Shown, ...] = ()
     shown_excused: tuple[Shown, ...] = ()
     error: str | None = None
+    protocol: str = ""
+
+    @property
+    def title(self) -> str:
+        """The guarantee, and whose runs it is about where that has to be said."""
+        return f"{self.protocol}: {self.name}" if self.protocol else self.name
 
 
 class Beyond(NamedTuple):
@@ -129,10 +138,11 @@ class AuditReport:
     """What the audits found in a store.
 
     Attributes:
-        findings: One an audit.
+        findings: One an audit and protocol.
         runs: One a run, by id.
         beyond: The runs whose faults went beyond the bound, by id.
         undecided: The runs that the protocol could not judge (`Protocol.undecided`), by id.
+        untested: The runs that tested nothing, by id.
         violation: Rows of table ``violation``; readable until `release`.
     """
 
@@ -140,6 +150,7 @@ class AuditReport:
     runs: tuple[RunVerdict, ...]
     beyond: tuple[Beyond, ...]
     undecided: tuple[Undecided, ...]
+    untested: tuple[Untested, ...]
     violation: DataFrame
     _held: tuple[Relation, ...] = ()
 
@@ -170,8 +181,33 @@ def describe() -> list[tuple[str, str]]:
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
+def audit_all(reader: StoreReader, session: Session) -> AuditReport:
+    """Checks every guarantee of every run, from the store alone: those of each protocol in its own runs.
+
+    Args:
+        reader: The store.
+        session: The engine.
+
+    Returns:
+        The report, the protocols in the order of their runs; nothing is written to the store.
+    """
+    names = reader.protocols
+    reports = {name: audit_store(reader.of_protocol(name), session, protocol_module(name)) for name in names}
+    if len(reports) == 1:
+        return reports[names[0]]
+    return AuditReport(
+        tuple(replace(one, protocol=name) for name, report in reports.items() for one in report.findings),
+        tuple(sorted(run for report in reports.values() for run in report.runs)),
+        tuple(sorted(run for report in reports.values() for run in report.beyond)),
+        tuple(run for report in reports.values() for run in report.undecided),
+        tuple(sorted(run for report in reports.values() for run in report.untested)),
+        reduce(DataFrame.unionByName, (report.violation for report in reports.values())),
+        tuple(relation for report in reports.values() for relation in report._held),
+    )
+
+
 def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
-    """Checks every guarantee of every run, from the store alone.
+    """Checks every guarantee of every run of a store that has one protocol, from the store alone.
 
     Args:
         reader: The store.
@@ -183,26 +219,48 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     """
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
-    open_run = undecided.frame.select("run_id").distinct()
-    evidence = Evidence(reader, _parameters(reader), open_run, materialiser)
-    beyond = _beyond(reader, protocol)
+    evidence = _evidence(reader, undecided, materialiser)
+    beyond = beyond_runs(reader, protocol)
     excused = _excused_runs(beyond, materialiser)
     checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
     # Sail holds all that a query needs in memory; Spark spills.
     checked = [check() for check in checks] if session.engine == "sail" else concurrently(checks, _CHECKS_AT_ONCE)
     findings = [finding for finding, _ in checked]
     broken = [rows for _, rows in checked if rows is not None]
-    evidence.release()
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    runs = _run_verdicts(reader, violation, excused.frame, open_run, can_tell)
+    untested = untested_runs(reader, protocol)
+    runs = _run_verdicts(evidence, violation, excused.frame, can_tell, {run.run_id for run in untested})
     order = ("run_id", "round", "reason")
     told = () if protocol.undecided == NO_RUN else undecided.frame.orderBy(*order).collect()
-    excused.release()
-    undecided.release()
+    for kept in (evidence, excused, undecided):
+        kept.release()
     return AuditReport(
-        tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), violation, tuple(broken)
+        tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), untested, violation, tuple(broken)
     )  # fmt: skip
+
+
+def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
+    """Returns what one audit finds, excused or not: rows with columns `FOUND`.
+
+    Args:
+        name: The guarantee.
+        reader: The store.
+        session: The engine.
+        protocol: The protocol of its runs.
+    """
+    audit = next(audit for audit in audits_of(protocol) if audit.name == name)
+    materialiser = materialiser_for(session)
+    undecided = undecided_runs(reader, protocol, materialiser)
+    evidence = _evidence(reader, undecided, materialiser)
+    rows = audit.find(evidence).select(*FOUND).collect()
+    evidence.release()
+    undecided.release()
+    return rows
+
+
+def _evidence(reader: Reader, undecided: Relation, materialiser: Materialiser) -> Evidence:
+    return Evidence(reader, _parameters(reader), undecided.frame.select("run_id").distinct(), materialiser)
 
 
 def record(report: AuditReport, store: Store) -> None:
@@ -219,7 +277,7 @@ def _parameters(reader: Reader) -> list[dict[str, Any]]:
     return [json.loads(row.parameters) for row in distinct]
 
 
-def _beyond(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
+def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs beyond the bound, each once: by the protocol's bound, or by what it assumes of its network."""
     found: dict[int, list[Beyond]] = {}
     for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
@@ -284,26 +342,32 @@ def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
 
 
 def _run_verdicts(
-    reader: Reader, violation: DataFrame, excused: DataFrame, open_run: DataFrame, can_tell: bool
+    evidence: Evidence, violation: DataFrame, excused: DataFrame, can_tell: bool, untested: Collection[int]
 ) -> tuple[RunVerdict, ...]:
     """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
 
-    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown.
+    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. Within it, a run
+    that tested nothing is unknown.
     """
     broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
-    busy = reader.sql(IN_FLIGHT_RUN).unionByName(open_run).distinct().selectExpr("run_id", "true as is_busy")
+    busy = evidence.busy_runs().selectExpr("run_id", "true as is_busy")
     undecided = "is_busy is not null" if can_tell else "true"
     verdict = f"case when is_broken is not null then 'invalid' when {undecided} then 'unknown' else 'valid' end"
     rows = (
-        reader.table("run").select("run_id")
+        evidence.table("run").select("run_id")
         .join(excused.selectExpr("run_id", "true as is_beyond"), "run_id", "left")
         .join(broken, "run_id", "left")
         .join(busy, "run_id", "left")
-        .join(reader.sql(LAST_ROUND), "run_id", "left")
+        .join(evidence.sql(LAST_ROUND), "run_id", "left")
         .selectExpr(
             "run_id", f"{verdict} as verdict", "is_beyond is null as within_bound", "coalesce(rounds, 0) as rounds"
         )
         .orderBy("run_id")
         .collect()
     )  # fmt: skip
-    return tuple(RunVerdict(*row) for row in rows)
+    found = (RunVerdict(*row) for row in rows)
+    return tuple(
+        run._replace(verdict="unknown")
+        if run.verdict == "valid" and run.within_bound and run.run_id in untested else run
+        for run in found
+    )  # fmt: skip

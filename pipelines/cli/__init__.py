@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 
 def main() -> None:
     """Runs the command that the arguments name, and exits with its code."""
+    # Until a command listens (`pipelines.cli.ends`) nothing is begun: Ctrl-C may end the program in an import.
+    signal.signal(signal.SIGINT, _leave)
     from pipelines.cli.app import app
 
     app(prog_name="roundtable")
+
+
+def _leave(number: int, frame: object) -> None:
+    os.write(2, b"interrupted\n")
+    os._exit(130)

@@ -117,7 +117,7 @@ def _code_of(command: Callable[[], object]) -> int:
         complain(*error.problems)
         return WRONG_INPUT
     except RoundtableError as error:
-        complain(f"error: {error}")
+        complain(f"error: {'; '.join((str(error), *_notes(error)))}")
         return WRONG_INPUT
     except Exception as error:  # whatever it is, the user is not to see where it comes from
         return _internal(error)

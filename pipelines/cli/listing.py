@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
 
 Lines = Sequence[tuple[str, str]]
 
@@ -15,15 +18,16 @@ def _protocols() -> Lines:
 
 
 def _scenarios() -> Lines:
-    from importlib.resources import files
+    from pipelines.scenario.shipped import shipped
 
-    from pipelines.files import installed_data
-    from pipelines.protocols import PROTOCOLS
+    return [(name, _summary(path)) for name, path in shipped().items()]
 
-    folders = [files(spec.scenarios) for spec in PROTOCOLS.values() if spec.scenarios]
-    found = [path for folder in (installed_data() / "conf" / "scenarios", *folders) for path in folder.iterdir()]
-    told = [(str(path), path.read_text("utf-8")) for path in found if path.name.endswith(".yaml")]
-    return [(path, text.partition("\n")[0].removeprefix("#").strip()) for path, text in sorted(told)]
+
+def _summary(path: Path) -> str:
+    """Returns the first sentence of the comment at the top of a scenario file."""
+    lines = [line for line in path.read_text("utf-8").splitlines() if not line.startswith("# yaml-language-server")]
+    comment = " ".join(line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
+    return re.split(r"(?<=[.?!])\s+(?=[A-Z0-9δ])", comment, maxsplit=1)[0]
 
 
 def _overlays() -> Lines:

@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.cli.rows import print_table
-from pipelines.engines.settings import local_settings
+from pipelines.engines.names import Engine
+from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
 from pipelines.experiment.batches import cut, fitting
 from pipelines.experiment.build import message_kinds
+from pipelines.experiment.costs import costs
 from pipelines.experiment.jobs import jobs_of
-from pipelines.experiment.plan import Combination, combinations, store_tables
+from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
 from pipelines.experiment.prepared import Prepared
 from pipelines.protocols import PROTOCOLS
 
 _MAX_SHOWN = 20
+_SETTINGS = 3
+"""What is said of an engine in a line; the rest are its settings."""
 _NAMES = (
     "nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "fault", "messages of a kind",
 )  # fmt: skip
 
 
-def print_plan(prepared: Prepared, engine: str) -> None:
-    """Prints the plan of a scenario."""
+def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) -> None:
+    """Prints the plan of a scenario; if verbose, with the engine's settings and the tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
     runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
     print(f"scenario  {prepared.scenario.name}: {runs}")
-    print(f"protocol  {prepared.protocol}: {PROTOCOLS[prepared.protocol].summary}")
+    for name in prepared.protocols:
+        print(f"protocol  {name}: {PROTOCOLS[name].summary}")
+    for note in notes(prepared):
+        print(f"overlay   {note}")
+    for mapping in mappings(prepared):
+        print(f"mapping   {mapping}")
     print(f"time      {_times(prepared)}")
     print(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
-    print(f"jobs      {_jobs(prepared, rows)}")
-    print(f"engine    {engine}: {', '.join(_engine(engine))}\n")
+    for told in _jobs(prepared, rows):
+        print(f"jobs      {told}")
+    settings = _engine(engine)
+    print(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
+    print(f"takes     {_costs(prepared, rows, n_seeds, engine)}\n")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
+    if not is_verbose:
+        print("--verbose shows the engine's settings and the tables")
+        return
+    print("\nsettings of the engine:", *settings[_SETTINGS:], sep="\n  ")
     print("\ntables, each with run_id:")
-    tables = sorted(store_tables(prepared.protocol), key=lambda table: table.name.startswith("state_"))
+    tables = sorted(store_tables(prepared.protocols), key=lambda table: table.name.startswith("state_"))
     print_table(("table", "a row is"), [(table.name, table.grain) for table in tables], (False, False))
 
 
@@ -47,11 +64,17 @@ def _times(prepared: Prepared) -> str:
     return f"at most {prepared.horizon:,} rounds of {length} ms"
 
 
-def _jobs(prepared: Prepared, rows: list[Combination]) -> str:
-    """Says how many rounds a job has unless --rounds-per-job says otherwise."""
-    jobs = jobs_of(is_node_program=PROTOCOLS[prepared.protocol].is_node_program, n_nodes=max(r.n_nodes for r in rows))
-    what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
-    return f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
+def _jobs(prepared: Prepared, rows: list[Combination]) -> Iterator[str]:
+    """Says how many rounds a job has unless --rounds-per-job says otherwise, by protocol where that differs."""
+    n_nodes = max(row.n_nodes for row in rows)
+    found: dict[str, list[str]] = {}
+    for name in prepared.protocols:
+        jobs = jobs_of(is_node_program=PROTOCOLS[name].is_node_program, n_nodes=n_nodes)
+        what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
+        told = f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
+        found.setdefault(told, []).append(name)
+    for told, names in found.items():
+        yield told if len(found) == 1 else f"{', '.join(names)}: {told}"
 
 
 def _batches(prepared: Prepared, n_rows: int) -> str:
@@ -59,6 +82,21 @@ def _batches(prepared: Prepared, n_rows: int) -> str:
     n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
     size = f"about {n_rows:,} rows of state in all"
     return f"1: all runs go through the rounds together, {size}" if n_batches == 1 else f"{n_batches:,}, {size}"
+
+
+def _costs(prepared: Prepared, rows: list[Combination], n_seeds: int, engine: Engine) -> str:
+    """Says about what a run takes."""
+    n_rows = n_seeds * sum(row.n_state_rows for row in rows)
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
+    found = costs(rows, n_seeds, prepared.horizon, engine, n_batches)
+    if found is None:
+        return f"up to {prepared.horizon:,} rounds; how long cannot be told: the protocol sends messages without calls"
+    minutes = "less than a minute" if found.minutes < 1 else plural(round(found.minutes), "minute")
+    disk = f"{found.disk_mb:,.0f} MB" if found.disk_mb < 1000 else f"{found.disk_mb / 1000:,.1f} GB"
+    return (
+        f"about {plural(found.n_rounds, 'round')}, {minutes}, {found.memory_gib:.1f} GiB of memory, {disk} on disk "
+        "(as two cores took, start and audits included)"
+    )
 
 
 def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
@@ -80,16 +118,20 @@ def _cells(row: Combination) -> list[object]:
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:
     """On a tree without faults no call crosses a link twice; otherwise that is a yardstick only."""
     total = n_seeds * sum(row.n_crossings for row in rows)
-    is_bound = PROTOCOLS[prepared.protocol].needs_tree and not any(row.n_crashes + row.n_faults for row in rows)
+    needs_tree = all(PROTOCOLS[name].needs_tree for name in prepared.protocols)
+    is_bound = needs_tree and not any(row.n_crashes + row.n_faults for row in rows)
     limit = "at most" if is_bound else "about"
     print(f"messages: {limit} {total:,} of each kind in all runs, if every call crosses every link once")
-    print(f"kinds: {', '.join(message_kinds(prepared.protocol))}")
+    for name in prepared.protocols:
+        of = "" if len(prepared.protocols) == 1 else f" of {name}"
+        print(f"kinds{of}: {', '.join(message_kinds(name))}")
 
 
-def _engine(engine: str) -> list[str]:
+def _engine(engine: Engine) -> list[str]:
     if engine == "sail":
         return [f"pysail {version('pysail')} in this process", "no JVM", f"{os.cpu_count()} threads"]
     if engine == "connect":
         return [f"Spark Connect at {os.environ.get('SPARK_REMOTE', 'the address that --remote names')}"]
     settings = {key: value for key, value in local_settings(Path("-")).items() if value != str(Path("-", "warehouse"))}
-    return [f"pyspark {version('pyspark')}", *(f"{key}={value}" for key, value in sorted(settings.items()))]
+    begun = [f"pyspark {version('pyspark')} in a JVM", f"{os.cpu_count()} threads", f"a heap of {heap_megabytes()} MB"]
+    return [*begun, *(f"{key}={value}" for key, value in sorted(settings.items()))]

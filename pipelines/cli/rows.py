@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,7 @@ from decimal import Decimal
 from typing import Any, TextIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -19,9 +21,10 @@ from rich.text import Text
 
 from pipelines.errors import QueryError
 
-FORMATS = ("table", "json", "csv")
 MAX_SHOWN = 1000
 _WIDE = 10_000
+_NARROWEST = 24
+"""Columns of the terminal below which a text is not folded."""
 
 
 def write_rows(rows: pa.Table, form: str, out: TextIO) -> None:
@@ -29,8 +32,8 @@ def write_rows(rows: pa.Table, form: str, out: TextIO) -> None:
 
     Args:
         rows: The rows.
-        form: ``table``; ``json``: a list of objects, one a line; ``csv``: a line of names first, null is nothing and
-            the empty text is ``""``.
+        form: ``table``; ``vertical``: a line a value; ``json``: a list of objects, one a line; ``csv``: a line of names
+            first, null is nothing and the empty text is ``""``; ``parquet``: a file of bytes.
         out: Where to.
 
     Raises:
@@ -41,6 +44,10 @@ def write_rows(rows: pa.Table, form: str, out: TextIO) -> None:
     elif form == "csv":
         lines = [rows.column_names, *values(rows)]
         out.writelines(",".join(map(_csv_value, line)) + "\n" for line in lines)
+    elif form == "parquet":
+        pq.write_table(rows, out.buffer)
+    elif form == "vertical":
+        print_vertical(rows.column_names, values(rows), out)
     else:
         print_table(rows.column_names, values(rows), _are_numbers(rows), out)
 
@@ -78,16 +85,68 @@ def shown(value: Any) -> str:  # noqa: ANN401 - any plain value
 
 
 def print_table(
-    names: Sequence[str], rows: Iterable[Sequence[Any]], are_numbers: Sequence[bool], out: TextIO | None = None
-) -> None:
-    """Prints a table for people; a line is as long as it has to be where the output is no terminal."""
+    names: Sequence[str], rows: Iterable[Sequence[Any]], are_numbers: Sequence[bool], out: TextIO | None = None,
+) -> None:  # fmt: skip
+    """Prints a table for people.
+
+    On a terminal that is too narrow, columns with one value for all rows go below the table, then the rows come one
+    below the other. Without a terminal a line is as long as it has to be. Numbers are rounded to six digits.
+    """
     stream = out if out is not None else sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else _WIDE)
+    cells = [[_cell(value) for value in row] for row in rows]
+    console = Console(file=stream, width=os.get_terminal_size(stream.fileno()).columns if stream.isatty() else _WIDE)
+    table = _table(names, cells, are_numbers)
+    if _fits(table, console):
+        _print(table, console, stream)
+        return
+    same = [
+        place
+        for place, column in enumerate(zip(*cells, strict=True))
+        if len(cells) > 1 and len({cell.plain for cell in column}) == 1
+    ]
+    kept = [place for place in range(len(names)) if place not in same]
+    fewer = _table([names[p] for p in kept], [[row[p] for p in kept] for row in cells], [are_numbers[p] for p in kept])
+    if kept and _fits(fewer, console):
+        _print(fewer, console, stream)
+        stream.write(f"in all rows: {', '.join(f'{names[p]} {cells[0][p].plain}' for p in same)}\n" if same else "")
+    else:
+        print_vertical(names, cells, stream)
+
+
+def print_vertical(names: Sequence[str], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
+    """Prints rows one below the other, a line a column."""
+    width = max(map(len, names), default=0)
+    for number, row in enumerate(rows, 1):
+        out.write(f"── row {number} ".ljust(width + 20, "─") + "\n")
+        out.writelines(f"{name:{width}}  {_cell(value).plain}\n" for name, value in zip(names, row, strict=True))
+
+
+def _cell(value: Any) -> Text:  # noqa: ANN401 - any plain value, or a cell
+    if isinstance(value, Text):
+        return value
+    text = f"{value:.6g}" if isinstance(value, float) else shown(value)
+    return Text(text, style="dim" if value is None else "")
+
+
+def _table(names: Sequence[str], cells: Sequence[Sequence[Text]], are_numbers: Sequence[bool]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name, is_number in zip(names, are_numbers, strict=True):
-        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(shown(value), style="dim" if value is None else "") for value in row))
+    for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True)):
+        longest = max((row[place].cell_len for row in cells), default=0)
+        table.add_column(
+            Text(name, no_wrap=True), justify="right" if is_number else "left", overflow="fold", no_wrap=is_number,
+            min_width=max(len(name), longest if is_number else min(longest, _NARROWEST)),
+        )  # fmt: skip
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _fits(table: Table, console: Console) -> bool:
+    unbounded = console.options.update(max_width=_WIDE)
+    return console.measure(table, options=unbounded).minimum <= console.width
+
+
+def _print(table: Table, console: Console, stream: TextIO) -> None:
     with console.capture() as printed:
         console.print(table)
     stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.rows import plain, print_table
 from pipelines.errors import plural
 from pipelines.sql.errors import readable_errors
+from pipelines.why.overview import why_command, why_options
 
 if TYPE_CHECKING:
     from pipelines.audits.run import AuditReport, Finding, Shown
@@ -18,28 +20,36 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 20
 MAX_BEYOND = 5
+_BEYOND = "beyond the bound"
+_EXPLAINED = (
+    f"{_BEYOND}: the faults were more than the protocol promises to bear,\n"
+    "so nothing was promised, and what broke is excused (--fail-on makes it an error)"
+)
 _SUMMARY = """
-select run_id, n_publications, n_deliveries, n_messages, latency_rounds_median, latency_rounds_max,
-  confirmation_rounds_median, confirmation_rounds_max
+select run_id, n_publications, n_deliveries, concat(n_wanted_delivered, '/', n_wanted) as wanted, n_messages,
+  latency_rounds_median, latency_ms_median, latency_rounds_max, latency_ms_max,
+  confirmation_rounds_median, confirmation_ms_median, confirmation_rounds_max, confirmation_ms_max
 from run_summary where run_id <= {last} order by run_id
 """
 _MEASURES = {
     "delivery_ratio": "delivery ratio",
+    "wanted_ratio": "delivered/wanted",
     "latency_rounds_median": "latency",
     "latency_rounds_p95": "95 %",
     "messages_per_delivery": "messages per delivery",
     "confirmation_rounds_median": "confirmed after",
 }
-_NAMES = ("publications", "deliveries", "messages", "latency", "max", "confirmed after", "max")
+_COUNTS = 4
+_NAMES = ("publications", "deliveries", "delivered/wanted", "messages", "latency", "max", "confirmed after", "max")
 
 
 def print_runs(result: Result) -> None:
-    """Prints a table of the first runs: what was varied, what it cost, how it ended; durations in rounds."""
+    """Prints a table of the first runs: what was varied, what it cost, how it ended; durations in rounds and in ms."""
     first = result.runs[:MAX_RUNS]
     if not first:
         return
     with readable_errors():
-        measured = {row[0]: row[1:] for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
+        measured = {row[0]: _cells(row[1:]) for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
     varied = _varied(result)
     rows = [
         (run.run_id, run.seed, *(run.parameters.get(key) for key in varied), *measured[run.run_id], _end(run))
@@ -52,7 +62,23 @@ def print_runs(result: Result) -> None:
     )
     if len(result.runs) > MAX_RUNS:
         print(f"... and {len(result.runs) - MAX_RUNS:,} more: see view run_summary")
+    if any(run.within_bound is False for run in first):
+        print(_EXPLAINED)
     print()
+
+
+def _cells(measured: Sequence[Any]) -> list[str | int | None]:
+    """Returns what is printed of a row of `_SUMMARY`: counts as they are, durations in rounds with their ms."""
+    counts, durations = measured[:_COUNTS], measured[_COUNTS:]
+    return [*counts, *(_duration(*pair) for pair in zip(durations[::2], durations[1::2], strict=True))]
+
+
+def _duration(rounds: int | None, ms: float | None) -> str | None:
+    return None if rounds is None else f"{rounds}{_in_ms(ms)}"
+
+
+def _in_ms(ms: float | None) -> str:
+    return "" if ms is None else f" ({ms:,.6g} ms)"
 
 
 def print_summary(result: Result) -> None:
@@ -62,14 +88,14 @@ def print_summary(result: Result) -> None:
         combinations.setdefault(json.dumps(run.parameters, sort_keys=True), []).append(run)
     if len(combinations) == len(result.runs):
         return
-    measures = ", ".join(f"'{name}'" for name in _MEASURES)
+    measures = ", ".join(f"'{one}'" for name in _MEASURES for one in {name, _ms_of(name)})
     text = f"select run_id, measure, mean, ci_high - mean as half from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
     with readable_errors():
         found = {(row.run_id, row.measure): (row.mean, row.half) for row in result.sql(text).collect()}
     varied = _varied(result)
     rows = [
         (*(runs[0].parameters.get(key) for key in varied), len(runs), sum(run.verdict == "valid" for run in runs),
-         *(_mean(*found.get((runs[0].run_id, name), (None, None))) for name in _MEASURES))
+         *(_measure(found, runs[0].run_id, name) for name in _MEASURES))
         for runs in islice(combinations.values(), MAX_RUNS)
     ]  # fmt: skip
     names = (*varied, "runs", "valid", *_MEASURES.values())
@@ -85,7 +111,17 @@ def _varied(result: Result) -> list[str]:
     for run in result.runs:
         for key, value in run.parameters.items():
             seen.setdefault(key, set()).add(json.dumps(value))
-    return [key for key in result.runs[0].parameters if len(seen[key]) > 1] if result.runs else []
+    return [key for key, values in seen.items() if len(values) > 1]
+
+
+def _ms_of(measure: str) -> str:
+    return measure.replace("_rounds_", "_ms_")
+
+
+def _measure(found: Mapping[tuple[int, str], tuple[float | None, float | None]], run_id: int, name: str) -> str:
+    """Returns a mean with its interval, and what it is in ms where it is a duration."""
+    ms = found.get((run_id, _ms_of(name)), (None, None))[0] if _ms_of(name) != name else None
+    return f"{_mean(*found.get((run_id, name), (None, None)))}{_in_ms(ms if ms is None else float(f'{ms:.3g}'))}"
 
 
 def _mean(mean: float | None, half: float | None) -> str:
@@ -94,25 +130,40 @@ def _mean(mean: float | None, half: float | None) -> str:
     return f"{mean:.3g}" if half is None else f"{mean:.3g} ± {half:.2g}"
 
 
-def print_findings(report: AuditReport) -> None:
+def print_question(result: Result) -> None:
+    """Prints the command that explains what was lost, where something that a subscriber wanted was."""
+    n_delivered, n_wanted = wanted(result)
+    if n_delivered < n_wanted:
+        command = f"roundtable why {shlex.quote(str(result.store))}"
+        print(f"why {n_wanted - n_delivered:,} wanted deliveries are missing: {command}")
+
+
+def print_findings(result: Result, report: AuditReport) -> None:
     """Prints what is wrong, a guarantee at a time, then what is excused; nothing where all hold."""
     for finding in report.findings:
         if finding.error is not None:
-            print(f"{finding.name} could not be checked: {_first_line(finding.error)}")
+            print(f"{finding.title} could not be checked: {_first_line(finding.error)}")
         elif finding.n_violations:
-            print(f"{finding.name} is broken {_times(finding.n_violations)}: {finding.summary}")
-            _print_stories(finding.shown, finding.n_violations)
+            print(f"{finding.title} is broken {_times(finding.n_violations)}: {finding.summary}")
+            _print_stories(result, finding.shown, finding.n_violations)
     for finding in report.findings:
         if finding.n_excused:
             times = _times(finding.n_excused)
-            print(f"{finding.name} did not hold {times} beyond the bound, which is excused: {finding.summary}")
-            _print_stories(finding.shown_excused, finding.n_excused)
+            print(f"{finding.title} did not hold {times} beyond the bound, which is excused: {finding.summary}")
+            _print_stories(result, finding.shown_excused, finding.n_excused, n_commands=1)
     _print_beyond(report)
 
 
-def _print_stories(shown: Sequence[Shown], number: int) -> None:
-    for violation in shown:
+def _print_stories(result: Result, shown: Sequence[Shown], number: int, n_commands: int | None = None) -> None:
+    for place, violation in enumerate(shown):
         print(f"  {_story(violation)}")
+        if (n_commands is None or place < n_commands) and None not in (
+            violation.node,
+            violation.source,
+            violation.source_seq,
+        ):
+            named = str(violation.node), str(violation.source), int(violation.source_seq or 0)
+            print(f"    {why_command(result.store, why_options(violation.run_id, *named))}")
     if number > len(shown):
         print(f"  ... and {number - len(shown):,} more: see table violation")
 
@@ -126,34 +177,49 @@ def _print_beyond(report: AuditReport) -> None:
         print(f"run {undecided.run_id} cannot be judged: {undecided.reason}")
     if len(report.undecided) > MAX_BEYOND:
         print(f"... and {len(report.undecided) - MAX_BEYOND:,} more reasons why runs cannot be judged")
+    for untested in report.untested[:MAX_BEYOND]:
+        print(f"run {untested.run_id} tested nothing: {untested.reason}")
+    if len(report.untested) > MAX_BEYOND:
+        print(f"... and {len(report.untested) - MAX_BEYOND:,} more runs that tested nothing: see view receiver")
 
 
 def print_guarantees(report: AuditReport) -> None:
     """Prints one line a guarantee: whether it holds."""
-    rows = [(finding.name, _state(finding), finding.summary) for finding in report.findings]
+    rows = [(finding.title, _state(finding), finding.summary) for finding in report.findings]
     print_table(("guarantee", "result", "says"), rows, (False, False, False))
     print()
 
 
-def verdict_line(result: Result, report: AuditReport) -> str:
-    """Returns the verdict of all runs in a sentence."""
+def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
+    """Returns the verdict of all runs in a sentence, with what makes the command fail though the verdict does not."""
     number = Counter(run.verdict for run in result.runs)
     runs = plural(len(result.runs), "run")
     if result.verdict == "invalid":
         broken = ", ".join(f"{name} {_times(count)}" for name, count in violations(report).items() if count)
         text = f"{number['invalid']:,} of {runs} broke a guarantee ({broken})"
     elif result.verdict == "unknown":
-        failed = [finding.name for finding in report.findings if finding.error is not None]
-        ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
-        why = f"no audit of {', '.join(failed)}" if failed else ended
+        failed = [finding.title for finding in report.findings if finding.error is not None]
+        why = f"no audit of {', '.join(failed)}" if failed else _why_open(report, number["unknown"])
         text = f"{number['unknown']:,} of {runs} not decided: {why}"
     else:
         text = f"{runs}, all guarantees hold"
-    return f"{result.verdict}: {text}{_excused(report)}; history in {result.store}"
+    failed_on = "".join(f"; failed: {failure}" for failure in failures)
+    return f"{result.verdict}: {text}{_excused(result, report)}{failed_on}; history in {result.store}"
 
 
-def verdict_json(result: Result, report: AuditReport) -> str:
+def _why_open(report: AuditReport, n_unknown: int) -> str:
+    """Returns why runs are not decided, where all audits were made."""
+    untested = {run.run_id for run in report.untested}
+    n_untested = sum(run.verdict == "unknown" and run.run_id in untested for run in report.runs)
+    ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
+    if not n_untested:
+        return ended
+    return "nothing was tested" if n_untested == n_unknown else f"nothing was tested in {n_untested:,}, or {ended}"
+
+
+def verdict_json(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
     """Returns the verdict of all runs as one JSON object."""
+    n_delivered, n_wanted = wanted(result)
     number = Counter(run.verdict for run in result.runs)
     event = {
         "event": "verdict",
@@ -161,10 +227,23 @@ def verdict_json(result: Result, report: AuditReport) -> str:
         "runs": {verdict: number[verdict] for verdict in ("valid", "invalid", "unknown")},
         "violations": violations(report),
         "runs_beyond_bound": len(report.beyond),
-        "excused": {finding.name: finding.n_excused for finding in report.findings},
+        "runs_untested": len(report.untested),
+        "wanted": n_wanted,
+        "wanted_delivered": n_delivered,
+        "failed": list(failures),
+        "excused": {finding.title: finding.n_excused for finding in report.findings},
         "store": str(result.store),
     }
     return json.dumps(event, ensure_ascii=False)
+
+
+def run_lines(result: Result) -> Iterator[str]:
+    """Yields a JSON object a run: its parameters, how it ended, and its measures, as view ``run_summary`` has them."""
+    with readable_errors():
+        rows = result.sql("select * from run_summary order by run_id").toArrow().to_pylist()
+    for run, row in zip(result.runs, rows, strict=True):
+        values = {name: plain(value) for name, value in row.items()}
+        yield json.dumps({"event": "run", **values, "parameters": dict(run.parameters)}, ensure_ascii=False)
 
 
 def finished_line(result: Result) -> str:
@@ -182,20 +261,29 @@ def finished_json(result: Result) -> str:
 
 def violations(report: AuditReport) -> dict[str, int | None]:
     """Returns how often each guarantee is broken, without an excuse; None where it could not be checked."""
-    return {finding.name: finding.n_violations for finding in report.findings}
+    return {finding.title: finding.n_violations for finding in report.findings}
 
 
-def _excused(report: AuditReport) -> str:
-    """Returns how many runs went beyond the bound, and what that excuses."""
+def _excused(result: Result, report: AuditReport) -> str:
+    """Returns how many runs went beyond the bound, what that excuses, and what was delivered in all runs."""
     if not report.beyond:
         return ""
-    broken = ", ".join(f"{f.name} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
+    broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
     number = len(report.beyond)
-    return f"; {plural(number, 'run')} beyond the bound {f'excused ({broken})' if broken else 'broke none'}"
+    excused = f"{plural(number, 'run')} {_BEYOND} {f'excused ({broken})' if broken else 'broke none'}"
+    n_delivered, n_wanted = wanted(result)
+    return f"; {excused}; {n_delivered:,} of {n_wanted:,} wanted deliveries happened"
+
+
+def wanted(result: Result) -> tuple[int, int]:
+    """Returns how many of the deliveries that subscribers wanted happened, and how many they wanted."""
+    with readable_errors():
+        [row] = result.sql("select count(delivery_round) as n, count(1) as n_wanted from wanted_delivery").collect()
+    return row.n, row.n_wanted
 
 
 def _end(run: RunRow) -> str:
-    return run.verdict if run.within_bound is not False else f"{run.verdict}, beyond the bound"
+    return run.verdict if run.within_bound is not False else f"{run.verdict}, {_BEYOND}"
 
 
 def _state(finding: Finding) -> str:
@@ -208,7 +296,7 @@ def _state(finding: Finding) -> str:
 def _story(violation: Shown) -> str:
     parts: Sequence[tuple[str, Any]] = (
         ("run", violation.run_id), ("round", violation.round), ("node", violation.node),
-        ("source", violation.source), ("seq", violation.source_seq),
+        ("source", violation.source), ("call", violation.source_seq),
     )  # fmt: skip
     return f"{', '.join(f'{name} {value}' for name, value in parts if value is not None)}: {violation.detail}"
 

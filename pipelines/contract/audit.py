@@ -95,6 +95,10 @@ class Evidence:
                 self._kept[name] = self.materialiser.cache(f"audit_{name}", make())
             return self._kept[name].frame
 
+    def busy_runs(self) -> DataFrame:
+        """Returns ``run_id`` of the runs that ended with messages in flight, or before all could be told."""
+        return self.sql(IN_FLIGHT_RUN).unionByName(self.undecided).distinct()
+
     def release(self) -> None:
         """Releases what was kept; the frames must not be used afterwards."""
         for relation in self._kept.values():

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F
 
+ANY_KIND = "*"
+"""In `Due.kinds`, for protocols that do not tell kinds apart: some message is due."""
+
 
 @dataclass(frozen=True)
 class Due:
@@ -14,7 +17,8 @@ class Due:
     Attributes:
         inbox: The due messages of nodes that are up.
         calls: The due application calls; None: none.
-        kinds: Kinds of the due messages, and of the due calls in lower case: what is absent needs no step.
+        kinds: Kinds of the due messages (see `Protocol.told_apart`), and of the due calls in lower case: what is absent
+            needs no step.
     """
 
     inbox: DataFrame

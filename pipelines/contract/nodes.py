@@ -7,6 +7,7 @@ back are relations again. A program adds what SQL says better: audits, a bound, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -15,12 +16,26 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit
-from pipelines.contract.round import NO_RUN, Bound, Derived, MadeView, Protocol, Round, RoundResult, Start, State
+from pipelines.contract.due import ANY_KIND
+from pipelines.contract.round import (
+    NO_RUN,
+    Bound,
+    Derived,
+    MadeView,
+    Protocol,
+    Round,
+    RoundResult,
+    Start,
+    State,
+    grown,
+)
 from pipelines.contract.rows import NODE, issued, outbox
+from pipelines.contract.spec import SETTINGS_JSON
+from pipelines.engines.mapped import mapped
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
-from udfs.nodes.arrow import CALL, INTERNAL, Rows, rows_of
-from udfs.nodes.play import HEAD, round_of, round_schema, start_of
+from udfs.nodes.arrow import CALL, INTERNAL, RECEIVED, Rows, rows_of
+from udfs.nodes.play import round_of, round_schema, start_of, table_of, table_schema
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.records import spec_of
 from udfs.nodes.step import ProgramError
@@ -33,13 +48,27 @@ _COMMENTS = {
     "position": "place among the rows of the node, from 0",
     "started_round": "round in which this incarnation started; -1: before the first round",
     "wake_round": "round in which its next timer runs out; null: no timer is set",
-    "timers": "its timers, see table state_timer",
-    "watched": "the nodes that its failure detector watches, see table state_watch",
 }
+_PAYLOAD = T.StructType([T.StructField("body", T.StringType())])
 _LATE = str(1 << 40)
 """Reports of failure detectors are numbered apart from what nodes send: before it those of crashes, after it those of
 connections to nodes that are down."""
 _NEVER = str((1 << 63) - 1)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table that follows from that of a declaration.
+
+    Attributes:
+        table: Its schema; the name is without the prefix.
+        of: The declaration.
+        make: Makes its rows of those of the declaration's table.
+    """
+
+    table: Table
+    of: str
+    make: Callable[[DataFrame], DataFrame]
 
 
 class NodeProtocol(Protocol):
@@ -48,7 +77,7 @@ class NodeProtocol(Protocol):
     def __init__(
         self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = NO_RUN,
         undecided: Bound = NO_RUN, assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
-        views: Mapping[str, MadeView] | None = None,
+        views: Mapping[str, MadeView] | None = None, shown: Sequence[Shown] = (),
     ) -> None:  # fmt: skip
         """Makes the relations of a program's declarations.
 
@@ -60,22 +89,28 @@ class NodeProtocol(Protocol):
             assumes: As in `Protocol`.
             waits: By declaration: SQL for the publications that wait in it, as in `State.waits`.
             views: As in `Protocol`.
+            shown: More tables that follow from declarations.
         """
         self.program = program
         self._rows = rows_of(program)
-        self.kinds = (*self._rows.plan.kinds, program.down_kind)
-        self.payload = _payload(self._rows)
-        self.body = _body(self._rows)
-        self.states = _states(self._rows, waits or {})
+        self.kinds = tuple(self._rows.plan.kinds)
+        self.payload = _PAYLOAD
+        self.body = "body"
+        self.states = [*_states(self._rows, waits or {}), *(_also_shown(self._rows, one) for one in shown)]
         self.audits = audits
         self.bound = bound
         self.undecided = undecided
         self.assumes = assumes
         self.views = views or {}
 
+    @property
+    def told_apart(self) -> Sequence[str]:
+        """None: all messages go the same way."""
+        return (ANY_KIND,)
+
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the nodes, and what is in flight before the first round."""
-        run = run_settings(start.run.setting)
+        run = start.crashing.marked(run_settings(start.run.setting), "has_crashes")
         for name, rows, columns in (
             ("nodes", start.run.node, "node_id, name, role"),
             ("links", start.run.link, "src, dst, latency_rounds"),
@@ -84,11 +119,9 @@ class NodeProtocol(Protocol):
         ):  # fmt: skip
             of_run = rows.groupBy("run_id").agg(F.expr(f"array_sort(collect_list(struct({columns}))) as {name}"))
             run = run.join(of_run, "run_id", "left")
-        begun = run.selectExpr("run_id", "settings", "nodes", "links", "calls").mapInArrow(
-            start_of(self.program), _sql_schema(round_schema(self._rows))
-        )
-        statuses = _statuses(begun).selectExpr(*NODE, "cast(0 as bigint) as round", "status")
-        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": statuses}
+        given = ("run_id", "settings", "has_crashes", "nodes", "links", "calls")
+        begun = start.keep("played", mapped(run, given, start_of(self.program), round_schema(self._rows)))
+        return {**self._kept(begun), "outbox": self._sent(begun), "node_status": _statuses(begun)}
 
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: what is due at nodes, handled by them, and what the failure detectors report."""
@@ -110,7 +143,7 @@ class NodeProtocol(Protocol):
 
     def _due(self, round_: Round) -> DataFrame | None:
         """Returns what is due: a row for each message, call, timer or recovery; None: nothing."""
-        received = from_arrow_type(self._rows.messages.received_type().value_type).simpleString()
+        received = from_arrow_type(RECEIVED.value_type).simpleString()
         call = from_arrow_type(pa.struct(list(CALL.items()))).simpleString()
 
         def item(rows: DataFrame, node: str, **given: str) -> DataFrame:
@@ -118,9 +151,9 @@ class NodeProtocol(Protocol):
             shown = [f"{sql} as {name}" for name, sql in {"is_recovered": "false", **columns}.items()]
             return rows.selectExpr("run_id", f"{node} as node_id", *shown)
 
-        names = [field.name for field in self._rows.messages.received_type().value_type]
+        names = [field.name for field in RECEIVED.value_type]
         items = []
-        if not round_.due.kinds.isdisjoint(self.kinds):
+        if ANY_KIND in round_.due.kinds:
             items.append(item(round_.due.inbox, "dst", received=_struct(names, received)))
         if round_.due.calls is not None:
             items.append(item(round_.due.calls, "node_id", call=_struct(list(CALL), call)))
@@ -144,22 +177,23 @@ class NodeProtocol(Protocol):
             found = node.join(due.hint("shuffle_hash"), NODE)
         else:
             found = due.join(node.hint("shuffle_hash"), NODE, "left")
-        if self._rows.durable:
+        if self._rows.plan.durable:
             found = found.join(round_.state[NODE_DURABLE], NODE, "left")
-        given = found.join(run_settings(round_.run.setting), "run_id").selectExpr(
-            *NODE, f"cast({round_.number} as bigint) as round", "settings", "is_recovered", *self._rows.state,
+        given = (
+            *NODE, f"cast({round_.number} as bigint) as round", "settings", "is_recovered", *INTERNAL,
             *self._rows.kept, "received", "calls",
         )  # fmt: skip
-        return given.mapInArrow(round_of(self.program), _sql_schema(round_schema(self._rows)))
+        found = found.join(run_settings(round_.run.setting), "run_id")
+        return mapped(found, given, round_of(self.program), round_schema(self._rows))
 
     def _take(self, round_: Round, played: DataFrame, result: RoundResult) -> None:
         """Takes what nodes leave behind, but for their messages."""
         touched = played.select(NODE).hint("shuffle_hash")
         for name, changed in self._kept(played).items():
             state = round_.state[name]
-            is_grown = name in self._rows.appended
+            is_grown = name in self._rows.plan.appended
             result.state[name] = changed if is_grown else state.join(touched, NODE, "left_anti").unionByName(changed)
-        result.delivery = _exploded(played, "delivered", "node_id as subscriber", "round").select(
+        result.delivery = _exploded(played, "delivery", "node_id as subscriber", "round").select(
             "run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops"
         )
         result.node_status = _statuses(played)
@@ -170,10 +204,10 @@ class NodeProtocol(Protocol):
 
     def _kept(self, played: DataFrame) -> dict[str, DataFrame]:
         """Returns the relations of nodes that were played."""
-        found = {NODE_STATE: played.select(*NODE, *self._rows.state)}
-        if self._rows.durable:
+        found = {NODE_STATE: played.select(*NODE, *INTERNAL)}
+        if self._rows.plan.durable:
             found[NODE_DURABLE] = played.select(*NODE, *self._rows.kept)
-        return found | {name: _exploded(played, name, "node_id") for name in self._rows.appended}
+        return found | {name: _exploded(played, name, "node_id") for name in self._rows.plan.appended}
 
     def _sent(self, played: DataFrame) -> DataFrame:
         """Returns what nodes send: the outbox."""
@@ -184,7 +218,8 @@ class NodeProtocol(Protocol):
 
     def _crash_reports(self, round_: Round, crashed: DataFrame) -> DataFrame:
         """Returns the reports of the nodes that watch a node which crashes: the outbox."""
-        watched = _exploded(round_.state[NODE_STATE], "watched", "node_id").drop("round")
+        node = round_.state[NODE_STATE]
+        watched = _derived(self._rows, "watch").make(node).drop("round")
         down = crashed.selectExpr("run_id", "node_id as peer", "round").hint("shuffle_hash")
         return self._reports(watched.join(down, ["run_id", "peer"]), round_.run.setting, f"peer - {_LATE}")
 
@@ -198,7 +233,7 @@ class NodeProtocol(Protocol):
         delay = setting.select("run_id", self.program.detection)
         return outbox(
             noticed.join(delay, "run_id"), self.payload, kind=f"'{self.program.down_kind}'", src="node_id",
-            dst="node_id", trigger=trigger, sent_round="round", peer="peer",
+            dst="node_id", trigger=trigger, sent_round="round", body="to_json(named_struct('peer', peer))",
             latency_rounds=f"latency_rounds + {self.program.detection}",
         )  # fmt: skip
 
@@ -218,61 +253,46 @@ def _struct(names: Sequence[str], kind: str) -> str:
 
 def run_settings(setting: DataFrame) -> DataFrame:
     """Returns the settings of runs as JSON: ``run_id, settings``."""
-    return setting.selectExpr("run_id", f"to_json(struct({', '.join(setting.columns)})) as settings")
+    return setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
 
 
 def _exploded(rows: DataFrame, name: str, *others: str) -> DataFrame:
-    """Returns the rows of a column of lists of structs, with ``run_id`` and other columns (SQL)."""
+    """Returns the rows of a column of lists of structs, with ``run_id`` and other columns: names, or SQL ``as`` a name.
+
+    Nothing asks the engine for a schema here: each question takes as long as a small job.
+    """
     one = rows.selectExpr("run_id", *others, f"explode({name}) as one")
-    return one.select(*(column for column in one.columns if column != "one"), "one.*")
+    return one.select("run_id", *(other.rpartition(" as ")[2] for other in others), "one.*")
 
 
 def _statuses(played: DataFrame) -> DataFrame:
     return played.selectExpr(*NODE, "greatest(round, 0L) as round", "explode(statuses) as status")
 
 
-def _sql_schema(schema: pa.Schema) -> T.StructType:
-    return from_arrow_schema(schema)
-
-
-def _payload(rows: Rows) -> T.StructType:
-    return from_arrow_schema(pa.schema([(name, kind.arrow) for name, kind in rows.messages.payload.items()]))
-
-
-def _body(rows: Rows) -> str:
-    """Returns SQL for the body of messages: the fields of their kind."""
-    cases = []
-    for kind in (*rows.plan.kinds, rows.plan.program.down_kind):
-        shown = ", ".join(f"'{name}', {name}" for name in rows.messages.shown(kind))
-        if shown:
-            cases.append(f"when '{kind}' then to_json(named_struct({shown}))")
-    return f"case kind {' '.join(cases)} end"
-
-
 def _states(rows: Rows, waits: Mapping[str, str]) -> list[State]:
     """Returns all relations: nodes, what of them survives crashes, what grows, and the tables that these stand for."""
     fact = {"next_wake": f"coalesce(min(wake_round), {_NEVER})"}
-    node = _table(NODE_STATE, "a node that is up, with what it keeps between rounds", rows.state, rows.volatile)
+    node = _table(NODE_STATE, "a node that is up, with what it keeps between rounds", INTERNAL, rows.volatile)
     found = [State(node, facts=fact, wake="min(wake_round)")]
     if rows.durable:
         durable = _table(NODE_DURABLE, "a node, with what it keeps over crashes", rows.kept, rows.durable)
         found.append(State(durable, is_durable=True))
-    for name, one in rows.appended.items():
-        found.append(State(_shown(name, one), compact=_grown, is_durable=one.is_durable))
-    for of, declared in ((NODE_STATE, rows.volatile), (NODE_DURABLE, rows.durable)):
-        found += [
-            State(_shown(name, one), derived=Derived(of, _maker(name, one)), waits=waits.get(name))
-            for name, one in declared.items()
-        ]
-    return [*found, *_internal()]
+    for name, one in rows.plan.appended.items():
+        found.append(State(_shown(name, one), compact=grown, is_durable=one.is_durable))
+    for name, one in {**rows.volatile, **rows.durable}.items():
+        found.append(State(_shown(name, one), derived=_derived(rows, name), waits=waits.get(name)))
+    return found
 
 
-def _grown(rows: DataFrame) -> DataFrame:
-    return rows
+def _also_shown(rows: Rows, shown: Shown) -> State:
+    derived = _derived(rows, shown.of)
+    return State(shown.table, derived=replace(derived, make=lambda node: shown.make(derived.make(node))))
 
 
 def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: Mapping[str, Declared]) -> Table:
-    comments = {**_COMMENTS, **{of: f"see table state_{of}" for of in declared}}
+    tables = ", ".join(f"state_{of}" for of in declared)
+    text = f"what the round after reads: as JSON its rows in {tables}, a text each; null: none"
+    comments = {**_COMMENTS, "volatile_tables": text, "durable_tables": text}
     kinds = {"run_id": pa.int64(), "node_id": pa.int64(), **columns}
     schema = from_arrow_schema(pa.schema(list(kinds.items())))
     return Table(name, grain, tuple(NODE), _commented(schema, comments))
@@ -280,46 +300,23 @@ def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: 
 
 def _shown(name: str, one: Declared) -> Table:
     """Returns the table that shows a declaration."""
-    spec, own = spec_of(one.record), dict[str, pa.DataType]()
-    if one.form == "ordered":
-        own["position"] = pa.int64()
-    kinds = {**{key: HEAD[key] for key in NODE}, **own, **{key: kind.arrow for key, kind in spec.types.items()}}
-    schema = from_arrow_schema(pa.schema(list(kinds.items())))
-    return Table(name, spec.grain, (*NODE, *own, *spec.key), _commented(schema, {**_COMMENTS, **spec.comments}))
+    spec, schema = spec_of(one.record), from_arrow_schema(table_schema(one))
+    position = ["position"] if one.form == "ordered" else []
+    return Table(name, spec.grain, (*NODE, *position, *spec.key), _commented(schema, {**_COMMENTS, **spec.comments}))
 
 
-def _maker(name: str, one: Declared) -> Callable[[DataFrame], DataFrame]:
-    def make(rows: DataFrame) -> DataFrame:
-        if one.form != "ordered":
-            return _exploded(rows, name, "node_id")
-        placed = rows.selectExpr(*NODE, f"posexplode({name}) as (position, one)")
-        return placed.selectExpr(*NODE, "cast(position as bigint) as position", "one.*")
+def _derived(rows: Rows, name: str) -> Derived:
+    """Returns how the table of a declaration follows from the texts of nodes."""
+    is_durable = name in rows.durable
+    declared = rows.durable if is_durable else rows.volatile
+    column = "durable_tables" if is_durable else "volatile_tables"
+    text, schema = f"get({column}, {list(declared).index(name)})", table_schema(declared[name])
 
-    return make
+    def make(node: DataFrame) -> DataFrame:
+        given = (*NODE, f"{text} as text")
+        return mapped(node.where(f"{text} is not null"), given, table_of(declared[name]), schema)
 
-
-def _internal() -> list[State]:
-    """Returns the tables of what the harness keeps of nodes."""
-    kinds = {
-        "timer": ("timers", "a timer that a node has set", ("name", "key"), {
-            "name": "what it is for", "key": "tells timers of one name apart", "round": "round in which it runs out",
-        }),
-        "watch": ("watched", "a node that another one watches for crashes", ("peer",), {
-            "peer": "the node that is watched", "latency_rounds": "latency of the connection to it",
-            "round": "round since which it is watched",
-        }),
-    }  # fmt: skip
-    found = []
-    for name, (column, grain, key, comments) in kinds.items():
-        item = INTERNAL[column].value_type
-        schema = from_arrow_schema(pa.schema([(part, HEAD[part]) for part in NODE] + [(f.name, f.type) for f in item]))
-        table = Table(name, grain, (*NODE, *key), _commented(schema, {**_COMMENTS, **comments}))
-        found.append(State(table, derived=Derived(NODE_STATE, _plain(column))))
-    return found
-
-
-def _plain(column: str) -> Callable[[DataFrame], DataFrame]:
-    return lambda rows: _exploded(rows, column, "node_id")
+    return Derived(NODE_DURABLE if is_durable else NODE_STATE, make, text)
 
 
 def _commented(schema: T.StructType, comments: Mapping[str, str]) -> T.StructType:

@@ -11,8 +11,9 @@ Columns that frames share:
   a node handles its messages.
 - *call*: one row an application call that is due: ``run_id, node_id, source_seq, round, kind`` (join, subscribe,
   unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``topic`` (publish; of
-  a subscription if it is about one topic only), ``guarantee`` and ``keys`` (publish), ``matches`` (publish: ids of the
-  subscriptions whose predicate the publication satisfies).
+  a subscription if it asks for one, alone or with more), ``guarantee`` and ``keys`` (publish), ``matches`` (publish:
+  ids of the subscriptions whose predicate the publication satisfies). Protocols that take other calls
+  (`ProtocolSpec.calls`) read what these are about in ``topic``, ``peer`` and ``role``.
 - *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
   payload's columns and ``latency_rounds``. A node's messages of a round leave in the order (trigger, rank, dst);
   ``trigger`` is the id of the message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant,
@@ -31,7 +32,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit, Reader
-from pipelines.contract.due import Due, FaultsDue
+from pipelines.contract.due import Due, FaultsDue, RunSet
 from pipelines.tables import Table
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
@@ -60,10 +61,13 @@ class Derived:
     Attributes:
         of: Name of the state relation that it follows from.
         make: Makes it of that; columns of its table.
+        items: SQL over that relation for what its rows are made of: it has none where all of these are null, and is not
+            written again then. None: it is written whenever the relation has changed.
     """
 
     of: str
     make: Callable[[DataFrame], DataFrame]
+    items: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,11 @@ class State:
     waits: str | None = None
 
 
+def grown(increments: DataFrame) -> DataFrame:
+    """Returns the increments as they are: what ``State.compact`` is for a relation whose rows stay."""
+    return increments
+
+
 class Keeper(Structural):
     """Materialises what several steps of a round read."""
 
@@ -118,7 +127,8 @@ class RunTables:
     Attributes:
         node: As table ``node``.
         link: As table ``link``, the links at the start.
-        setting: ``run_id, seed`` and one column a setting of the protocol; one row a run.
+        setting: ``run_id, seed``, one column a setting of the protocol that has no parts, and all of them as JSON
+            (`spec.SETTINGS_JSON`); one row a run.
         subscription: ``run_id, subscription_id, subscriber, predicate``.
     """
 
@@ -191,10 +201,12 @@ class MadeView:
     Attributes:
         question: The question that it answers, and then what a row is.
         make: Gives its rows.
+        columns: What its columns mean, by name; names that all views share (`sql.columns.COMMON`) need no entry.
     """
 
     question: str
     make: Callable[[Reader], DataFrame]
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 class Protocol(ABC):
@@ -226,6 +238,11 @@ class Protocol(ABC):
     assumes: frozenset[Assumption] = frozenset()
     views: Mapping[str, MadeView] = MappingProxyType({})
 
+    @property
+    def told_apart(self) -> Sequence[str]:
+        """The kinds of messages that `Due.kinds` tells apart; `ANY_KIND` where rounds only ask whether any is due."""
+        return self.kinds
+
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the relations that have rows before the first round; by default there are none.
 
@@ -248,9 +265,13 @@ class Start:
         calls: All application calls of the runs (without ``matches``).
         paths: Returns δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
         settings: The distinct settings objects of the runs.
+        crashing: The runs in which a node crashes at some time.
+        keep: As in `Round`.
     """
 
     run: RunTables
     calls: DataFrame
     paths: Callable[[int], DataFrame]
     settings: Sequence[Any]
+    crashing: RunSet
+    keep: Keeper

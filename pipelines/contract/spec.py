@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.tables import Workload
 from pipelines.spec.base import Strict
 
+SETTINGS_JSON = "settings_json"
+"""The column of a run's settings that has all of them as JSON."""
 Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
 """Yields what a protocol with these settings cannot run with, each problem at its place in the scenario."""
 
@@ -26,12 +28,24 @@ class ProtocolSpec:
         settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest.
         needs_tree: Whether it runs on trees only.
         confirms: Whether it confirms calls; otherwise a call is final when it is issued.
+        confirms_delivery: Whether a publication is confirmed only when all who are to have it do; otherwise its
+            confirmation says less, for example that it is stored.
         keeps_source_order: Whether a subscriber gets all publications of a source in their order.
         reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
         builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
         maintenance: The kinds of messages that nodes send for ever, though nothing is to be done: a run that ends with
             only such messages in flight is decided.
+        application: The kinds of messages that carry publications, for comparisons with other protocols.
+        acknowledgement: The kinds that say what has come, or was stored or processed.
+        recovery: The kinds that bring or ask for what was lost, and that bring nodes back; all others are control.
         makes_overlay: Whether it links nodes itself, so that the scenario lists nodes only (``overlay.nodes``).
+        edges: The view of the edges that its nodes hold, where it makes the overlay: reports draw them, and lay nodes
+            out by those that are no shortcuts. Its columns: ``run_id, node_id, held_node_id, is_shortcut, round``, and
+            ``until_round``, null: to the end. None: there is none.
+        servers: What the overlay's servers are called in table ``node``; None: its overlays have none.
+        calls: The kinds of calls that it takes beside subscriptions, publications and `workload.joins`.
+        variants: Settings that are worth a try where protocols are compared on a scenario, each without the name.
+        orders: The orders of delivery that it keeps where a publication asks for one (``guarantee``).
         is_node_program: Whether its module has a `contract.nodes.NodeProtocol`, so that several rounds may be one job.
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
@@ -45,11 +59,20 @@ class ProtocolSpec:
     needs_tree: bool
     confirms: bool
     module: str
+    confirms_delivery: bool = True
     keeps_source_order: bool = True
     reconfigures: bool = False
     builds_overlay: bool = True
     maintenance: tuple[str, ...] = ()
+    application: tuple[str, ...] = ()
+    acknowledgement: tuple[str, ...] = ()
+    recovery: tuple[str, ...] = ()
     makes_overlay: bool = False
+    edges: str | None = None
+    servers: str | None = None
+    calls: tuple[str, ...] = ()
+    variants: tuple[Mapping[str, Any], ...] = ({},)
+    orders: tuple[str, ...] = ()
     is_node_program: bool = False
     check: Check | None = None
     views: str | None = None

@@ -1,20 +1,61 @@
-"""The state tables of a store: the protocol's, and the engine's own."""
+"""The state tables of a store: those of its protocols, and the engine's own."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 
 from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.round import Protocol
 from pipelines.tables import CALL_LOG, Table
 
+STATE = "state_"
+"""What the names of state tables begin with."""
+IN_FLIGHT = f"{STATE}message"
 
-def state_tables(protocol: Protocol) -> list[Table]:
-    """Returns the state tables of a store: the protocol's, and the engine's own."""
-    own = [
-        Table("state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload)),
-        CALL_LOG,
-    ]
+
+def state_tables(protocols: Mapping[str, Protocol]) -> dict[str, dict[str, Table]]:
+    """Returns the state tables of a store.
+
+    A protocol, its views and its audits call a table ``state_<name>``, and so does the store. In a store of several
+    protocols a table is called ``state_<protocol>_<name>`` where two of them have it with different columns; messages
+    in flight always are, since what they carry is the protocol's own.
+
+    Args:
+        protocols: The protocols of its runs, by name.
+
+    Returns:
+        By protocol, and by the names that the protocol uses: the tables, with the names that the store uses.
+    """
+    own = {name: _own_tables(protocol) for name, protocol in protocols.items()}
+    if len(own) == 1:
+        return own
+    forms: dict[str, set[str]] = defaultdict(set)
+    for tables in own.values():
+        for name, table in tables.items():
+            forms[name].add(table.schema.simpleString())
+    apart = {name for name, found in forms.items() if len(found) > 1 or name == IN_FLIGHT}
+    return {
+        protocol: {
+            name: replace(table, name=f"{STATE}{protocol}_{name.removeprefix(STATE)}") if name in apart else table
+            for name, table in tables.items()
+        }
+        for protocol, tables in own.items()
+    }
+
+
+def stored_tables(protocols: Mapping[str, Protocol]) -> list[Table]:
+    """Returns the state tables of a store, each once."""
+    found = {table.name: table for tables in state_tables(protocols).values() for table in tables.values()}
+    return list(found.values())
+
+
+def _own_tables(protocol: Protocol) -> dict[str, Table]:
+    """Returns the state tables of a store that has this protocol alone, by name."""
+    message = Table(IN_FLIGHT, "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload))
     named = [
-        Table(f"state_{state.table.name}", state.table.grain, state.table.key, state.table.schema)
+        Table(f"{STATE}{state.table.name}", state.table.grain, state.table.key, state.table.schema)
         for state in protocol.states
     ]
-    return named + own
+    return {table.name: table for table in (*named, message, CALL_LOG)}

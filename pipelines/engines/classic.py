@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -17,7 +18,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from pipelines.engines.jars import engine_jars
+from pipelines.engines.buckets import hadoop_settings
+from pipelines.engines.jars import bucket_jars, engine_jars
 from pipelines.engines.java import WITHOUT_JAVA, check_java
 from pipelines.engines.settings import local_settings, shipped_settings
 from pipelines.errors import EngineError
@@ -32,13 +34,17 @@ def running_session() -> SparkSession | None:
     return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
 
 
-def start_classic(scratch: Path, closing: ExitStack, say: Callable[[str], None]) -> SparkSession:
+def start_classic(
+    scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None = None, *, is_small: bool = False
+) -> SparkSession:
     """Starts a local Spark with Delta Lake and GraphFrames.
 
     Args:
         scratch: The session's private folder.
         closing: Gets what stops the session.
         say: Told what takes long (a first start fetches jars).
+        scheme: That of the store's address, if it is in a bucket.
+        is_small: Whether it is for a job of few rows, which suits the JVM to that.
 
     Raises:
         EngineError: No fitting Java, no jars, or the JVM does not start.
@@ -48,8 +54,9 @@ def start_classic(scratch: Path, closing: ExitStack, say: Callable[[str], None])
     os.environ.pop(_CONNECT_MODE, None)
     _quiet_errors()
     conf = SparkConf(loadDefaults=False)
-    jars = os.pathsep.join(str(jar) for jar in engine_jars(say))
-    for key, value in {**local_settings(scratch), "spark.driver.extraClassPath": jars}.items():
+    jars = os.pathsep.join(str(jar) for jar in (*engine_jars(say), *bucket_jars(scheme, say)))
+    settings = {**hadoop_settings(), **local_settings(scratch, is_small=is_small), "spark.driver.extraClassPath": jars}
+    for key, value in settings.items():
         conf.set(key, value)
     session = SparkSession(_start_context(conf))
     closing.callback(session.stop)
@@ -72,9 +79,14 @@ def _launch(conf: SparkConf, streams: Mapping[str, IO[str]]) -> JavaGateway:
 
 
 def _quiet_errors() -> None:
-    """Stops PySpark from printing each exception that it raises, Java's stack included."""
+    """Stops PySpark from printing each exception that it raises, Java's stack included; and Py4J Ctrl-C."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_is_no_interruption)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    return "while sending command" not in record.getMessage()
 
 
 def _last_words(log: IO[str]) -> str:

@@ -16,12 +16,16 @@ import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
 from pipelines.engines.java import WITHOUT_JAVA
 from pipelines.engines.maven import central_mirror
 from pipelines.errors import EngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # GraphFrames' own artifact is not in every mirror; Sedona's carries the same classes as far as motifs go.
 GRAPHFRAMES = ("io.graphframes:graphframes-spark4_2.13:0.12.3", "org.apache.sedona:sedona-spark-shaded-4.0_2.13:1.8.0")
@@ -31,7 +35,18 @@ _EXCLUDED = (
     "com.fasterxml.jackson.core:*,com.fasterxml.jackson.datatype:*,com.github.luben:*,org.xerial.snappy:*,io.airlift:*,"
     "commons-pool:*,commons-logging:*,com.google.code.findbugs:*,javax.annotation:*,org.locationtech.jts:*"
 )
-_CHILD = "import sys; from pipelines.engines.jars import fetch; fetch(*sys.argv[1:])"
+# Hadoop's client of S3 in the version of Spark's Hadoop, and of Amazon's library what it uses: all of it has 600 MB.
+_HADOOP, _SDK = "3.4.2", "2.29.52"
+_S3 = ",".join([
+    f"org.apache.hadoop:hadoop-aws:{_HADOOP}",
+    *(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts")),
+])  # fmt: skip
+_S3_EXCLUDED = (
+    "software.amazon.awssdk:bundle,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime,"
+    "org.apache.hadoop:hadoop-common,org.slf4j:*,software.amazon.encryption.s3:*,io.netty:*,org.wildfly.openssl:*"
+)
+_S3_SCHEMES = ("s3", "s3a")
+_CHILD = "import sys; from pipelines.engines.jars import {name}; {name}(*sys.argv[1:])"
 _LONGEST_SECONDS = 900
 
 
@@ -45,10 +60,8 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
     Raises:
         EngineError: They are not there and cannot be fetched.
     """
-    cache = cache or user_cache_path("roundtable") / "jars"
-    index = (
-        cache / f"spark{version('pyspark')}-delta{version('delta-spark')}-graphframes{version('graphframes-py')}.json"
-    )
+    cache = cache or _cache()
+    index = cache / _index_name()
     listed = _listed(index)
     if listed:
         return listed
@@ -60,6 +73,49 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
         raise EngineError(f"the jars cannot be kept in {cache}: {error}; make room there, {WITHOUT_JAVA}") from error
 
 
+def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
+    """Returns the jars with which Spark reads and writes a store in a bucket; none where Spark needs none.
+
+    Args:
+        scheme: That of the store's address; None for a folder.
+        say: Told when they have to be fetched.
+
+    Raises:
+        EngineError: They are not there and cannot be fetched.
+    """
+    if scheme not in _S3_SCHEMES:
+        return []
+    cache = _cache()
+    index = cache / f"hadoop-aws{_HADOOP}.json"
+    listed = _listed(index)
+    if listed:
+        return listed
+    say("fetching Hadoop's client of S3 for Spark (once; about 15 MB)")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
+        cause = _run_child("fetch_s3", ivy)
+        if cause is None:
+            return _kept(Path(ivy, "jars"), cache, index)
+    raise EngineError(
+        f"the jars of org.apache.hadoop:hadoop-aws:{_HADOOP} cannot be fetched from the Maven repository: {cause}; "
+        f"check the network or the mirror in ~/.m2/settings.xml, {WITHOUT_JAVA}"
+    )
+
+
+def cached_jars() -> list[Path]:
+    """Returns the jars in the user's cache folder; none where the first run on Spark has yet to fetch them."""
+    return _listed(_cache() / _index_name())
+
+
+def _cache() -> Path:
+    return user_cache_path("roundtable") / "jars"
+
+
+def _index_name() -> str:
+    names = {"spark": "pyspark", "delta": "delta-spark", "graphframes": "graphframes-py"}
+    return "-".join(f"{name}{version(package)}" for name, package in names.items()) + ".json"
+
+
 def fetch(graphframes: str, ivy: str) -> None:
     """Lets Spark fetch Delta Lake and one GraphFrames artifact; runs in a process of its own.
 
@@ -68,17 +124,27 @@ def fetch(graphframes: str, ivy: str) -> None:
         ivy: The folder that Ivy fetches into; the jars come to lie in its ``jars``.
     """
     from delta import configure_spark_with_delta_pip
+
+    builder = _fetching(ivy, _EXCLUDED)
+    configure_spark_with_delta_pip(builder, extra_packages=[graphframes]).getOrCreate().stop()
+
+
+def fetch_s3(ivy: str) -> None:
+    """Lets Spark fetch Hadoop's client of S3; runs in a process of its own, as `fetch`."""
+    _fetching(ivy, _S3_EXCLUDED).config("spark.jars.packages", _S3).getOrCreate().stop()
+
+
+def _fetching(ivy: str, excluded: str) -> SparkSession.Builder:
     from pyspark.sql import SparkSession
 
-    builder = (
+    return (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.jars.ivy", ivy)
-        .config("spark.jars.excludes", _EXCLUDED)
+        .config("spark.jars.excludes", excluded)
     )
-    configure_spark_with_delta_pip(builder, extra_packages=[graphframes]).getOrCreate().stop()
 
 
 def _listed(index: Path) -> list[Path]:
@@ -95,7 +161,7 @@ def _fetched(cache: Path, index: Path) -> list[Path]:
     causes = []
     for graphframes in GRAPHFRAMES:
         with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
-            cause = _run_child(graphframes, ivy)
+            cause = _run_child("fetch", graphframes, ivy)
             if cause is None:
                 return _kept(Path(ivy, "jars"), cache, index)
         causes.append(cause)
@@ -123,15 +189,15 @@ def _kept(found: Path, cache: Path, index: Path) -> list[Path]:
     return [cache / name for name in names]
 
 
-def _run_child(graphframes: str, ivy: str) -> str | None:
-    """Fetches in a child process; returns what went wrong, in a line, or none."""
-    command = [sys.executable, "-c", _CHILD, graphframes, ivy]
+def _run_child(name: str, *arguments: str) -> str | None:
+    """Calls a function that fetches, in a child process; returns what went wrong, in a line, or none."""
+    command = [sys.executable, "-c", _CHILD.format(name=name), *arguments]
     try:
         child = subprocess.run(  # noqa: S603 - this interpreter
             command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=False, env=_environment()
         )
     except subprocess.TimeoutExpired:
-        return f"no answer for io.delta and {graphframes} in {_LONGEST_SECONDS} seconds"
+        return f"no answer for {', '.join(arguments[:-1]) or name} in {_LONGEST_SECONDS} seconds"
     return None if child.returncode == 0 else _cause(child.stdout + child.stderr)
 
 

@@ -17,6 +17,8 @@ from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pipelines.engines.settings import shipped_settings
 from pipelines.errors import EngineError
 
+ANSWER_SECONDS = 10.0
+"""How long a server may take to accept a connection; PySpark itself would try for ten minutes."""
 _FAREWELL_SECONDS = 3.0
 # The thread that asks reads the answer, too: gRPC starts one for each query otherwise.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
@@ -39,6 +41,8 @@ def connect(
     channel = DefaultChannelBuilder(url, _OPTIONS)
     for interceptor in interceptors:
         channel.add_interceptor(interceptor)
+    if not is_near:
+        _check_answers(channel, url)
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
     # PySpark asks for models to be dropped, at exit. There are none, and after a call that Ctrl-C broke off it waits.
@@ -53,6 +57,17 @@ def connect(
         session.client.set_retry_policies([])
         session.release_session_on_close = False
     return cast(SparkSession, session)
+
+
+def _check_answers(builder: DefaultChannelBuilder, url: str) -> None:
+    with builder.toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise EngineError(
+                f"no Spark Connect server answers at {url} within {ANSWER_SECONDS:g} s; check the address, and that "
+                "the server is up"
+            ) from None
 
 
 def _stop(session: RemoteSession) -> None:
@@ -76,6 +91,8 @@ def connect_given(closing: ExitStack) -> SparkSession:
     try:
         session = connect(url, closing)
         session.range(1).collect()
+    except EngineError:
+        raise
     except Exception as error:
         cause = (str(error).strip().splitlines() or [""])[0]
         raise EngineError(f"no Spark Connect server answers at {url}: {cause}; check the address") from error

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
+from pysail.spark import SparkConnectServer
 from pyspark.sql import SparkSession
 
+from pipelines.engines.buckets import endpoint
 from pipelines.engines.remote import connect
 from pipelines.engines.sail_plans.expressions import SendParsed
 from pipelines.errors import EngineError
@@ -28,16 +30,13 @@ def start_sail(closing: ExitStack) -> SparkSession:
         closing: Gets what stops both.
 
     Raises:
-        EngineError: Sail is not installed.
+        EngineError: It does not listen.
     """
     for key, value in _ENVIRONMENT.items():
         os.environ.setdefault(key, value)
-    try:
-        from pysail.spark import SparkConnectServer
-    except ImportError as error:
-        raise EngineError(
-            "the engine 'sail' is not installed: pip install \"roundtable-pubsub[sail]\", or run with --engine spark"
-        ) from error
+    url = endpoint()
+    if url is not None:  # Sail knows it by this name only
+        os.environ.setdefault("AWS_ENDPOINT", url)
     server = SparkConnectServer()
     server.start(background=True)
     closing.callback(server.stop)

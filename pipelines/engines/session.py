@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Self
 
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -21,12 +21,12 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 from pyspark.sql import SparkSession
 
 from pipelines.engines.classic import running_session, start_classic
+from pipelines.engines.names import ENGINES, Engine
 from pipelines.engines.remote import connect_given, is_remote, is_sail
 from pipelines.engines.sail import start_sail
 from pipelines.engines.scratch import open_scratch
 from pipelines.errors import EngineError, nearest
 
-Engine = Literal["spark", "connect", "sail"]
 _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -98,7 +98,12 @@ class Session:
 
 
 def open_session(
-    engine: Engine = "spark", spark: SparkSession | None = None, say: Callable[[str], None] = lambda _: None
+    engine: Engine = "spark",
+    spark: SparkSession | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    scheme: str | None = None,
+    *,
+    is_small: bool = False,
 ) -> Session:
     """Starts an engine, or takes the one that is there.
 
@@ -108,6 +113,8 @@ def open_session(
             embedded server.
         spark: The caller's session, used as it is; ``engine`` is then found out.
         say: Told, in one line, about what takes long.
+        scheme: That of the store's address, if it is in a bucket: a local Spark needs a package for it.
+        is_small: Whether the job has few rows: a local Spark is started with `conf/spark/small.conf` then.
 
     Returns:
         The session, activated.
@@ -115,21 +122,24 @@ def open_session(
     Raises:
         EngineError: The engine is unknown, cannot be started, or lacks what is needed.
     """
-    if engine not in get_args(Engine):
-        allowed = ", ".join(get_args(Engine))
-        raise EngineError(f"no engine {engine!r}; there are {allowed}{nearest(engine, get_args(Engine))}")
+    if engine not in ENGINES:
+        raise EngineError(f"no engine {engine!r}; there are {', '.join(ENGINES)}{nearest(engine, ENGINES)}")
     with ExitStack() as closing:
         scratch = open_scratch(closing)
         given = spark or (running_session() if engine == "spark" else None)
-        session = _described(given or _start(engine, scratch, closing, say), given is None, scratch, closing.pop_all())
+        session = _described(
+            given or _start(engine, scratch, closing, say, scheme, is_small), given is None, scratch, closing.pop_all()
+        )
     atexit.register(session._closing.close)
     session.activate()
     return session
 
 
-def _start(engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None]) -> SparkSession:
+def _start(
+    engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None, is_small: bool
+) -> SparkSession:
     if engine == "spark":
-        return start_classic(scratch, closing, say)
+        return start_classic(scratch, closing, say, scheme, is_small=is_small)
     return start_sail(closing) if engine == "sail" else connect_given(closing)
 
 

@@ -1,4 +1,4 @@
-"""The settings of the local classic engine: `conf/spark/local.conf`, and what depends on the machine."""
+"""The settings of the local classic engine: `conf/spark/local.conf`, `small.conf` for few rows, and the machine's."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ def shipped_settings() -> dict[str, str]:
     return read_settings(find_file("conf/spark/local.conf", None))
 
 
-def local_settings(scratch: Path) -> dict[str, str]:
+def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
     """Returns all settings of a local session but its class path.
 
     Args:
         scratch: The session's private folder.
+        is_small: Whether it is for a job of few rows; what ``local.conf`` says wins over ``small.conf``.
     """
     cores = str(os.cpu_count() or 1)
     settings = {
@@ -43,6 +44,7 @@ def local_settings(scratch: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": cores,
         "spark.default.parallelism": cores,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **(read_settings(find_file("conf/spark/small.conf", None)) if is_small else {}),
         **shipped_settings(),
     }
     heap = None if _is_memory_chosen(settings) else heap_megabytes()

@@ -1,7 +1,7 @@
 """Batches: runs that go through the rounds together, one batch after the other, into the same store.
 
-Runs of one batch have the same horizon and consecutive ids. What a batch leaves in the store is what its runs leave
-without others, so how runs are cut into batches changes no row but those of the ledger.
+Runs of one batch have the same protocol, the same horizon and consecutive ids. What a batch leaves in the store is
+what its runs leave without others, so how runs are cut into batches changes no row but those of the ledger.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Batch:
         last_run: Id of its last run.
         n_later_runs: Runs of the batches after it.
         horizon: The last round that may happen.
+        protocol: The protocol of its runs.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Batch:
     last_run: int
     n_later_runs: int
     horizon: int
+    protocol: str
 
 
 def cut(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
@@ -49,18 +51,23 @@ def cut(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
     pieces = list(_pieces(runs, at_most or len(runs)))
     return [
         Batch(number, len(pieces), runs[first].run_id, runs[last].run_id, len(runs) - last - 1,
-              runs[first].scenario.time.rounds)
+              *_kind(runs[first]))
         for number, (first, last) in enumerate(pieces)
     ]  # fmt: skip
 
 
 def _pieces(runs: Sequence[RunConfig], at_most: int) -> Iterator[tuple[int, int]]:
     """Yields the places of the first and the last run of each batch."""
-    for _, group in groupby(range(len(runs)), key=lambda place: runs[place].scenario.time.rounds):
+    for _, group in groupby(range(len(runs)), key=lambda place: _kind(runs[place])):
         places = list(group)
         for start in range(0, len(places), at_most):
             part = places[start : start + at_most]
             yield part[0], part[-1]
+
+
+def _kind(run: RunConfig) -> tuple[int, str]:
+    """Returns what all runs of a batch share: the horizon, and the protocol."""
+    return run.scenario.time.rounds, run.scenario.protocol.name
 
 
 def fitting(n_runs: int, n_rows: int) -> int:
@@ -83,7 +90,7 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 
 def is_small(inputs: Inputs) -> bool:
     """Returns whether the runs have so few rows of state that an engine has more work with its plans than with them."""
-    n_runs = len(inputs.setting)
+    n_runs = inputs.n_runs
     return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 
 

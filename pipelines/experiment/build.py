@@ -6,17 +6,18 @@ They are made on the driver from the scenario and hashes of the seed, so they ar
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.spec import SETTINGS_JSON, ProtocolSpec
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.calls import row_numbers, run_calls, with_numbers
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.build import build_overlay
@@ -28,12 +29,15 @@ from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.scenario.expand import RunConfig
 
 
-def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
+def build_inputs(
+    runs: Sequence[RunConfig], beside: Path | None, observe: Callable[[int], None] = lambda _: None
+) -> Inputs:
     """Builds overlays, workloads and faults of all runs.
 
     Args:
-        runs: The expanded runs of one protocol.
+        runs: The expanded runs.
         beside: Folder of the scenario file, for relative paths.
+        observe: Told after each run how many are built.
 
     Raises:
         OverlayError: An overlay cannot be built.
@@ -41,9 +45,10 @@ def build_inputs(runs: Sequence[RunConfig], beside: Path | None) -> Inputs:
         FaultError: Faults do not fit their overlay, or cannot be placed.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
-    for run in runs:
+    for number, run in enumerate(runs, 1):
         for name, rows in _run_tables(run, build_run(run, beside)).items():
             parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
+        observe(number)
     tables = {
         name: pa.concat_tables(rows, promote_options="default").combine_chunks() for name, rows in parts.items() if rows
     }
@@ -56,13 +61,21 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
     Raises:
         InputError: The protocol cannot run with them.
     """
+    built = build_mapped_run(run, beside)
+    return built.overlay, built.workload, built.faults
+
+
+def build_mapped_run(run: RunConfig, beside: Path | None) -> Mapped:
+    """Builds the overlay, the workload and the faults of one run, among runs of other protocols by the rules of those.
+
+    Raises:
+        InputError: As in `build_run`.
+    """
     scenario = run.scenario
-    overlay = build_overlay(
-        scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
-        needs_tree=PROTOCOLS[scenario.protocol.name].needs_tree, beside=beside,
-    )  # fmt: skip
+    overlay = build_run_overlay(run, beside)
     spec = PROTOCOLS[scenario.protocol.name]
-    if spec.makes_overlay != (scenario.overlay.nodes is not None):
+    is_without_links = scenario.overlay.nodes is not None
+    if spec.makes_overlay != is_without_links and (is_without_links or not run.protocols):
         raise InputError(_other_overlay(spec))
     workload = build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
@@ -71,14 +84,58 @@ def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, F
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         kinds=lambda: message_kinds(scenario.protocol.name),
     )  # fmt: skip
-    problems = [] if spec.check is None else list(spec.check(scenario.protocol, overlay, workload, faults))
-    if len(faults.replacement) and not spec.reconfigures:
-        problems.append(_keeps_overlay(spec.name))
-    if scenario.overlay.start == "joining" and not spec.builds_overlay:
-        problems.append(_needs_overlay(spec.name))
+    built = Mapped(overlay, workload, faults)
+    if run.protocols:
+        built = mapped(spec, built)
+    problems = list(_problems(run, built))
     if problems:
         raise InputError(*problems)
-    return overlay, workload, faults
+    return built
+
+
+def _problems(run: RunConfig, built: Mapped) -> Iterator[Problem]:
+    """Yields what the protocol of a run cannot run with."""
+    scenario, spec = run.scenario, PROTOCOLS[run.scenario.protocol.name]
+    overlay, workload, faults = built.overlay, built.workload, built.faults
+    if spec.check is not None:
+        yield from spec.check(scenario.protocol, overlay, workload, faults)
+    if len(faults.replacement) and not spec.reconfigures:
+        yield _keeps_overlay(spec.name)
+    if scenario.overlay.start == "joining" and not spec.builds_overlay:
+        yield _needs_overlay(spec.name)
+    yield from _not_taken(spec, overlay, workload)
+
+
+def build_run_overlay(run: RunConfig, beside: Path | None) -> Overlay:
+    """Builds the overlay of one run; errors as in `build_overlay`."""
+    scenario = run.scenario
+    return build_overlay(
+        scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
+        needs_tree=needs_tree(run.protocols or [scenario.protocol.name]), beside=beside,
+    )  # fmt: skip
+
+
+def _roles(overlay: Overlay, spec: ProtocolSpec) -> list[str]:
+    brokers, clients = (
+        [role] * n for role, n in zip(overlay.roles, (overlay.n_brokers, overlay.n_clients), strict=True)
+    )
+    return [*brokers, *([spec.servers or "server"] * overlay.n_servers), *clients]
+
+
+def _not_taken(spec: ProtocolSpec, overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    """Yields servers and calls that the protocol knows nothing of."""
+    if overlay.n_servers and spec.servers is None:
+        served = ", ".join(one.name for one in PROTOCOLS.values() if one.servers)
+        message = f"protocol {spec.name} has no servers; leave them out, or take protocol {served}"
+        yield Problem(("overlay", "servers"), message)
+    for index, kind in enumerate(workload.other_call["kind"].to_pylist()):
+        if kind not in spec.calls:
+            allowed = (
+                f"allowed: {', '.join(spec.calls)}"
+                if spec.calls
+                else "it takes none but subscriptions and publications"
+            )
+            yield Problem(("workload", "calls", index, "kind"), f"protocol {spec.name} takes no call {kind}; {allowed}")
 
 
 def _other_overlay(spec: ProtocolSpec) -> Problem:
@@ -112,18 +169,16 @@ def message_kinds(protocol: str) -> Sequence[str]:
 def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict[str, pa.Table]:
     overlay, workload, faults = built
     n_nodes = len(overlay.names)
-    settings: dict[str, Any] = run.scenario.protocol.model_dump(exclude={"name"})
     n_subscriptions = len(workload.subscription)
     return {
         "node": pa.table({
             "node_id": np.arange(n_nodes), "name": pa.array(overlay.names),
-            "role": pa.array([overlay.roles[0]] * overlay.n_brokers + [overlay.roles[1]] * overlay.n_clients),
+            "role": pa.array(_roles(overlay, PROTOCOLS[run.scenario.protocol.name])),
         }),
         "link": pa.table({
             "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
             "latency_rounds": np.concatenate([overlay.latency_rounds] * 2),
         }),
-        "setting": pa.table({name: [value] for name, value in {"seed": run.seed, **settings}.items()}),
         "call": run_calls(run, overlay, workload),
         "subscription": pa.table({
             "subscription_id": np.arange(n_subscriptions), "subscriber": workload.subscription["node_id"],
@@ -141,7 +196,29 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
     }  # fmt: skip
 
 
+def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:
+    """Returns the settings of runs of one protocol.
+
+    Returns:
+        One row a run: ``run_id``, ``seed``, the protocol's settings but for those that have parts, and all of them as
+        JSON in `SETTINGS_JSON`.
+    """
+    given: list[dict[str, Any]] = [
+        {"seed": run.seed, **run.scenario.protocol.model_dump(exclude={"name"})} for run in runs
+    ]
+    plain = [name for name in given[0] if not any(isinstance(one[name], (list, dict)) for one in given)]
+    return pa.table({
+        "run_id": pa.array([run.run_id for run in runs], pa.int64()),
+        **{name: [one[name] for one in given] for name in plain},
+        SETTINGS_JSON: [json.dumps(one, sort_keys=True) for one in given],
+    })  # fmt: skip
+
+
 def parameters_json(run: RunConfig) -> str:
-    """Returns the protocol's settings and a run's grid values as JSON, path to value, with sorted keys."""
+    """Returns the protocol's settings and a run's grid values as JSON, path to value, with sorted keys.
+
+    A grid value that is a whole protocol is there as its settings.
+    """
     settings = {f"protocol.{name}": value for name, value in run.scenario.protocol.model_dump().items()}
-    return json.dumps({**settings, **run.parameters}, sort_keys=True)
+    given = {path: value for path, value in run.parameters.items() if path != "protocol"}
+    return json.dumps({**settings, **given}, sort_keys=True)

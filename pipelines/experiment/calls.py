@@ -18,8 +18,11 @@ from pipelines.scenario.expand import RunConfig
 _CALL_BODY = {
     "subscription_id": pa.int64(), "join_point": pa.int64(), "publication": pa.int64(),
     "topic": pa.string(), "guarantee": pa.string(), "keys": pa.list_(pa.string()),
+    "peer": pa.int64(), "role": pa.string(),
 }  # fmt: skip
-_CALL_ORDER = {"join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3}
+_CALL_ORDER = {
+    "join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3, "register": 4, "deregister": 5, "steer": 6, "leave": 7,
+}  # fmt: skip
 
 
 def row_numbers(rows: pa.Table) -> pa.Array:
@@ -43,14 +46,14 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
             subscribe["node_id"],
             subscribe["round"],
             subscription_id=row_numbers(subscribe),
-            topic=topics_of(subscribe["predicate"]),
+            topic=topics_of(subscribe["predicate"], is_alone=False),
         ),
         _call_rows(
             "unsubscribe",
             ended["node_id"],
             ended["end_round"],
             subscription_id=ended["subscription_id"],
-            topic=topics_of(ended["predicate"]),
+            topic=topics_of(ended["predicate"], is_alone=False),
         ),
         _call_rows(
             "publish",
@@ -59,6 +62,7 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
             publication=row_numbers(publish),
             **{name: publish[name] for name in ("topic", "guarantee", "keys")},
         ),
+        _other_rows(workload.other_call),
     ]
     return pa.concat_tables(pieces)
 
@@ -68,6 +72,13 @@ def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body
     for name, of_type in _CALL_BODY.items():
         rows[name] = body.get(name, pa.nulls(len(node), of_type))
     return pa.table(rows)
+
+
+def _other_rows(call: pa.Table) -> pa.Table:
+    names = ["node_id", "round", "kind", *_CALL_BODY]
+    return pa.table({
+        name: call[name] if name in call.column_names else pa.nulls(len(call), _CALL_BODY[name]) for name in names
+    })  # fmt: skip
 
 
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
@@ -117,7 +128,7 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
         publication = publication.append_column(name, issued[name])
     attribute = tables["attribute"].join(published, key, join_type="inner")
     return Inputs(
-        node=tables["node"], link=tables["link"], setting=tables["setting"], call=call.drop_columns(["publication"]),
+        node=tables["node"], link=tables["link"], call=call.drop_columns(["publication"]),
         subscription=tables["subscription"], predicate=tables["predicate"],
         publication=publication.select(
             ["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]

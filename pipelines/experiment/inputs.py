@@ -15,8 +15,8 @@ class Inputs:
     Attributes:
         node: ``node_id, name, role``; one row a node.
         link: ``src, dst, latency_rounds``; two rows a link.
-        setting: ``seed``, and one column a setting of the protocol; one row a run.
-        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys``; one row a call.
+        call: ``node_id, source_seq, round, kind, subscription_id, join_point, topic, guarantee, keys, peer,
+            role``; one row a call.
         subscription: ``subscription_id, subscriber, predicate``.
         publication: ``source, source_seq, topic, content, guarantee, keys``.
         predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
@@ -33,7 +33,6 @@ class Inputs:
 
     node: pa.Table
     link: pa.Table
-    setting: pa.Table
     call: pa.Table
     subscription: pa.Table
     publication: pa.Table
@@ -52,10 +51,31 @@ class Inputs:
         return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
 
     @property
+    def n_runs(self) -> int:
+        """Runs: each has nodes."""
+        return int(pc.count_distinct(self.node["run_id"]).as_py())
+
+    @property
+    def control_calls(self) -> pa.Table:
+        """Calls that are neither about subscriptions and publications nor joins of the overlay."""
+        other = pc.is_in(self.call["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
+        chosen = pc.and_(pc.invert(other), pc.is_null(self.call["join_point"]))
+        names = ["run_id", "node_id", "source_seq", "round", "kind", "topic", "peer", "role"]
+        return self.call.filter(chosen).select(names)
+
+    @property
     def most_nodes(self) -> int:
         """Nodes of the run that has most of them."""
         n_nodes = self.node.group_by("run_id").aggregate([("node_id", "count")])
         return pc.max(n_nodes["node_id_count"]).as_py() or 0
+
+    def scheduled_round(self, horizon: int) -> int:
+        """Returns the last round, up to a horizon, with a call, a crash, a recovery, or the begin of another fault."""
+        begins = pc.invert(pc.ends_with(self.fault_event["kind"], pattern="_end"))
+        rounds = [
+            self.call["round"], self.crash["round"], self.crash["end_round"], self.fault_event.filter(begins)["round"],
+        ]  # fmt: skip
+        return min(horizon, max((pc.max(column).as_py() or 0 for column in rounds), default=0))
 
     @property
     def latency(self) -> int | None:

@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from pipelines.engines.session import Engine
+from pipelines.engines.names import Engine
 from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.prepared import Prepared, expand_runs
 from pipelines.protocols import OWN_PACKAGE, PACKAGES
 from pipelines.scenario.load import read_scenario, scenario_text
 from pipelines.store.folder import MANIFEST, check_format, check_store
+from pipelines.store.roots import Root, write_whole
 from pipelines.tables import STORE_FORMAT
 
 _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
 
 
-def versions(protocol: str) -> dict[str, str]:
+def versions(protocols: Iterable[str]) -> dict[str, str]:
     """Returns the versions of the program and of the packages that its rows depend on.
 
     Args:
-        protocol: The protocol; the package that brings it is one of them.
+        protocols: The protocols; the packages that bring them are among these.
     """
-    return {name: version(name) for name in sorted({*_PACKAGES, PACKAGES[protocol]})}
+    return {name: version(name) for name in sorted({*_PACKAGES, *(PACKAGES[protocol] for protocol in protocols)})}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Manifest:
         rounds_per_job: Rounds of a job; None: as it suits.
         batch_runs: How many runs go through the rounds together.
         horizon: The last round that may happen.
-        latest: The link that is to point to the store when it is finished; None where its folder was named.
         versions: As `versions` returns them.
         files: The input files that the scenario names: the path it gives, then the file and its hash.
         store_format: See `tables.STORE_FORMAT`.
@@ -62,22 +61,16 @@ class Manifest:
     rounds_per_job: int | None
     batch_runs: int
     horizon: int
-    latest: str | None
     versions: Mapping[str, str]
     files: Mapping[str, tuple[str, str]]
     store_format: int = STORE_FORMAT
 
-    def write(self, root: Path) -> None:
+    def write(self, root: Root) -> None:
         """Writes it into the folder of a store."""
-        part = root / f"{MANIFEST}.part"
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(asdict(self), file, indent=1, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(root / MANIFEST)
+        write_whole(root / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False))
 
     @classmethod
-    def read(cls, root: Path) -> Manifest:
+    def read(cls, root: Root) -> Manifest:
         """Reads it.
 
         Raises:
@@ -106,12 +99,13 @@ class Manifest:
         """Returns the input files, see `files.remembered`."""
         return {name: Path(file) for name, (file, _) in self.files.items()}
 
-    def check_same(self, root: Path, engine: Engine) -> None:
+    def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:
         """Checks that nothing changed that the rows depend on.
 
         Args:
             root: Folder of the store, for the message.
             engine: The engine that is to resume it.
+            purpose: What is to be done with it, for the message.
 
         Raises:
             StoreError: With everything that changed.
@@ -121,12 +115,12 @@ class Manifest:
             changed.append(f"it was begun on {self.engine}, this session is of {engine}: take one of {self.engine}")
         if changed:
             raise StoreError(
-                f"the store {str(root)!r} cannot be resumed: {'; '.join(changed)}; or run the scenario "
+                f"the store {str(root)!r} cannot be {purpose}: {'; '.join(changed)}; or run the scenario "
                 "again, with a new --store"
             )
 
     def _other_versions(self) -> Iterator[str]:
-        now = versions(self.prepared().protocol)
+        now = versions(self.prepared().protocols)
         for name in sorted({*now, *self.versions}):
             then, here = self.versions.get(name, "none"), now.get(name, "none")
             if then != here:

@@ -6,7 +6,7 @@ Nothing here needs an engine, and nothing is written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.batches import n_state_rows
-from pipelines.experiment.build import build_inputs, build_run
+from pipelines.experiment.build import build_inputs, build_mapped_run, build_run, build_run_overlay
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.tables import Workload
-from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error
 
@@ -48,8 +48,11 @@ class Combination:
         n_unsubscriptions: Unsubscriptions up to the horizon.
         n_publications: Publications.
         n_joins: Nodes that join while the run goes on.
+        n_other_calls: Calls of other kinds.
         n_crashes: Crashes of nodes up to the horizon.
         n_faults: Faults of links and pauses of nodes that begin up to the horizon, one for each direction of a link.
+        last_round: The last round, up to the horizon, with a call or a fault.
+        most_latency: Rounds that the slowest link takes; 0 where there are no links.
     """
 
     parameters: Mapping[str, Any]
@@ -61,13 +64,16 @@ class Combination:
     n_unsubscriptions: int
     n_publications: int
     n_joins: int
+    n_other_calls: int
     n_crashes: int
     n_faults: int
+    last_round: int
+    most_latency: int
 
     @property
     def n_calls(self) -> int:
         """Calls of applications."""
-        return self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins
+        return self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins + self.n_other_calls
 
     @property
     def n_state_rows(self) -> int:
@@ -80,14 +86,18 @@ class Combination:
         return self.n_calls * self.n_links
 
 
-def build(prepared: Prepared) -> Inputs:
+def build(prepared: Prepared, observe: Callable[[int], None] = lambda _: None) -> Inputs:
     """Builds the overlays, workloads and faults of all runs.
+
+    Args:
+        prepared: The scenario.
+        observe: Told after each run how many are built.
 
     Raises:
         ScenarioError: With the place of everything that is wrong.
     """
     try:
-        return build_inputs(prepared.runs, prepared.beside)
+        return build_inputs(prepared.runs, prepared.beside, observe)
     except InputError as error:
         check(prepared)
         raise to_scenario_error(prepared.loaded, error) from error
@@ -113,7 +123,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
     made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
     wrong: dict[Problem, list[RunConfig]] = {}
     for run in combinations:
-        key = _inputs_key(run)
+        key = _inputs_key(run, {"overlay", "workload", "faults", "time"})
         if key not in made:
             made[key] = _attempt(run, prepared.beside)
         found = made[key]
@@ -129,10 +139,12 @@ def built(prepared: Prepared) -> Iterator[Built]:
         raise to_scenario_error(prepared.loaded, InputError(*problems))
 
 
-def _inputs_key(run: RunConfig) -> str:
-    """Everything that overlay, workload and faults are made from."""
-    needs_tree = PROTOCOLS[run.scenario.protocol.name].needs_tree
-    return f"{run.seed} {needs_tree} {run.scenario.model_dump_json(include={'overlay', 'workload', 'faults', 'time'})}"
+def _inputs_key(run: RunConfig, parts: set[str]) -> str:
+    """Returns everything that some parts of the scenario are made from."""
+    name = run.scenario.protocol.name
+    is_tree = needs_tree(run.protocols or [name])
+    whose = f"{name} " if run.protocols else ""
+    return f"{run.seed} {is_tree} {whose}{run.scenario.model_dump_json(include=parts)}"
 
 
 def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] | InputError:
@@ -148,6 +160,44 @@ def _with_values(problem: Problem, runs: Sequence[RunConfig], n_all: int) -> Pro
         return problem
     given = ", ".join(f"{path} = {value}" for path, value in runs[0].parameters.items())
     return Problem(problem.path, f"with {given}: {problem.message}")
+
+
+def notes(prepared: Prepared) -> list[str]:
+    """Returns what the user should know about the overlays of the grid, by the example of the first seed.
+
+    Args:
+        prepared: Its overlays can be built, see `check`.
+    """
+    runs = prepared.combinations()
+    told: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[RunConfig]] = {}
+    for run in runs:
+        key = _inputs_key(run, {"overlay", "time"})
+        if key not in told:
+            told[key] = build_run_overlay(run, prepared.beside).notes
+        for note in told[key]:
+            found.setdefault(note, []).append(run)
+    return [_with_values(Problem(("overlay",), note), of, len(runs)).message for note, of in found.items()]
+
+
+def mappings(prepared: Prepared) -> list[str]:
+    """Returns what the protocols cannot take of what all share, and the rule for it, by the example of the first seed.
+
+    Args:
+        prepared: Its runs can be built, see `check`.
+
+    Returns:
+        Sentences that begin with the protocols; none where there is one protocol.
+    """
+    told: dict[str, dict[str, None]] = {}
+    known: set[str] = set()
+    for run in prepared.combinations() if len(prepared.protocols) > 1 else ():
+        key = _inputs_key(run, {"overlay", "workload", "faults", "time"})
+        if key not in known:
+            known.add(key)
+            for note in build_mapped_run(run, prepared.beside).notes:
+                told.setdefault(note, {})[run.scenario.protocol.name] = None
+    return [f"{', '.join(names)}: {note}" for note, names in told.items()]
 
 
 def combinations(prepared: Prepared) -> list[Combination]:
@@ -180,9 +230,22 @@ def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
         n_unsubscriptions=pc.sum(ended).as_py() or 0,
         n_publications=len(workload.publication),
         n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
+        n_other_calls=len(workload.other_call),
         n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
+        last_round=_last_round(workload, faults, run.scenario.time.rounds),
+        most_latency=int(overlay.latency_rounds.max()) if overlay.has_links else 0,
     )
+
+
+def _last_round(workload: Workload, faults: Faults, horizon: int) -> int:
+    """Returns the last round up to a horizon with a call or a fault."""
+    rounds = [
+        workload.subscription["round"], workload.subscription["end_round"], workload.publication["round"],
+        workload.join["round"], faults.crash["round"], faults.crash["end_round"], faults.fault_event["round"],
+    ]  # fmt: skip
+    return max((value for column in rounds for value in pc.unique(column).to_pylist() if value is not None
+                and value <= horizon), default=0)  # fmt: skip
 
 
 def diameter(overlay: Overlay) -> tuple[int, bool]:
@@ -218,10 +281,10 @@ def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int
     return node, hops[node]
 
 
-def store_tables(protocol: str) -> list[Table]:
-    """Returns the tables that a store of a protocol has."""
-    from pipelines.contract.state_tables import state_tables
+def store_tables(protocols: Sequence[str]) -> list[Table]:
+    """Returns the tables that a store of runs of some protocols has."""
+    from pipelines.contract.state_tables import stored_tables
     from pipelines.protocols import protocol_module
     from pipelines.tables import HISTORY
 
-    return [*HISTORY, *state_tables(protocol_module(protocol))]
+    return [*HISTORY, *stored_tables({name: protocol_module(name) for name in protocols})]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pipelines.errors import ScenarioError
+import yaml
+
 from pipelines.scenario.expand import RunConfig, expand
-from pipelines.scenario.load import LoadedScenario, load_scenario
+from pipelines.scenario.load import LoadedScenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.shape import parse_path
-from pipelines.scenario.tree import nearest_node
+from pipelines.scenario.shipped import find_scenario
+
+GIVEN = "<scenario>"
+"""Stands for the file in the places of errors, where a scenario comes from Python."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,9 @@ class Prepared:
         return self.loaded.scenario
 
     @property
-    def protocol(self) -> str:
-        """The protocol of all runs."""
-        return str(self.runs[0].scenario.protocol.name)
+    def protocols(self) -> list[str]:
+        """The protocols of the runs, in their order."""
+        return list(dict.fromkeys(str(run.scenario.protocol.name) for run in self.runs))
 
     @property
     def horizon(self) -> int:
@@ -55,30 +59,34 @@ def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
     """Reads a scenario and expands its runs.
 
     Args:
-        path: The scenario file.
+        path: The scenario file, or the name of an installed scenario.
         overrides: Values set from outside, each ``path=value``.
 
     Raises:
-        ScenarioError: The file is wrong, or its runs cannot go through one job.
+        ScenarioError: The file is wrong.
     """
-    return expand_runs(load_scenario(path, overrides))
+    return expand_runs(load_scenario(find_scenario(path), overrides))
+
+
+def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Sequence[str] = ()) -> Prepared:
+    """Reads a scenario from whatever Python gives.
+
+    Args:
+        scenario: As in `prepare`; or the text of a scenario file, which has several lines; or what such a text says, as
+            a dict. Relative paths in the latter two are looked up from the working directory.
+        overrides: Values set from outside, ``path=value``: one, or several.
+
+    Raises:
+        ScenarioError: As in `prepare`.
+    """
+    overrides = (overrides,) if isinstance(overrides, str) else tuple(overrides)
+    if isinstance(scenario, Mapping):
+        scenario = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True) + "\n"
+    if isinstance(scenario, str) and "\n" in scenario:
+        return expand_runs(read_scenario(Path(GIVEN), scenario, overrides))
+    return prepare(Path(scenario), overrides)
 
 
 def expand_runs(loaded: LoadedScenario) -> Prepared:
     """Expands the runs of a scenario that was read; errors as in `prepare`."""
-    runs = expand(loaded)
-    _check_one_protocol(loaded, runs)
-    return Prepared(loaded, runs)
-
-
-def _check_one_protocol(loaded: LoadedScenario, runs: Sequence[RunConfig]) -> None:
-    """All runs of an experiment go through the same steps and tables."""
-    names = list(dict.fromkeys(str(run.scenario.protocol.name) for run in runs))
-    if len(names) == 1:
-        return
-    places = nearest_node(loaded.root, ("runs", "grid")).key_places
-    path = next(path for path in places if parse_path(path)[0] == "protocol")
-    raise ScenarioError([
-        f"{places[path]}: the runs are of the protocols {' and '.join(names)}, but the runs of one job run one "
-        f"protocol; allowed: one, so run the file once for each, with --set protocol.name={names[0]} and so on"
-    ])  # fmt: skip
+    return Prepared(loaded, expand(loaded))

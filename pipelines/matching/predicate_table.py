@@ -53,13 +53,19 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     return pa.table([owner, *(column.take(rows) for column in columns)], schema=PREDICATE)
 
 
-def topics_of(predicate: pa.ChunkedArray) -> pa.Array:
-    """Returns for each canonical text the topic that it asks for; null where it asks for more, or for anything else."""
+def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
+    """Returns for each canonical text the topic that it asks for; null where it asks for none.
+
+    Args:
+        predicate: The texts.
+        is_alone: Whether those that ask for more than a topic have none, too.
+    """
     encoded = predicate.combine_chunks().dictionary_encode()
     topics = []
     for text in encoded.dictionary.to_pylist():
-        (attribute, op, _, value), *others = _comparisons(text)
-        topics.append(value if (attribute, op) == ("topic", "=") and not others else None)
+        comparisons = _comparisons(text)
+        asked = [value for attribute, op, _, value in comparisons if (attribute, op) == ("topic", "=")]
+        topics.append(asked[0] if asked and not (is_alone and comparisons[1:]) else None)
     return pa.array(topics, pa.string()).take(encoded.indices)
 
 

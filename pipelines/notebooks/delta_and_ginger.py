@@ -1,8 +1,8 @@
 # Databricks notebook source
 """Protocols delta and ginger under the same crashes: runs ``delta_and_ginger.yaml`` with both, and compares.
 
-As a script: ``python -m pipelines.notebooks.delta_and_ginger [FOLDER [PATH=VALUE ...]]`` prints the tables, and writes
-the stores and the pictures into FOLDER; ``PATH=VALUE`` changes the scenario of both, as ``roundtable run --set`` does.
+As a script: ``python -m pipelines.notebooks.delta_and_ginger [--help]`` prints the tables and writes the
+stores and the pictures into a folder.
 Needs the extra ``report`` (Altair).
 """
 
@@ -14,22 +14,20 @@ Needs the extra ``report`` (Altair).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 from pyspark.sql import SparkSession
 
 import pipelines as rt
-from pipelines.engines.session import Engine
+from pipelines.engines.names import Engine
 from pipelines.experiment.manifest import Manifest
-from pipelines.files import installed_data
-from pipelines.notebooks.study import answers, write
+from pipelines.notebooks.parameters import given
+from pipelines.notebooks.study import alt, answers, write
 
-SCENARIO = installed_data() / "conf" / "scenarios" / "delta_and_ginger.yaml"
+SCENARIO = "delta_and_ginger"
 PROTOCOLS: Mapping[str, Sequence[str]] = {
     "delta": (),
     "ginger": ("protocol={name: ginger, root: Kansas City, timer_rounds: 30}",),
@@ -167,11 +165,11 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    arguments = [] if "dbutils" in globals() else sys.argv[1:]
-    target = Path(arguments[0] if arguments else "delta_and_ginger")
+    parameters = given(globals(), {"out": "delta_and_ginger"})
+    target = Path(parameters["out"])
     measured = []
     for name in PROTOCOLS:
-        with run(name, target / name, overrides=arguments[1:], spark=globals().get("spark")) as finished:
+        with run(name, target / name, parameters.overrides, parameters.engine, parameters.spark) as finished:
             print(name, finished.verdict)
             measured.append(measures(finished))
     compared = together(measured)

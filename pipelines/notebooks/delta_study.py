@@ -8,21 +8,19 @@
 # COMMAND ----------
 
 import pipelines as rt
-from pipelines.files import installed_data
+from pipelines.notebooks.parameters import given
 
-parameters = {"store": "runs/delta_study", "schema": "", "seeds": "5", "batch_runs": ""}
-if "dbutils" in globals():
-    for name, default in parameters.items():
-        dbutils.widgets.text(name, default)
-        parameters[name] = dbutils.widgets.get(name)
+PARAMETERS = {"store": "runs/delta_study", "schema": "", "seeds": "5", "batch_runs": ""}
+parameters = given(globals(), PARAMETERS)
 
 # COMMAND ----------
 
 result = rt.run(
-    installed_data() / "conf/scenarios/delta_study.yaml",
-    spark=spark,
+    "delta_study",
+    spark=parameters.spark,
+    engine=parameters.engine,
     store=parameters["store"],
-    overrides=[f"runs.seeds={{count: {parameters['seeds']}}}"],
+    overrides=[f"runs.seeds={{count: {parameters['seeds']}}}", *parameters.overrides],
     batch_runs=int(parameters["batch_runs"]) if parameters["batch_runs"] else None,
 )
 print(result.verdict)

@@ -1,8 +1,8 @@
 # Databricks notebook source
 """Epidemic recovery where links lose messages: runs ``epidemic_loss.yaml`` and draws what its strategies give and cost.
 
-As a script: ``python -m pipelines.notebooks.epidemic_study [FOLDER [PATH=VALUE ...]]`` writes the pictures into FOLDER;
-``PATH=VALUE`` changes the scenario, as ``roundtable run --set`` does. Needs the extra ``report`` (Altair).
+As a script: ``python -m pipelines.notebooks.epidemic_study [--help]`` writes the pictures into a folder.
+Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
@@ -14,20 +14,18 @@ As a script: ``python -m pipelines.notebooks.epidemic_study [FOLDER [PATH=VALUE 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 import pipelines as rt
-from pipelines.files import installed_data
-from pipelines.notebooks.study import answers, write
+from pipelines.notebooks.parameters import given
+from pipelines.notebooks.study import alt, answers, write
 
-SCENARIO = installed_data() / "conf" / "scenarios" / "epidemic_loss.yaml"
+SCENARIO = "epidemic_loss"
 STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"]
 
 # COMMAND ----------
@@ -65,7 +63,7 @@ QUERIES: Mapping[str, str] = {
         named_struct('what', 'gossip and requests', 'per_event', gossip_per_event),
         named_struct('what', 'retransmissions', 'per_event', retransmissions_per_event)))
       from recovery_overhead""",
-    "latency": "select run_id, cast(latency_rounds as double) as latency_rounds from recovery_latency",
+    "latency": "select run_id, latency_ms from recovery_latency",
     "hits": "select run_id, sum(n_found) / sum(n_asked) as hit_rate from cache_hit group by run_id",
 }
 """The questions that the pictures answer, by name; every answer has ``run_id``."""
@@ -114,7 +112,7 @@ def _over_time(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
 def _latencies(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
     return alt.Chart(data).mark_boxplot(extent="min-max").encode(
         x=alt.X("strategy:N", sort=STRATEGIES, title=None, axis=alt.Axis(labelAngle=-30)),
-        y=alt.Y("latency_rounds:Q", title="rounds from publication to recovery"),
+        y=alt.Y("latency_ms:Q", title="ms from publication to recovery"),
         color=alt.Color("strategy:N", scale=_SCALE, legend=None),
         column=alt.Column("buffer:O", title="events that a cache holds"),
     ).properties(width=180, height=220, title="How long recovery takes")  # fmt: skip
@@ -146,9 +144,9 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    arguments = [] if "dbutils" in globals() else sys.argv[1:]
-    target = Path(arguments[0] if arguments else "epidemic_study")
-    with run(overrides=arguments[1:], spark=globals().get("spark")) as finished:
+    parameters = given(globals(), {"out": "epidemic_study"})
+    target = Path(parameters["out"])
+    with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
         drawn = pictures(measures(finished))
     for file in write(drawn, target):
         print(file)

@@ -8,13 +8,10 @@
 # COMMAND ----------
 
 import pipelines as rt
-from pipelines.files import installed_data
+from pipelines.notebooks.parameters import given
 
-parameters = {"store": "runs/first_run", "schema": ""}
-if "dbutils" in globals():
-    for name, default in parameters.items():
-        dbutils.widgets.text(name, default)
-        parameters[name] = dbutils.widgets.get(name)
+PARAMETERS = {"store": "runs/first_run", "schema": ""}
+parameters = given(globals(), PARAMETERS)
 
 # COMMAND ----------
 
@@ -23,7 +20,13 @@ if "dbutils" in globals():
 
 # COMMAND ----------
 
-result = rt.run(installed_data() / "conf/scenarios/single_crash.yaml", spark=spark, store=parameters["store"])
+result = rt.run(
+    "single_crash",
+    spark=parameters.spark,
+    engine=parameters.engine,
+    store=parameters["store"],
+    overrides=parameters.overrides,
+)
 print(result.verdict)
 
 # COMMAND ----------
@@ -38,7 +41,7 @@ result.sql("SELECT name, crash_round, recovery_round, operational_round FROM nod
 
 # COMMAND ----------
 
-print(result.why(run=0, subscriber="S1", source="P1", seq=3))
+print(result.why(run_id=0, subscriber="S1", source="P1", seq=3))
 
 # COMMAND ----------
 

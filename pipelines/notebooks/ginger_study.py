@@ -1,9 +1,9 @@
 # Databricks notebook source
 """Ginger's bank where brokers fail: runs ``ginger_study.yaml`` and draws Figures 5.3 to 5.5 of the thesis.
 
-As a script: ``python -m pipelines.notebooks.ginger_study [FOLDER [PATH=VALUE ...]]`` prints the tables, and writes the
-pictures into FOLDER; ``PATH=VALUE`` changes the scenario, as ``roundtable run --set`` does. Needs the extra ``report``
-(Altair).
+As a script: ``python -m pipelines.notebooks.ginger_study [--help]`` prints the tables and writes the
+pictures into a folder.
+Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
@@ -14,21 +14,19 @@ pictures into FOLDER; ``PATH=VALUE`` changes the scenario, as ``roundtable run -
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 import pipelines as rt
 from pipelines.experiment.manifest import Manifest
-from pipelines.files import installed_data
-from pipelines.notebooks.study import answers, write
+from pipelines.notebooks.parameters import given
+from pipelines.notebooks.study import alt, answers, write
 
-SCENARIO = installed_data() / "conf" / "scenarios" / "ginger_study.yaml"
+SCENARIO = "ginger_study"
 GUARANTEES = ["eventual", "causal", "total"]
 
 # COMMAND ----------
@@ -144,9 +142,9 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 # COMMAND ----------
 
 if __name__ == "__main__":
-    arguments = [] if "dbutils" in globals() else sys.argv[1:]
-    target = Path(arguments[0] if arguments else "ginger_study")
-    with run(overrides=arguments[1:], spark=globals().get("spark")) as finished:
+    parameters = given(globals(), {"out": "ginger_study"})
+    target = Path(parameters["out"])
+    with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
         print(finished.verdict)
         measured = measures(finished)
     for numbers in tables(measured).values():

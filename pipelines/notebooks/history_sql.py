@@ -7,13 +7,11 @@
 # COMMAND ----------
 
 import pipelines as rt
+from pipelines.notebooks.parameters import given
 
-parameters = {"store": "runs/first_run"}
-if "dbutils" in globals():
-    for name, default in parameters.items():
-        dbutils.widgets.text(name, default)
-        parameters[name] = dbutils.widgets.get(name)
-result = rt.open_store(parameters["store"], spark)
+PARAMETERS = {"store": "runs/first_run"}
+parameters = given(globals(), PARAMETERS)
+result = rt.open_store(parameters["store"], parameters.spark, parameters.engine)
 
 # COMMAND ----------
 
@@ -36,13 +34,11 @@ result.sql("SELECT name, n_sent, n_received FROM node_load ORDER BY n_sent + n_r
 # COMMAND ----------
 
 result.sql("""
-    SELECT n.name AS crashed, f.round, m.kind, count(*) AS n_messages, count_if(m.fate = 'lost_crash') AS n_lost
-    FROM fault_event f
-    JOIN node n ON n.run_id = f.run_id AND n.node_id = f.node_id
-    JOIN message m ON m.run_id = f.run_id AND m.sent_round < f.round AND m.due_round >= f.round
-    WHERE f.kind = 'crash'
-    GROUP BY n.name, f.round, m.kind
-    ORDER BY f.round, m.kind
+    SELECT r.name AS crashed, r.crash_round, m.kind, count(*) AS n_messages, count_if(m.fate = 'lost_crash') AS n_lost
+    FROM node_recovery r
+    JOIN message m ON m.run_id = r.run_id AND m.sent_round < r.crash_round AND m.due_round >= r.crash_round
+    GROUP BY r.name, r.crash_round, m.kind
+    ORDER BY r.crash_round, m.kind
 """).show()
 
 # COMMAND ----------

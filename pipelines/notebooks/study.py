@@ -10,16 +10,12 @@ import pandas as pd
 
 from pipelines.result import Result
 
+try:
+    import altair as alt
+except ModuleNotFoundError as error:
+    raise ImportError("the pictures need Altair: pip install 'roundtable-pubsub[report]'") from error
 
-def answer(result: Result, text: str) -> pd.DataFrame:
-    """Answers a SQL query as a pandas table.
-
-    Args:
-        result: An open store.
-        text: One SELECT, as in `Result.sql`.
-    """
-    rows: pd.DataFrame = result.sql(text).toArrow().to_pandas()
-    return rows
+__all__ = ["alt", "answers", "write"]
 
 
 def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict[str, pd.DataFrame]:
@@ -33,8 +29,8 @@ def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict
     Returns:
         The answers by name, with the columns of ``parameters``.
     """
-    run_rows = answer(result, parameters)
-    return {name: answer(result, text).merge(run_rows, on="run_id") for name, text in queries.items()}
+    run_rows = result.to_pandas(parameters)
+    return {name: result.to_pandas(text).merge(run_rows, on="run_id") for name, text in queries.items()}
 
 
 def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from pipelines.protocols.delta import SPEC as _DELTA
 from pipelines.protocols.epidemic import SPEC as _EPIDEMIC
 from pipelines.protocols.forwarding import SPEC as _FORWARDING
 from pipelines.protocols.ginger import SPEC as _GINGER
+from pipelines.protocols.repository import SPEC as _REPOSITORY
 from pipelines.protocols.skipring import SPEC as _SKIPRING
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 GROUP = "roundtable.protocols"
 OWN_PACKAGE = "roundtable-pubsub"
-PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING)}
+PROTOCOLS: dict[str, ProtocolSpec] = {
+    spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING, _REPOSITORY)
+}
 PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 """The package that brings each protocol."""
 BROKEN: dict[str, str] = {}
@@ -39,11 +42,14 @@ def protocol_module(name: str) -> Protocol:
     """Loads a protocol's implementation, and PySpark with it.
 
     Raises:
-        ProtocolError: It cannot be imported, or breaks the contract.
+        ProtocolError: No package brings it, it cannot be imported, or it breaks the contract.
     """
     from pipelines.contract.check import check_protocol  # loads PySpark
     from pipelines.contract.nodes import NodeProtocol
 
+    if name not in PROTOCOLS:
+        cure = "install the package that brings it (experiment.json of the store names it)"
+        raise ProtocolError(name, [f"no installed package brings it; {cure}; there are {', '.join(PROTOCOLS)}"])
     module = PROTOCOLS[name].module
     try:
         found = importlib.import_module(module)
@@ -53,7 +59,17 @@ def protocol_module(name: str) -> Protocol:
     if isinstance(protocol, NodeProtocol) != PROTOCOLS[name].is_node_program:
         told = f"its spec says is_node_program={PROTOCOLS[name].is_node_program}"
         raise ProtocolError(name, [f"{told}, and PROTOCOL is a {type(protocol).__name__}; allowed: the same in both"])
+    _check_classes(PROTOCOLS[name], protocol)
     return protocol
+
+
+def _check_classes(spec: ProtocolSpec, protocol: Protocol) -> None:
+    classed = [*spec.application, *spec.acknowledgement, *spec.recovery]
+    unknown = sorted({*classed} - {*protocol.kinds})
+    if unknown or len({*classed}) < len(classed):
+        wrong = f"{unknown[0]!r} is none of its kinds" if unknown else "a kind stands in two of them"
+        allowed = "allowed: each of PROTOCOL.kinds in one of application, acknowledgement and recovery, or in none"
+        raise ProtocolError(spec.name, [f"{wrong}; {allowed}"])
 
 
 def _take(entry: EntryPoint) -> None:

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol, run_settings
 from pipelines.contract.round import RunTables
+from pipelines.engines.mapped import mapped
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.faults.run_faults import RunFaults
-from udfs.nodes.arrow import CALL, rows_of
-from udfs.nodes.block import GIVEN, block_of, block_schema, flight_type, node_type
+from udfs.nodes.arrow import CALL, INTERNAL, rows_of
+from udfs.nodes.block import FLIGHT, GIVEN, block_of, block_schema, node_type
 
 _BLOCK = "block"
 _SPAN = "node_id, round, end_round"
@@ -46,10 +46,10 @@ class Played:
         """Returns the relations of the protocol; of those that grow the increments."""
         rows = rows_of(self.protocol.program)
         node = self._exploded("nodes")
-        found = {NODE_STATE: node.where("started_round is not null").select("run_id", "node_id", *rows.state)}
-        if rows.durable:
+        found = {NODE_STATE: node.where("started_round is not null").select("run_id", "node_id", *INTERNAL)}
+        if rows.plan.durable:
             found[NODE_DURABLE] = node.select("run_id", "node_id", *rows.kept)
-        return found | {name: self._exploded(name) for name in rows.appended}
+        return found | {name: self._exploded(name) for name in rows.plan.appended}
 
     def in_flight(self, after: int) -> DataFrame:
         """Returns the messages that are in flight after a round."""
@@ -66,7 +66,7 @@ class Played:
     def events(self) -> dict[str, DataFrame]:
         """Returns the deliveries, changes of nodes' states and steps in the life of calls."""
         return {
-            "delivery": self._exploded("delivered").withColumnRenamed("node_id", "subscriber"),
+            "delivery": self._exploded("delivery").withColumnRenamed("node_id", "subscriber"),
             "node_status": self._exploded("statuses"),
             "call_event": self._exploded("events"),
         }
@@ -123,15 +123,16 @@ class Blocks:
         rows = rows_of(self._protocol.program)
         calls, last = self._calls.between(after, last)
         node = state[NODE_STATE]
-        if rows.durable:
+        if rows.plan.durable:
             node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), ["run_id", "node_id"], "left")
         run = _with_list(self._given.frame, "nodes", node, ", ".join(node_type(rows)))
-        run = _with_list(run, "flights", in_flight, ", ".join(flight_type(rows)))
+        run = _with_list(run, "flights", in_flight, ", ".join(FLIGHT))
         run = _with_list(run, "calls", calls, f"node_id, {', '.join(CALL)}")
-        frame = run.selectExpr(
+        given = (
             "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
             "may_duplicate", *GIVEN, "nodes", "flights", "calls",
-        ).mapInArrow(block_of(self._protocol.program), from_arrow_schema(block_schema(rows)))  # fmt: skip
+        )  # fmt: skip
+        frame = mapped(run, given, block_of(self._protocol.program), block_schema(rows))
         facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
         relations, told = self._materialiser.checkpoint({_BLOCK: frame}, {_BLOCK: facts})
         return Played(relations[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last
@@ -141,7 +142,5 @@ def _with_list(run: DataFrame, name: str, rows: DataFrame | None, columns: str) 
     """Adds the rows of each run as a list of structs; null where it has none."""
     if rows is None:
         return run.selectExpr("*", f"cast(null as array<bigint>) as {name}")
-    named = rows.selectExpr("run_id", *(column.strip() for column in columns.split(",")))
-    names = ", ".join(column for column in named.columns if column != "run_id")
-    of_run = named.groupBy("run_id").agg(F.expr(f"collect_list(struct({names})) as {name}"))
+    of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({columns})) as {name}"))
     return run.join(of_run.hint("shuffle_hash"), "run_id", "left")

@@ -25,7 +25,7 @@ def _schema(key: str, **others: T.DataType) -> T.StructType:
 
 CALL = _schema(
     "run_id,node_id,source_seq,round", kind=STRING, subscription_id=BIGINT, join_point=BIGINT,
-    topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING),
+    topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
 )  # fmt: skip
 _PREDICATE = _schema(
     "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), text=STRING

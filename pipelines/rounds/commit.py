@@ -23,7 +23,6 @@ from pipelines.tables import (
     CALL_LOG,
     MESSAGE,
     PUBLICATION,
-    ROUND_COMMIT,
     ROUND_METRIC,
     SUBSCRIPTION,
 )
@@ -54,7 +53,8 @@ class History:
 
     def __init__(
         self, store: Store, batch: Batch, materialiser: Materialiser, call: DataFrame, body: str,
-        subscription: DataFrame, publication: DataFrame, confirms: bool, log: DataFrame | None = None,
+        subscription: DataFrame, publication: DataFrame, confirms: bool, names: Mapping[str, str],
+        log: DataFrame | None = None,
     ) -> None:  # fmt: skip
         """Starts with nothing buffered.
 
@@ -67,6 +67,7 @@ class History:
             subscription: ``run_id, subscription_id, subscriber, predicate``.
             publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
             confirms: Whether the protocol confirms calls; if not, a call is final when it is issued.
+            names: What the store calls the state tables, by the names that the protocol uses.
             log: The call log of the rounds before; None before the first one.
         """
         self._store = store
@@ -78,6 +79,7 @@ class History:
         self._publication = publication
         self._final = "confirmed_round is not null" if confirms else "true"
         self._ended = "confirmed_round" if confirms else "issued_round"
+        self._names = names
         self._rounds: list[RoundRows] = []
         self._held: list[Relation] = []
         given = materialiser.empty(CALL_LOG.schema) if log is None else log
@@ -97,11 +99,12 @@ class History:
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
         """Writes state tables at once; the ledger names them with the next commit."""
         for name, rows in state.items():
-            self._store.overwrite(name, rows)
+            self._store.overwrite(self._names[name], rows)
 
     def read_state(self, name: str) -> DataFrame:
         """Returns a state table as it was written last."""
-        return self._store.read(name, self._store.version(name))
+        stored = self._names[name]
+        return self._store.read(stored, self._store.version(stored))
 
     def add(self, round_: int, rows: RoundRows) -> None:
         """Buffers a round."""
@@ -114,14 +117,14 @@ class History:
 
         Args:
             last_round: The last round that is complete.
-            state: State tables that changed since the last commit, by table name.
+            state: State tables that changed since the last commit, by the protocol's name of the table.
             rest: With the last commit of all: the messages that are still in flight.
         """
         appended = self._appended(rest is not None)
         messages = self._messages(rest)
         if messages is not None:
             appended |= {"message": messages, "round_metric": round_metrics(messages)}
-        overwritten = dict(state) | {CALL_LOG.name: self._log.frame}
+        overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.frame}
         concurrently([
             *(partial(self._store.append, name, rows) for name, rows in appended.items()),
             *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
@@ -144,7 +147,7 @@ class History:
             "is_final": [is_final],
             "versions": [json.dumps(self._store.versions(), sort_keys=True)],
         }
-        self._store.load(ROUND_COMMIT.name, pa.table(row))
+        self._store.commit(pa.table(row))
 
     def _appended(self, is_final: bool) -> dict[str, DataFrame]:
         events = {
@@ -173,7 +176,7 @@ class History:
         }
 
     def _logged(self, event: DataFrame) -> DataFrame:
-        """Returns the call log with issued calls added and confirmations filled in; a confirmed join needs no more."""
+        """Returns the call log with issued calls added and confirmations filled in; of other kinds none that is."""
         event = self._hold("call_event", event)
         issued = event.where("event = 'issued'").join(self._call, _CALL)
         issued = issued.selectExpr(
@@ -183,7 +186,7 @@ class History:
         log = self._log.frame.unionByName(issued).join(confirmed, _CALL, "left")
         confirmed_round = "coalesce(confirmed_round, now_confirmed) as confirmed_round"
         log = log.selectExpr(*_CALL, "kind", "subscription_id", "issued_round", confirmed_round)
-        return log.where("kind <> 'join' or confirmed_round is null")
+        return log.where("kind in ('subscribe', 'unsubscribe', 'publish') or confirmed_round is null")
 
     def _hold(self, name: str, frame: DataFrame) -> DataFrame:
         relation = self._materialiser.cache(f"history_{name}", frame)

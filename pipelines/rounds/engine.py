@@ -78,8 +78,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Keeper:
-    """Materialises frames of one round (`contract.round.Keeper`).
+class Kept:
+    """Materialises frames of one round, or before the first one (`contract.round.Keeper`).
 
     Attributes:
         materialiser: Keeps them.
@@ -113,11 +113,12 @@ class RoundEngine:
         self._traffic = network.Traffic({}, 0, 0, 0, 0)
         self.round = -1
 
-    def start(self, state: Mapping[str, DataFrame]) -> None:
+    def start(self, state: Mapping[str, DataFrame], kept: Sequence[Relation]) -> None:
         """Sets the relations before the first round; the others start without rows, and nothing is in flight.
 
         Args:
             state: Relations by name; ``node_status`` rows, and an ``outbox`` of what is on links at the start.
+            kept: What these read.
         """
         frames = self._relations.starting(state)
         if "outbox" in state:
@@ -125,7 +126,8 @@ class RoundEngine:
         relations = self._checkpoint(frames)
         self._in_flight = relations.pop(_IN_FLIGHT, self._in_flight)
         self._relations.set_all(relations, state.keys() & relations.keys())
-        self._job.history.add(0, RoundRows(None, None, {name: state[name] for name in _EVENTS if name in state}))
+        events = {name: state[name] for name in _EVENTS if name in state}
+        self._job.history.add(0, RoundRows(None, None, events, [*kept]))
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
         """Sets the relations as they were at the end of a round, instead of `start`.
@@ -140,13 +142,14 @@ class RoundEngine:
         self._relations.set_all(relations, ())
         self.round = round_
 
-    def run(self, horizon: int, jobs: Jobs, observe: Callable[[Progress], None]) -> None:
+    def run(self, horizon: int, scheduled_round: int, jobs: Jobs, observe: Callable[[Progress], None]) -> None:
         """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
 
         A commit comes early when many messages are buffered, or the relations that wait for it take much room.
 
         Args:
             horizon: The last round that may happen.
+            scheduled_round: The last one with a call or a fault, for the observer.
             jobs: Rounds of a job, and between commits.
             observe: Is told of each round, or of the last one of each job.
         """
@@ -160,7 +163,7 @@ class RoundEngine:
                 most = self._shorter(error, last - upcoming + 1)
                 continue
             most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * most)
-            observe(Progress(self.round, self._traffic.n_messages, n_handled))
+            observe(Progress(self.round, self._traffic.n_messages, n_handled, scheduled_round))
             n_buffered, n_rounds = n_buffered + n_handled, n_rounds + last - upcoming + 1
             is_full = n_buffered >= _MAX_BUFFERED or history.n_bytes >= _MAX_HELD_BYTES
             if n_rounds >= jobs.commit_every or is_full:
@@ -211,11 +214,6 @@ class RoundEngine:
         job.history.add(over, RoundRows(played.handled(over), None, played.events(), held))
         self.round = over
         return played.n_handled
-
-    @property
-    def n_in_flight(self) -> int:
-        """Messages in flight that somebody will handle."""
-        return self._traffic.n_messages - self._traffic.n_doomed
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""
@@ -275,7 +273,7 @@ class RoundEngine:
             run=job.run,
             settings=job.settings,
             faults=faults.due(upcoming, crashes),
-            keep=_Keeper(job.materialiser, kept),
+            keep=Kept(job.materialiser, kept),
         )
 
     def _sent(self, waiting: list[DataFrame], result: RoundResult) -> DataFrame:
@@ -295,7 +293,7 @@ class RoundEngine:
         """Materialises what the next rounds read, and takes the facts that come with it."""
         wanted = self._relations.wanted_facts(frames.keys())
         if _IN_FLIGHT in frames:
-            wanted[_IN_FLIGHT] = network.traffic_facts(self._job.protocol.kinds)
+            wanted[_IN_FLIGHT] = network.traffic_facts(self._job.protocol.told_apart)
         relations, facts = self._job.materialiser.checkpoint(frames, wanted)
         if facts.get("n_lost"):
             raise InternalError(f"a message of round {self.round} was sent where no link is")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -11,16 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.contract.due import RunSet
 from pipelines.contract.nodes import NodeProtocol
 from pipelines.contract.ordering import ties_named
-from pipelines.contract.round import Protocol, RunTables, Start
-from pipelines.contract.state_tables import state_tables
+from pipelines.contract.round import Keeper, Protocol, RunTables, Start
+from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.paths import delta_paths
 from pipelines.engines.session import Session
 from pipelines.experiment.batches import Batch, cut, is_small
-from pipelines.experiment.build import parameters_json
+from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import Jobs, jobs_of
 from pipelines.experiment.manifest import versions
@@ -28,7 +29,7 @@ from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
-from pipelines.rounds.engine import Job, RoundEngine
+from pipelines.rounds.engine import Job, Kept, RoundEngine
 from pipelines.rounds.faults.crashes import Crashes, crash_events
 from pipelines.rounds.faults.link_changes import Replacements
 from pipelines.rounds.faults.link_faults import LinkFaults
@@ -38,7 +39,7 @@ from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
-from pipelines.tables import CALL_LOG, FAULT_EVENT, HISTORY, LINK, NODE, PREDICATE, RUN
+from pipelines.tables import CALL_LOG, CONTROL_CALL, FAULT_EVENT, HISTORY, LINK, NODE, PREDICATE, RUN
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Experiment:
     """What is to be run.
 
     Attributes:
-        runs: The expanded runs; one protocol.
+        runs: The expanded runs; those of a protocol are neighbours.
         inputs: Their overlays and workloads.
         commit_every: Rounds between commits; None: as it suits.
-        batch_runs: How many runs go through the rounds together; None for all that have the same horizon.
+        batch_runs: How many runs go through the rounds together; None for all that have the same protocol and horizon.
         rounds_per_job: Rounds of a job; None: as it suits, see `experiment.jobs`.
     """
 
@@ -60,10 +61,9 @@ class Experiment:
     rounds_per_job: int | None = None
 
     @property
-    def protocol_name(self) -> str:
-        """The protocol of the runs."""
-        name: str = self.runs[0].scenario.protocol.name
-        return name
+    def protocols(self) -> list[str]:
+        """The protocols of the runs, in their order."""
+        return list(dict.fromkeys(run.scenario.protocol.name for run in self.runs))
 
     def jobs(self, protocol: Protocol) -> Jobs:
         """Returns how its rounds become jobs."""
@@ -96,14 +96,15 @@ def execute(
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
-    protocol = protocol_module(experiment.protocol_name)
+    protocols = {name: protocol_module(name) for name in experiment.protocols}
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:
         store.create(HISTORY)
-        store.create(state_tables(protocol), is_state=True)
+        store.create(stored_tables(protocols), is_state=True)
         store.load(RUN.name, _run_rows(experiment, session))
     else:
         store.rewind(last.versions)
+    tables = state_tables(protocols)
     for batch in cut(experiment.runs, experiment.batch_runs):
         if last is not None and last.holds(batch.first_run):
             continue
@@ -112,31 +113,39 @@ def execute(
         small = store.is_small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
         with ties_named(), session.suited(is_small=small), closing(chosen) as materialiser:
-            _run(part, batch, protocol, store, materialiser, last if is_begun else None, observe)
+            names = {name: table.name for name, table in tables[batch.protocol].items()}
+            _run(
+                part, batch, protocols[batch.protocol], names, store, materialiser, last if is_begun else None, observe
+            )
 
 
 def _run(
-    experiment: Experiment, batch: Batch, protocol: Protocol, store: Store, materialiser: Materialiser,
-    last: Commit | None, observe: Callable[[Progress], None],
+    experiment: Experiment, batch: Batch, protocol: Protocol, names: Mapping[str, str], store: Store,
+    materialiser: Materialiser, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
     """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
-    fixed = _fixed_frames(inputs, materialiser)
-    crashes = Crashes(inputs.crash, len(inputs.setting), materialiser)
+    setting = setting_rows(experiment.runs)
+    given = {"node": inputs.node, "link": inputs.link, "setting": setting}
+    fixed = {name: _load(materialiser, name, rows) for name, rows in given.items()}
+    crashes = Crashes(inputs.crash, len(setting), materialiser)
     replacements = Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
     publication = _load(materialiser, "publication", inputs.publication)
     run = RunTables(fixed["node"], fixed["link"], fixed["setting"], subscription)
-    confirms = PROTOCOLS[experiment.protocol_name].confirms
+    confirms = PROTOCOLS[batch.protocol].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
         return materialiser.repartition(store.read(name, at.versions[name]).where(at.own_runs))
 
     log = None if last is None else stored(CALL_LOG.name, last)
-    history = History(store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, log)
-    start = _start(experiment, store.session, run, all_calls)
+    history = History(
+        store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, names, log
+    )
+    kept = Kept(materialiser, [])
+    start = _start(experiment, store.session, run, all_calls, crashes.runs, kept)
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
     jobs = experiment.jobs(protocol)
@@ -148,15 +157,17 @@ def _run(
     )  # fmt: skip
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)
-        engine.start(protocol.start(start))
+        engine.start(protocol.start(start), kept.kept)
     else:
-        names = [known.table.name for known in protocol.states if known.derived is None]
-        state = {name: stored(f"state_{name}", last) for name in names}
-        engine.resume(last.last_round, state, stored("state_message", last))
-    engine.run(batch.horizon, jobs, observe)
+        whole = [known.table.name for known in protocol.states if known.derived is None]
+        state = {name: stored(names[f"{STATE}{name}"], last) for name in whole}
+        engine.resume(last.last_round, state, stored(names[IN_FLIGHT], last))
+    engine.run(batch.horizon, inputs.scheduled_round(batch.horizon), jobs, observe)
 
 
-def _start(experiment: Experiment, session: Session, run: RunTables, calls: DataFrame) -> Start:
+def _start(
+    experiment: Experiment, session: Session, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Keeper
+) -> Start:
     """δ-paths at the start run over the links between nodes that do not have to join first."""
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
@@ -176,8 +187,8 @@ def _start(experiment: Experiment, session: Session, run: RunTables, calls: Data
         )
         return own.unionByName(found)
 
-    settings = {one.scenario.protocol for one in experiment.runs}
-    return Start(run, calls, paths, sorted(settings, key=repr))
+    settings = {repr(one.scenario.protocol): one.scenario.protocol for one in experiment.runs}
+    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, keep)
 
 
 def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:
@@ -187,28 +198,27 @@ def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:
     return materialiser.load(name, rows, schema).frame
 
 
-def _fixed_frames(inputs: Inputs, materialiser: Materialiser) -> dict[str, DataFrame]:
-    return {name: _load(materialiser, name, getattr(inputs, name)) for name in ("node", "link", "setting")}
-
-
 def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:
-    """Writes what the runs are given: nodes, links, predicates and faults."""
+    """Writes what the runs are given: nodes, links, predicates, calls that no other table has, and faults."""
     store.load(NODE.name, inputs.node)
     store.load(LINK.name, links)
     store.load(PREDICATE.name, inputs.predicate)
+    store.load(CONTROL_CALL.name, inputs.control_calls)
     faults = [inputs.fault_event.select(FAULT_EVENT.columns), crash_events(inputs.crash, horizon)]
     store.load(FAULT_EVENT.name, pa.concat_tables(faults))
 
 
 def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
+    texts = {name: json.dumps(versions([name]), sort_keys=True) for name in experiment.protocols}
     return pa.table({
         "run_id": [run.run_id for run in experiment.runs],
         "scenario": [run.scenario.name for run in experiment.runs],
-        "protocol": [experiment.protocol_name] * len(experiment.runs),
+        "protocol": [run.scenario.protocol.name for run in experiment.runs],
         "seed": [run.seed for run in experiment.runs],
+        "round_ms": pa.array([run.scenario.time.round_ms for run in experiment.runs], pa.float64()),
         "parameters": [parameters_json(run) for run in experiment.runs],
         "engine": [session.engine] * len(experiment.runs),
-        "versions": [json.dumps(versions(experiment.protocol_name), sort_keys=True)] * len(experiment.runs),
+        "versions": [texts[run.scenario.protocol.name] for run in experiment.runs],
         "verdict": pa.nulls(len(experiment.runs), pa.string()),
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
         "rounds": pa.nulls(len(experiment.runs), pa.int64()),

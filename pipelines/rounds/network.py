@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
+from pipelines.contract.due import ANY_KIND
 from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.ordering import row_number
 from pipelines.rounds.faults.link_faults import LinkFaults
@@ -166,14 +167,20 @@ class Traffic:
 
 
 def traffic_facts(kinds: Sequence[str]) -> dict[str, str]:
-    """Returns the SQL aggregates over messages in flight that `traffic` reads."""
-    waits = {
-        f"wait_{kind}": f"min(case when kind = '{kind}' and fate is null then remaining_rounds end)" for kind in kinds
-    }
+    """Returns the SQL aggregates over messages in flight that `traffic` reads.
+
+    Args:
+        kinds: The kinds that rounds tell apart, or `contract.due.ANY_KIND`.
+    """
+    waits = {f"wait_{kind}": f"min(case when {_is_due(kind)} then remaining_rounds end)" for kind in kinds}
     return {
         **waits, "last_wait": "max(remaining_rounds)", "n_messages": "count(1)", "n_doomed": "count(fate)",
         "n_new": "count_if(remaining_rounds = due_round - sent_round)", "n_lost": "count_if(remaining_rounds is null)",
     }  # fmt: skip
+
+
+def _is_due(kind: str) -> str:
+    return "fate is null" if kind == ANY_KIND else f"kind = '{kind}' and fate is null"
 
 
 def traffic(facts: dict[str, int | None]) -> Traffic:

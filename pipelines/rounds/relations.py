@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract.due import CrashesDue
-from pipelines.contract.round import Protocol
+from pipelines.contract.round import Derived, Protocol
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation
 
 _MAX_INCREMENTS = 16
@@ -36,6 +36,7 @@ class Relations:
         }
         self._wakes: dict[str, int | None] = {}
         self._changed: set[str] = set()
+        self._empty: set[str] = set()
         self.facts: dict[str, dict[str, int]] = {
             name: dict.fromkeys(state.facts, 0) for name, state in self._states.items()
         }
@@ -60,6 +61,7 @@ class Relations:
         """
         self._whole = dict(relations)
         self._changed |= set(changed)
+        self._empty = set(self._derived) if changed else set()
 
     def wanted_facts(self, names: Collection[str]) -> dict[str, Facts]:
         """Returns the facts to ask for of those of the relations that are named."""
@@ -166,11 +168,25 @@ class Relations:
         for name in self._increments:
             self._compact(name)
         state = {f"state_{name}": self._whole[name].frame for name in sorted(self._changed)}
-        for name, derived in self._derived.items():
-            if derived.of in self._changed:
+        changed = {name: derived for name, derived in self._derived.items() if derived.of in self._changed}
+        empty = self._empty_ones(changed)
+        for name, derived in changed.items():
+            if name not in empty & self._empty:
                 state[f"state_{name}"] = derived.make(self._whole[derived.of].frame)
+        self._empty = empty | self._empty - changed.keys()
         self._changed.clear()
         return state
+
+    def _empty_ones(self, derived: Mapping[str, Derived]) -> set[str]:
+        """Returns those of the derived tables that have no rows now."""
+        found = set()
+        for of in {one.of for one in derived.values()}:
+            items = {name: one.items for name, one in derived.items() if one.of == of and one.items is not None}
+            if items:
+                counts = [f"count({sql}) as {name}" for name, sql in items.items()]
+                (counted,) = self._whole[of].frame.selectExpr(*counts).collect()
+                found |= {name for name in items if not counted[name]}
+        return found
 
     def to_write_through(self) -> dict[str, DataFrame]:
         """Returns the durable state tables that changed: nodes that crash now are to read them back."""

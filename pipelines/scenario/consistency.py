@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pipelines.errors import Problem, nearest
 from pipelines.spec.base import Strict
+from pipelines.spec.calls import OTHER_CALLS
 from pipelines.spec.faults import (
     Crash,
     CrashGenerator,
@@ -38,7 +39,7 @@ _MAX_LISTED = 10
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
     """Yields the parts of workload and faults that name nodes or rounds, with their paths in the scenario."""
-    for name in ("subscriptions", "publications", "joins"):
+    for name in ("subscriptions", "publications", "joins", "calls"):
         part = getattr(workload, name)
         path: Path = ("workload", name)
         if isinstance(part, list):
@@ -52,7 +53,7 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
     """Yields what does not fit between the parts of workload and faults and the others.
 
     Args:
-        overlay: Names are checked where it lists its links and its clients; None checks none.
+        overlay: Names are checked where it lists its links, its servers and its clients; None checks none.
         horizon: The last round in which anything may happen; None checks none.
         parts: As `calls` returns them.
     """
@@ -80,11 +81,11 @@ def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Itera
 
 
 def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]] | None:
-    """Returns the ends of all links, those of clients too; None where not all of them are listed."""
-    if overlay.links is None or not isinstance(overlay.clients, list):
+    """Returns the ends of all links, those of servers and clients too; None where not all of them are listed."""
+    if overlay.links is None or not isinstance(overlay.clients, list) or not isinstance(overlay.servers, list):
         return None
     brokers = [(link[0], link[1]) for link in overlay.links]
-    return brokers + [(client.name, client.at) for client in overlay.clients]
+    return brokers + [(one.name, one.at) for one in (*overlay.servers, *overlay.clients)]
 
 
 def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
@@ -93,6 +94,8 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
     elif isinstance(part, Join):
         yield (*path, "node"), part.node
         yield (*path, "to"), part.to
+    elif isinstance(part, OTHER_CALLS):
+        yield from (((*path, key), getattr(part, key)) for key in ("at", "peer") if hasattr(part, key))
     elif isinstance(part, (Crash, Pause)):
         yield (*path, "node"), part.node
     elif isinstance(part, (LinkFault, Replace)):
@@ -129,7 +132,7 @@ def _generator_nodes(
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join, Crash, Pause, LinkFault, Replace)):
+    if isinstance(part, (Subscription, Publication, Join, *OTHER_CALLS, Crash, Pause, LinkFault, Replace)):
         yield (*path, "round"), part.round
         if isinstance(part, (Subscription, Crash, Pause, LinkFault)) and part.until is not None:
             yield (*path, "until"), part.until

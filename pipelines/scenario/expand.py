@@ -25,20 +25,25 @@ class RunConfig:
     """One run of an experiment.
 
     Attributes:
-        run_id: From 0, in the order of the grid and then of the seeds.
+        run_id: From 0, in the order of the protocols, then of the grid and then of the seeds.
         seed: What its random draws start from.
         scenario: The scenario with the grid's values; the seeds of a combination share it.
         parameters: The grid's values by path; the seed is not among them.
+        protocols: Those of the experiment, this run's among them, where it has several; else none.
     """
 
     run_id: int
     seed: int
     scenario: Scenario
     parameters: Mapping[str, Any]
+    protocols: tuple[str, ...] = ()
 
 
 def expand(loaded: LoadedScenario) -> list[RunConfig]:
     """Returns all runs: the grid's combinations in the file's order (the last path varies fastest), times the seeds.
+
+    Where the grid has several protocols, all combinations of the first one come first: runs of a protocol are
+    neighbours, so that they go through the same rounds.
 
     Raises:
         ScenarioError: There are too many runs, or a value of the grid is wrong, cited at its place.
@@ -56,8 +61,14 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
             scenarios.append((scenario, {path: plain(node) for path, node in combination}))
     if complaints:
         raise scenario_error(complaints)
+    protocols = list(dict.fromkeys(str(scenario.protocol.name) for scenario, _ in scenarios))
+    scenarios.sort(key=lambda one: protocols.index(one[0].protocol.name))
+    several = tuple(protocols) if len(protocols) > 1 else ()
     runs = ((scenario, parameters, seed) for scenario, parameters in scenarios for seed in seeds)
-    return [RunConfig(run_id, seed, scenario, parameters) for run_id, (scenario, parameters, seed) in enumerate(runs)]
+    return [
+        RunConfig(run_id, seed, scenario, parameters, several)
+        for run_id, (scenario, parameters, seed) in enumerate(runs)
+    ]
 
 
 def _check_number(loaded: LoadedScenario) -> None:

@@ -18,6 +18,7 @@ from pipelines.scenario.overrides import apply_overrides
 from pipelines.scenario.reading import read_yaml
 from pipelines.scenario.shape import parse_path, unknown_step
 from pipelines.scenario.tree import Complaint, Node, Place, plain, scenario_error
+from pipelines.spec.calls import OtherCall
 from pipelines.spec.faults import Fault
 from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.workload import (
@@ -43,6 +44,7 @@ _ITEMS: dict[tree.Path, tuple[Any, Any]] = {
     ),
     ("workload", "publications"): (TypeAdapter(Publication), TypeAdapter(PublicationFileSource | PublicationGenerator)),
     ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(Join)),
+    ("workload", "calls"): (TypeAdapter(OtherCall), TypeAdapter(OtherCall)),
     ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
 }
 

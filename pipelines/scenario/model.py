@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, Tag, model_validator
 
+from pipelines.engines.names import Engine
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import call_problems, calls
@@ -16,8 +17,6 @@ from pipelines.spec.faults import Fault
 from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.runs import RunsSpec
 from pipelines.spec.workload import WorkloadSpec
-
-EngineName = Literal["spark", "connect", "sail"]
 
 if TYPE_CHECKING:
     ProtocolSettings = Any
@@ -45,7 +44,7 @@ class Scenario(Strict):
     faults: list[Fault] = Field(default_factory=list, description="what goes wrong, and when")
     time: TimeSpec = Field(default_factory=TimeSpec)
     runs: RunsSpec = Field(default_factory=RunsSpec)
-    engine: EngineName = Field("spark", description="what runs it, unless --engine says otherwise")
+    engine: Engine = Field("spark", description="what runs it, unless --engine or ROUNDTABLE_ENGINE says otherwise")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Scenario:

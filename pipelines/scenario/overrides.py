@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.errors import ScenarioError
 from pipelines.scenario.reading import read_yaml
 from pipelines.scenario.shape import parse_path, unknown_step
-from pipelines.scenario.tree import Complaint, Node, Place, replaced
+from pipelines.scenario.tree import Complaint, Node, Path, Place, replaced
 
 
 def apply_overrides(root: Node, overrides: Sequence[str]) -> tuple[Node, list[Complaint]]:
@@ -35,7 +35,7 @@ def _applied(root: Node, text: str, place: Place) -> tuple[Node, list[Complaint]
     path_text, separator, value_text = text.partition("=")
     if not separator or not path_text.strip():
         raise LookupError("this is no path=value; write e.g. --set protocol.delta=2")
-    path = parse_path(path_text.strip())
+    path = _of_grid(parse_path(path_text.strip()))
     wrong = unknown_step(path)
     if wrong is not None:
         raise LookupError(wrong)
@@ -44,3 +44,9 @@ def _applied(root: Node, text: str, place: Place) -> tuple[Node, list[Complaint]
     except ScenarioError as error:
         raise LookupError(str(error).removeprefix(f"{place}: ")) from None
     return replaced(root, path, node), complaints
+
+
+def _of_grid(path: Path) -> Path:
+    """Returns a path with what the grid varies as one step: its keys are paths themselves."""
+    inside = path[2:] if path[:2] == ("runs", "grid") else ()
+    return (*path[:2], ".".join(map(str, inside))) if inside else path

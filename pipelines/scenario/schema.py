@@ -11,7 +11,7 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.shape import scenario_schema
 
 SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
-_OVERLAY_SOURCES = ("links", "file", "topohub", "generate")
+_OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 _LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix")
 
 

@@ -15,6 +15,7 @@ from pipelines.scenario.model import Scenario
 from pipelines.scenario.tree import Node, Path
 
 Schema: TypeAlias = "Mapping[str, Any]"
+_MAX_NAMES = 30
 
 
 @cache
@@ -90,11 +91,16 @@ def unknown_step(path: Path) -> str | None:
         where = ".".join(map(str, path[:length])) or "a scenario"
         names = keys(above)
         if names:
-            return f"{where} has no key {str(step)!r};{nearest(str(step), names)} allowed: {', '.join(names)}"
+            return f"{where} has no key {str(step)!r};{nearest(str(step), names)} allowed: {_some(names)}"
         if any(schema.get("type") == "array" for schema in above):
             return f"{where} is a list, and {step!r} is no item of it; allowed: a number from 0"
         return f"{where} has nothing inside, so not {str(step)!r}; allowed: {describe(above)}"
     return None
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def parse_path(text: str) -> Path:

@@ -81,6 +81,6 @@ def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file ho
 Nodes = Annotated[
     Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
     | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]
-    | Annotated[Literal["all", "leaves", "brokers", "clients"], Tag("<text>")],
+    | Annotated[Literal["all", "leaves", "brokers", "servers", "clients"], Tag("<text>")],
     by_form(nodes_form),
 ]

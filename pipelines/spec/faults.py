@@ -143,9 +143,11 @@ class CrashGenerator(Strict):
     )
     nodes: Annotated[
         Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
-        | Annotated[Literal["all", "leaves"], Tag("<text>")],
+        | Annotated[Literal["all", "leaves", "inner", "clients"], Tag("<text>")],
         by_form(_nodes_form),
-    ] = Field("all", description="which nodes may crash: names, all, or leaves")
+    ] = Field(
+        "all", description="which nodes may crash: names, all, leaves, clients, or inner: brokers without clients"
+    )
     spare: list[NodeName] = Field(default_factory=list, description="nodes that never crash")
     at_most: Round | None = Field(
         None,

@@ -61,6 +61,9 @@ class MessageFault(LinkFault):
 
     rate: Share = Field(description="the probability for each message")
     kinds: Kinds | None = Field(None, description="kinds of messages that it may strike; without it all")
+    stream: Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)] | None = Field(
+        None, description="which draws decide; without it the fault's place in the list, from 0"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """Yields what does not fit together."""

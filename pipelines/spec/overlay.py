@@ -20,11 +20,13 @@ from pipelines.spec.base import (
     Share,
     Strict,
     by_form,
+    nodes_form,
 )
 from pipelines.spec.links import link_problems
-from pipelines.spec.rules import one_of
+from pipelines.spec.rules import one_of, repetition_problems
 
 Tree = Literal["minimum", "shortest_path"]
+LatencyUnit = Literal["us", "ms", "s", "km"]
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
 
 
@@ -86,8 +88,15 @@ class FileOverlay(_Rooted):
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
     src: str = Field("src", description="edge lists: the column of one end")
     dst: str = Field("dst", description="edge lists: the column of the other end")
-    latency: str | None = Field(None, description="edge lists: the column of the latency in ms")
+    latency: str | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
+    latency_unit: LatencyUnit = Field("ms", description="of latency; km: the length of the link, for light in fibre")
     largest_component: Flag = Field(True, description="take the largest component of a graph that is not connected")
+
+    def _problems(self) -> Iterator[Problem]:
+        yield from super()._problems()
+        if self.latency is None and "latency_unit" in self.model_fields_set:
+            message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
+            yield Problem(("latency_unit",), message)
 
 
 class TopohubOverlay(_Rooted):
@@ -189,12 +198,47 @@ class Latency(Strict):
         return self
 
 
-class Client(Strict):
-    """A client: an application that publishes and subscribes through its edge broker."""
+class Attached(Strict):
+    """A node with one link, to a broker."""
 
-    name: NodeName = Field(description="its name; no broker has it")
+    name: NodeName = Field(description="its name; no other node has it")
     at: NodeName = Field(description="its edge broker")
     latency: LatencyRounds = Field(1, description="of the link between the two, in rounds")
+
+
+class Client(Attached):
+    """A client: an application that publishes and subscribes through its edge broker."""
+
+
+class Server(Attached):
+    """A server: neither broker nor client, for protocols that have some."""
+
+
+class GeneratedServers(Strict):
+    """A server at each of some brokers."""
+
+    at: Annotated[
+        Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
+        | Annotated[Literal["all", "central"], Tag("<text>")],
+        by_form(nodes_form),
+    ] = Field("central", description="brokers: names, all, or the most central ones: the least latency to all others")
+    count: Size | None = Field(None, description="at: central — at so many brokers (default: 1)")
+    prefix: str = Field("R", max_length=50, description="servers are called prefix1, prefix2, ...")
+    latency: LatencyRounds = Field(1, description="of each server's link, in rounds")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.count is not None and self.at != "central":
+            raise OverlayError(
+                Problem(("count",), "count is given without at: central; write that, or leave count out")
+            )
+        return self
+
+
+class ServerGenerator(Strict):
+    """Servers placed by rule."""
+
+    generate: GeneratedServers
 
 
 class GeneratedClients(Strict):
@@ -212,15 +256,17 @@ class ClientGenerator(Strict):
     generate: GeneratedClients
 
 
-def _client_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
+def _attached_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
     if isinstance(value, (list, tuple)):
         return "<list>"
-    has_generate = "generate" in value if isinstance(value, Mapping) else isinstance(value, ClientGenerator)
+    has_generate = (
+        "generate" in value if isinstance(value, Mapping) else isinstance(value, (ClientGenerator, ServerGenerator))
+    )
     return "<generate>" if has_generate else None
 
 
 class OverlaySpec(Strict):
-    """The overlay: exactly one of links, file, topohub, generate, nodes; and the clients at its brokers."""
+    """The overlay: exactly one of links, file, topohub, generate, nodes; and the servers and clients at its brokers."""
 
     links: Annotated[list[Link], Field(min_length=1)] | None = Field(
         None, description="undirected links [a, b] or [a, b, latency in rounds]"
@@ -229,11 +275,18 @@ class OverlaySpec(Strict):
     topohub: TopohubOverlay | None = Field(None, description="a real network from the package topohub")
     generate: GenerateOverlay | None = Field(None, description="a graph made from the seed")
     nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol makes the overlay itself")
+    order: Annotated[list[NodeName], Field(min_length=1)] | None = Field(
+        None, description="links: all their nodes, in the order of their ids; without it as links name them first"
+    )
     latency: Latency | None = Field(None, description="link latencies in place of the overlay's own")
     clients: Annotated[
         Annotated[list[Client], Tag("<list>")] | Annotated[ClientGenerator, Tag("<generate>")],
-        by_form(_client_tag),
+        by_form(_attached_tag),
     ] = Field(default_factory=list, description="a list, or a generator")
+    servers: Annotated[
+        Annotated[list[Server], Tag("<list>")] | Annotated[ServerGenerator, Tag("<generate>")],
+        by_form(_attached_tag),
+    ] = Field(default_factory=list, description="a list, or a generator, for protocols with servers at brokers")
     start: Literal["joined", "joining"] = Field(
         "joined",
         description="joined: the overlay stands at round 0; joining: every link is made by the protocol's join",
@@ -246,30 +299,51 @@ class OverlaySpec(Strict):
     def _consistent(self) -> OverlaySpec:
         one_of(self, ("links", "file", "topohub", "generate", "nodes"), "overlay")
         problems = [
-            *link_problems(self.links or ()), *self._client_problems(), *self._join_problems(),
+            *link_problems(self.links or ()), *self._order_problems(), *self._attached_problems(),
+            *self._join_problems(),
             *self._no_link_problems(),
         ]  # fmt: skip
         if problems:
             raise OverlayError(*problems)
         return self
 
-    def _client_problems(self) -> Iterator[Problem]:
+    def _order_problems(self) -> Iterator[Problem]:
+        if self.order is None:
+            return
+        if self.links is None:
+            yield Problem(("order",), "order is given without links; leave it out")
+            return
+        yield from repetition_problems(("order",), self.order)
+        names = {name for link in self.links for name in link[:2]}
+        for index, name in enumerate(self.order):
+            if name not in names:
+                message = f"no link names the node {name!r};{nearest(name, sorted(names))} allowed: a node of links"
+                yield Problem(("order", index), message)
+        if missing := sorted(names - set(self.order)):
+            yield Problem(("order",), f"order lacks {', '.join(missing[:5])}; allowed: all nodes of links")
+
+    def _attached_problems(self) -> Iterator[Problem]:
         brokers = {name for link in self.links or () for name in link[:2]}
-        first: dict[str, int] = {}
-        for index, client in enumerate(self.clients if isinstance(self.clients, list) else ()):
-            if first.setdefault(client.name, index) != index:
-                before = f"there is a client {client.name!r} already, as number {first[client.name] + 1} of the list"
-                yield Problem(("clients", index, "name"), f"{before}; allowed: each name once")
-            if client.name in brokers:
-                message = f"{client.name!r} is a broker of overlay.links; allowed: a name that no broker has"
-                yield Problem(("clients", index, "name"), message)
-            if brokers and client.at not in brokers:
-                hint = nearest(client.at, sorted(brokers))
-                message = f"no link names the broker {client.at!r};{hint} allowed: a broker of overlay.links"
-                yield Problem(("clients", index, "at"), message)
+        first: dict[str, tuple[str, int]] = {}
+        for key, of in (("servers", self.servers), ("clients", self.clients)):
+            for index, one in enumerate(of if isinstance(of, list) else ()):
+                before = first.setdefault(one.name, (key, index))
+                if before != (key, index):
+                    there = f"{one.name!r} is a {before[0][:-1]} already, as number {before[1] + 1} of the list"
+                    yield Problem((key, index, "name"), f"{there}; allowed: each name once")
+                if one.name in brokers:
+                    message = f"{one.name!r} is a broker of overlay.links; allowed: a name that no broker has"
+                    yield Problem((key, index, "name"), message)
+                if brokers and one.at not in brokers:
+                    hint = nearest(one.at, sorted(brokers))
+                    message = f"no link names the broker {one.at!r};{hint} allowed: a broker of overlay.links"
+                    yield Problem((key, index, "at"), message)
 
     def _no_link_problems(self) -> Iterator[Problem]:
-        given = {"latency": self.latency, "clients": self.clients, "start": self.start == "joining"}
+        given = {
+            "latency": self.latency, "clients": self.clients, "servers": self.servers,
+            "start": self.start == "joining",
+        }  # fmt: skip
         for name in (name for name, value in given.items() if value and self.nodes is not None):
             yield Problem((name,), f"overlay.nodes has no links, so that {name} means nothing; leave it out")
 

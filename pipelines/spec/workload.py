@@ -25,6 +25,7 @@ from pipelines.spec.base import (
     by_name,
     nodes_form,
 )
+from pipelines.spec.calls import OtherCall
 from pipelines.spec.rules import repetition_problems
 
 Rounds = Annotated[tuple[Round, Round], ORDERED]
@@ -87,6 +88,13 @@ class Publication(Strict):
         problems = list(repetition_problems(("keys",), self.keys))
         if problems:
             raise WorkloadError(*problems)
+        return self
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Publication:
+        if self.topic is None and "content" not in self.model_fields_set:
+            message = "the publication has neither topic nor content, so it satisfies no subscription; give one of them"
+            raise WorkloadError(Problem((), message))
         return self
 
     @model_validator(mode="after")
@@ -324,7 +332,7 @@ class PublicationGenerator(Strict):
 
 
 class WorkloadSpec(Strict):
-    """Who subscribes to what, who publishes what, who joins, and when."""
+    """Who subscribes to what, who publishes what, who joins or calls anything else, and when."""
 
     subscriptions: Annotated[
         Annotated[list[Subscription], Tag("<list>")]
@@ -339,3 +347,4 @@ class WorkloadSpec(Strict):
         by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, a file, or a generator")
     joins: list[Join] = Field(default_factory=list, description="nodes that join the overlay while a run goes on")
+    calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that take some")

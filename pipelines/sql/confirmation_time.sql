@@ -1,11 +1,26 @@
--- How many rounds did each publication and subscription take from its issue to its confirmation?
+-- How long, in rounds and in ms, did each publication and subscription take from its issue to its confirmation?
 -- Calls without a confirmation have no row.
-select run_id, 'publication' as call, source as node_id, source_seq, cast(null as bigint) as subscription_id,
-  issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
-from publication
-where confirmed_round is not null
-union all
-select run_id, 'subscription' as call, subscriber as node_id, cast(null as bigint) as source_seq, subscription_id,
-  issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
-from subscription
-where confirmed_round is not null
+-- :call publication or subscription
+-- :node_id node that called
+-- :source_seq publication: its number among the calls of its node; else null
+-- :subscription_id subscription: its id; else null
+-- :issued_round round in which it was issued
+-- :confirmed_round round in which its confirmation came
+-- :confirmation_rounds rounds from issue to confirmation
+-- :confirmation_ms confirmation_rounds in ms; null where run.round_ms is
+with timed as (
+  select run_id, 'publication' as call, source as node_id, source_seq, cast(null as bigint) as subscription_id,
+    issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
+  from publication
+  where confirmed_round is not null
+  union all
+  select run_id, 'subscription' as call, subscriber as node_id, cast(null as bigint) as source_seq, subscription_id,
+    issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
+  from subscription
+  where confirmed_round is not null
+)
+select t.run_id, t.call, t.node_id, n.name, t.source_seq, t.subscription_id, t.issued_round, t.confirmed_round,
+  t.confirmation_rounds, t.confirmation_rounds * r.round_ms as confirmation_ms
+from timed t
+join run r on r.run_id = t.run_id
+join node n on n.run_id = t.run_id and n.node_id = t.node_id

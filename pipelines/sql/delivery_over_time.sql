@@ -1,5 +1,8 @@
 -- Which share of the wanted deliveries happened, by the round of the publication?
--- One row per run and round with publications that somebody wants, see view wanted_delivery.
+-- One row per run and round with publications that somebody wants.
+-- :* wanted_delivery
+-- :n_delivered how many of them happened
+-- :wanted_ratio n_delivered / n_wanted
 select run_id, publication_round, count(1) as n_wanted, count(delivery_round) as n_delivered,
   count(delivery_round) / count(1) as wanted_ratio
 from wanted_delivery

@@ -1,6 +1,7 @@
 -- Which messages were dropped because their receiver had had a copy, and when did that copy come?
--- Copies are messages of the same kind to the same node that serve the same call; first_round is null where none was
--- handled in the history.
+-- One row per message dropped. Copies are messages of the same kind to the same node that serve the same call.
+-- :* message
+-- :first_round round in which the first copy was handled; null: none was in the history
 with first_copy as (
   select run_id, dst, kind, source, source_seq, min(due_round) as first_round
   from message
@@ -8,10 +9,11 @@ with first_copy as (
   group by run_id, dst, kind, source, source_seq
 )
 select m.run_id, m.message_id, m.kind, m.src, sn.name as src_name, m.dst, dn.name as dst_name,
-  m.source, m.source_seq, m.sent_round, m.due_round, f.first_round
+  m.source, pn.name as source_name, m.source_seq, m.sent_round, m.due_round, f.first_round
 from message m
 join node sn on sn.run_id = m.run_id and sn.node_id = m.src
 join node dn on dn.run_id = m.run_id and dn.node_id = m.dst
+left join node pn on pn.run_id = m.run_id and pn.node_id = m.source
 left join first_copy f on f.run_id = m.run_id and f.dst = m.dst and f.kind = m.kind
   and f.source = m.source and f.source_seq = m.source_seq
 where m.fate = 'duplicate'

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from pipelines.errors import QueryError, nearest
 from pipelines.sql.statement import place
+from pipelines.store.damage import disk_error
 
 _MAX_LENGTH = 300
 _NO_TABLE = (
@@ -43,6 +44,8 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
+        if damage := disk_error(error):
+            raise damage from None
         raise QueryError(f"the statement cannot be answered: {_one_line(_message(error), '', '')}") from None
 
 

@@ -1,6 +1,6 @@
 -- How many messages of each kind went over each link, in each direction?
--- Every message that was put on the link counts, whatever became of it; timers, from a node to itself, are on no link. A
--- connection that bypasses crashed nodes counts as a link of its own.
+-- Timers, from a node to itself, are on no link. A connection that bypasses crashed nodes counts as a link of its own.
+-- :* sent_message
 select m.run_id, m.src, sn.name as src_name, m.dst, dn.name as dst_name, m.kind, count(1) as n_messages
 from sent_message m
 join node sn on sn.run_id = m.run_id and sn.node_id = m.src

@@ -25,14 +25,14 @@ with item as (
 ), probed as (
   select *, explode(array(coalesce(concat('t', value_text), concat('n', cast(value_number as string))), '*')) as probe
   from attribute
-), comparison as (
+), compared as (
   select run_id, subscription_id, attribute, op, number, text,
     case when op = '=' then coalesce(concat('t', text), concat('n', cast(number + 0.0D as string))) else '*' end as probe,
     count(1) over (partition by run_id, subscription_id) as n_comparisons
   from predicate
 ), satisfied as (
   select c.run_id, c.subscription_id, c.n_comparisons, v.source, v.source_seq
-  from comparison c
+  from compared c
   join probed v on v.run_id = c.run_id and v.attribute = c.attribute and v.probe = c.probe
   where case c.op
     when '=' then true

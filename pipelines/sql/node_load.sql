@@ -1,6 +1,7 @@
 -- How many messages did each node send, and how many did it receive?
--- A message is received when its node handles it, as a duplicate too; one lost or in flight is not. Timers, from a node to
--- itself, are no messages.
+-- Timers, from a node to itself, are no messages.
+-- :n_sent messages that it put on a link, whatever became of them
+-- :n_received messages that it handled, duplicates too; those lost or in flight are not received
 with sent as (
   select run_id, src as node_id, count(1) as n_sent
   from sent_message

@@ -1,8 +1,13 @@
--- When did each node crash and recover, and how many rounds did that take?
+-- When did each node crash and recover, and how long did that take?
 -- One row per crash. A node whose status says RECOVERING in the round in which it recovers is there again when its
--- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once. end_round is that round, or
--- the one in which it crashes again before that; null: neither happened. down_rounds and recovering_rounds are null where
--- they did not come to an end.
+-- status says OPERATIONAL, or VALID_JOINED where its join starts again; any other at once.
+-- :incarnation number of the crash at its node, from 0: the incarnation that it ends
+-- :operational_round round in which it is there again; null: it is not, or not before it crashes again
+-- :end_round operational_round, or the round in which it crashes again before that; null: neither happened
+-- :down_rounds rounds from the crash to the recovery; null: it did not recover
+-- :recovering_rounds rounds from the recovery to operational_round; null where that is
+-- :down_ms down_rounds in ms; null where run.round_ms is
+-- :recovering_ms recovering_rounds in ms; null where run.round_ms is
 with fault as (
   select run_id, node_id, kind, round as crash_round,
     lead(round, 1) over (partition by run_id, node_id order by round) as recovery_round,
@@ -27,6 +32,9 @@ with fault as (
 )
 select t.run_id, t.node_id, n.name, t.incarnation, t.crash_round, t.recovery_round, t.operational_round,
   coalesce(t.operational_round, t.next_round) as end_round,
-  t.recovery_round - t.crash_round as down_rounds, t.operational_round - t.recovery_round as recovering_rounds
+  t.recovery_round - t.crash_round as down_rounds, t.operational_round - t.recovery_round as recovering_rounds,
+  (t.recovery_round - t.crash_round) * r.round_ms as down_ms,
+  (t.operational_round - t.recovery_round) * r.round_ms as recovering_ms
 from timed t
+join run r on r.run_id = t.run_id
 join node n on n.run_id = t.run_id and n.node_id = t.node_id

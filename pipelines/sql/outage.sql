@@ -1,7 +1,10 @@
 -- How many nodes were not OPERATIONAL at once, and when?
--- One row per run and span of rounds from the first crash on, from first_round to before end_round (null: to the end).
--- A node counts from the round of its crash to the one in which it is OPERATIONAL again, that one included: it is so only
--- after it has handled the round's messages, and crashes come before them.
+-- One row per run and span of rounds from the first crash on. A node counts from the round of its crash to the one in
+-- which it is OPERATIONAL again, that one included: it is so only after it has handled the round's messages, and
+-- crashes come before them.
+-- :first_round first round of the span
+-- :end_round first round after it; null: to the end
+-- :n_not_operational nodes that were not OPERATIONAL in it
 with change as (
   select run_id, crash_round as round, 1 as n
   from node_recovery

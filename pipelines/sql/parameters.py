@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+_RUN_ID = "run_id"
 _SIMPLE = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
 
 
@@ -30,10 +31,22 @@ def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Tabl
     """
     parsed: dict[str, Mapping[str, Any]] = {text: json.loads(text) for text in set(parameters)}
     given = [parsed[text] for text in parameters]
-    columns: dict[str, pa.Array] = {"run_id": pa.array(run_ids, pa.int64())}
-    for path in sorted({path for values in parsed.values() for path in values}):
-        columns[_free(column_name(path), columns)] = _column([values.get(path) for values in given])
+    columns: dict[str, pa.Array] = {_RUN_ID: pa.array(run_ids, pa.int64())}
+    for name, path in _paths(parsed.values()).items():
+        columns[name] = _column([values.get(path) for values in given])
     return pa.table(columns)
+
+
+def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
+    """Returns the paths of parameters by column, but for ``run_id``; parameters as in `parameter_rows`."""
+    return _paths(json.loads(text) for text in set(parameters))
+
+
+def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    columns = {_RUN_ID: ""}
+    for path in sorted({path for values in parsed for path in values}):
+        columns[_free(column_name(path), columns)] = path
+    return {name: path for name, path in columns.items() if path}
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:

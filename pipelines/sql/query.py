@@ -15,6 +15,9 @@ As of round R:
 - a round after the last one of a finished store is as the last one; negative rounds, and in an unfinished store rounds
   that are not committed yet, are refused.
 
+Where the runs are of several protocols, a view that knows one of them is about the runs of that one, and
+`StoreReader.of_protocol` reads the store as if it had no others.
+
 A store whose runs are not finished answers as of its last commit. Publications and subscriptions that are not final yet
 have no texts there (``topic``, ``content``, ``predicate`` are null): a row gets them when it becomes final.
 """
@@ -22,68 +25,118 @@ have no texts there (``topic``, ``content``, ``predicate`` are null): a row gets
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
+from copy import copy
+from functools import partial, reduce
 from threading import RLock
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import MadeView, Protocol
-from pipelines.contract.state_tables import state_tables
+from pipelines.contract.round import MadeView
+from pipelines.contract.state_tables import STATE
+from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, parameter_meanings, table_columns
 from pipelines.sql.errors import query_error
-from pipelines.sql.parameters import parameter_rows
+from pipelines.sql.held_state import COLUMNS as HELD_STATE_COLUMNS, HELD_STATE, held_rows
+from pipelines.sql.parameters import parameter_paths, parameter_rows
+from pipelines.sql.runs import StoredRuns
 from pipelines.sql.snapshot import SENT_MESSAGE, Snapshot
 from pipelines.sql.statement import Statement, read_statement, with_lower_case
-from pipelines.sql.views import relations_read, view_names, view_question, view_sql
+from pipelines.sql.views import relations_read, view_head, view_names, view_owner, view_sql
 from pipelines.store.folder import check_store
 from pipelines.store.ledger import Ledger
+from pipelines.store.roots import Root, root_of
 from pipelines.store.store import Store
-from pipelines.tables import HISTORY, ROUND_COMMIT, RUN, Table
+from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
 _PROTOCOL = "protocol"
 _PARAMETER = "parameter"
-_STATE = "state_"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     _PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
+    HELD_STATE: "how many rows of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
+_KINDS = ("maintenance", "application", "acknowledgement", "recovery")
+_PROMISES = ("name", "confirms", "confirms_delivery", "keeps_source_order")
 
 
 class StoreReader:
     """A store that can be asked."""
 
-    def __init__(self, session: Session, root: Path) -> None:
+    def __init__(self, session: Session, root: Root) -> None:
         """Opens a store.
 
         Args:
             session: The engine that answers.
-            root: Folder of the store.
+            root: The store.
 
         Raises:
             StoreError: The folder is no store.
         """
         self._session = session
-        self._store = Store(Path(root), session)
+        self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
         self._defined: dict[str, tuple[int, ...]] = {}
         self._defining = RLock()
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
+        self._runs = StoredRuns(self._store)
+        self._only: str | None = None
+        self._parts: dict[str, StoreReader] = {}
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols of the runs, in the order of their runs."""
+        return self._runs.protocols if self._only is None else [self._only]
+
+    def of_protocol(self, protocol: str) -> StoreReader:
+        """Returns the store as if it had the runs of one protocol alone, with its state tables by bare names.
+
+        Args:
+            protocol: One of `protocols`; this installation has it.
+        """
+        if self.protocols == [protocol]:
+            return self
+        with self._defining:
+            if protocol not in self._parts:
+                part = copy(self)
+                part._prefix, part._only = f"{self._prefix}_{protocol}", protocol
+                part._defined, part._parts = {}, {}
+                self._parts[protocol] = part
+        return self._parts[protocol]
+
+    def of_run(self, run_id: int) -> StoreReader:
+        """Returns the store as if it had the runs of one protocol alone: that of a run."""
+        return self.of_protocol(self._runs.protocol_of(run_id))
 
     def tables(self) -> list[str]:
         """Returns the names that a statement may use: history tables, state tables, views.
 
         A view of the state of one protocol is there where that state is.
         """
-        stored = self._store.tables()
-        views = [name for name in view_names() if _states_read(name) <= set(stored)]
+        stored = self._stored()
+        views = [name for name in view_names() if self._reader_of(name)._has_states(name)]
         return [*stored, *sorted([*views, *MADE, *self._made_views()])]
+
+    def _stored(self) -> Mapping[str, str]:
+        """Returns what the store calls its tables, by the names that a statement uses."""
+        if self._only is None:
+            return {name: name for name in self._store.tables()}
+        states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
+        return dict(sorted({**{table.name: table.name for table in HISTORY}, **states}.items()))
+
+    def _reader_of(self, view: str) -> StoreReader:
+        """Returns what a view reads: one that knows one of several protocols reads the runs of that one."""
+        owner = view_owner(view)
+        return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
+
+    def _has_states(self, view: str) -> bool:
+        return {name for name in relations_read(view) if name.startswith(STATE)} <= self._stored().keys()
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a history table, a state table or a view.
@@ -150,7 +203,7 @@ class StoreReader:
         known = set(self.tables())
         body = with_lower_case(body, known)
         names = [name for name in relations_read(body) if name in known]
-        snapshot = Snapshot(self._store, self._ledger(), round_)
+        snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
         # The parentheses let the engine take queries only, and a query may start with a WITH of its own.
         prefix = f"{explain}with {', '.join(definitions or ['nothing as (select 1)'])} (\n"
@@ -163,23 +216,31 @@ class StoreReader:
 
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
         if name == _PROTOCOL:
-            rows = ", ".join(
-                f"('{spec.name}', {str(spec.confirms).lower()}, {str(spec.keeps_source_order).lower()},"
-                f" cast(array({', '.join(map(repr, spec.maintenance))}) as array<string>))"
-                for spec in PROTOCOLS.values()
-            )
-            return f"select * from values {rows} as known(name, confirms, keeps_source_order, maintenance)"  # noqa: S608 - built of constants
-        if name in view_names():
-            return view_sql(name)
+            return f"select * from values {_promises()} as known({', '.join((*_PROMISES, *_KINDS))})"  # noqa: S608 - built of constants
         alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
-        if (made := self._made_views().get(name)) is not None:
+        if name in view_names():
+            if (part := self._reader_of(name)) is self:
+                return view_sql(name)
+            audited = self._store.version(ROUND_COMMIT.name), self._store.version(VIOLATION.name)
+            return self._defined_once(alias, audited, lambda: part.table(name, round_))
+        if made := self._made_views().get(name):
             commits = (self._store.version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: made.make(_AsOf(self, round_)))
+            return self._defined_once(alias, commits, lambda: _made(self, made, round_))
+        if name == HELD_STATE:
+            commits = (self._store.version(ROUND_COMMIT.name),)
+            return self._defined_once(alias, commits, lambda: self._held_state(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
         # Only a commit, or for some tables an audit, changes what a name means.
-        versions = self._store.version(ROUND_COMMIT.name), self._store.version(name)
-        return self._defined_once(alias, versions, lambda: snapshot.frame(name))
+        stored = self._stored().get(name, name)
+        versions = self._store.version(ROUND_COMMIT.name), self._store.version(stored)
+        return self._defined_once(alias, versions, lambda: self._own(snapshot.frame(stored), name))
+
+    def _own(self, rows: DataFrame, name: str) -> DataFrame:
+        """Returns the rows of a table that are of the protocol that it reads, where it reads one of several."""
+        if self._only is None:
+            return rows
+        return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
         """Makes a temporary view, unless it is there for the same versions; returns what reads it."""
@@ -191,16 +252,21 @@ class StoreReader:
 
     def _parameters(self) -> DataFrame:
         """Returns the parameters of the runs, which never change."""
-        runs = self._store.read(RUN.name).select("run_id", "parameters").toArrow()
+        runs = self._own(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
         rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
         return self._session.spark.createDataFrame(rows)
+
+    def _held_state(self, round_: int | None) -> DataFrame:
+        parts = {name: self.of_protocol(name) for name in self.protocols if name in PROTOCOLS}
+        tables = {name: partial(part.table, as_of_round=round_) for name, part in parts.items()}
+        return frame_of(self._session.spark, held_rows(tables))
 
     def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
         return {name: self.table(name, round_).columns for name in names}
 
     def _described_tables(self) -> DataFrame:
         tables = self._known_tables()
-        made = {name: view.question.partition("\n")[0] for name, view in self._made_views().items()}
+        made = {name: views[0][1].question.partition("\n")[0] for name, views in self._made_views().items()}
         rows = [
             (name, "view" if name in made else _kind(name), made.get(name) or _description(name, tables))
             for name in self.tables()
@@ -209,24 +275,49 @@ class StoreReader:
 
     def _described_columns(self, statement: Statement, round_: int | None) -> DataFrame:
         name = statement.body.lower()
-        known = self._known_tables().get(name)
-        comments = {field.name: field.metadata.get("comment") for field in known.schema} if known else {}
         fields = self.table(name, round_).schema
-        rows = [(field.name, field.dataType.simpleString(), comments.get(field.name)) for field in fields]
+        meanings = self._meanings(name)
+        rows = [(field.name, field.dataType.simpleString(), meanings.get(field.name)) for field in fields]
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
+    def _meanings(self, name: str) -> Mapping[str, str]:
+        """Returns what the columns of a table or a view mean, by name; it may know more columns than there are."""
+        if (table := self._known_tables().get(name)) is not None:
+            return table_columns(table)
+        if name == SENT_MESSAGE:
+            return table_columns(MESSAGE)
+        if name == _PROTOCOL:
+            return PROTOCOL_COLUMNS
+        if name == HELD_STATE:
+            return {**COMMON, **HELD_STATE_COLUMNS}
+        if name == _PARAMETER:
+            rows = self._own(self._store.read(RUN.name), RUN.name).select("parameters").distinct().toArrow().to_pylist()
+            paths = parameter_paths([row["parameters"] for row in rows])
+            return {**COMMON, **parameter_meanings(paths, self.protocols)}
+        if made := self._made_views().get(name):
+            return {**COMMON, **made[0][1].columns}
+        head = view_head(name)
+        meanings = dict(COMMON)
+        for relation in reversed(head.like):
+            meanings |= self._meanings(relation)
+        return meanings | dict(head.columns)
+
     def _known_tables(self) -> dict[str, Table]:
-        states = [] if self._protocol is None else state_tables(self._protocol)
-        return {table.name: table for table in (*HISTORY, *states)}
+        history = {table.name: table for table in HISTORY}
+        states = {
+            table.name if self._only is None else name: table
+            for protocol, tables in self._runs.tables.items() if protocol in self.protocols
+            for name, table in tables.items()
+        }  # fmt: skip
+        return history | states
 
-    def _made_views(self) -> Mapping[str, MadeView]:
-        return {} if self._protocol is None else self._protocol.views
-
-    @cached_property
-    def _protocol(self) -> Protocol | None:
-        """The protocol of the runs; None: this installation does not have it."""
-        run = self._store.read(RUN.name).select(_PROTOCOL).limit(1).collect()
-        return next((protocol_module(row[0]) for row in run if row[0] in PROTOCOLS), None)
+    def _made_views(self) -> Mapping[str, Sequence[tuple[str, MadeView]]]:
+        """Returns the made views of the protocols that this installation has, each with its protocol, by name."""
+        found: dict[str, list[tuple[str, MadeView]]] = {}
+        for protocol in self.protocols:
+            for name, view in protocol_module(protocol).views.items() if protocol in PROTOCOLS else ():
+                found.setdefault(name, []).append((protocol, view))
+        return found
 
 
 class _AsOf:
@@ -246,18 +337,31 @@ class _AsOf:
         return self._reader.is_finished()
 
 
-def _states_read(view: str) -> set[str]:
-    return {name for name in relations_read(view) if name.startswith(_STATE)}
+def _made(reader: StoreReader, views: Sequence[tuple[str, MadeView]], round_: int | None) -> DataFrame:
+    """Returns the rows of a made view, those of one protocol after those of another."""
+    parts = (view.make(_AsOf(reader.of_protocol(protocol), round_)) for protocol, view in views)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
 def _kind(name: str) -> str:
     if name in MADE or name in view_names():
         return "view"
-    return "state" if name.startswith(_STATE) else "history"
+    return "state" if name.startswith(STATE) else "history"
+
+
+def _promises() -> str:
+    """Returns the protocols as rows of SQL: their names, what they promise, and their kinds of messages by class."""
+    rows = []
+    for spec in PROTOCOLS.values():
+        promised = ", ".join(str(getattr(spec, name)).lower() for name in _PROMISES[1:])
+        kinds = (", ".join(map(repr, getattr(spec, name))) for name in _KINDS)
+        listed = ", ".join(f"cast(array({of}) as array<string>)" for of in kinds)
+        rows.append(f"('{spec.name}', {promised}, {listed})")
+    return ", ".join(rows)
 
 
 def _description(name: str, tables: dict[str, Table]) -> str | None:
     if name in view_names():
-        return view_question(name)
+        return view_head(name).question
     table = tables.get(name)
     return MADE.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)

@@ -1,5 +1,5 @@
 -- Which publications did each subscriber ask for, and what excuses a delivery that did not happen?
--- One row per run, subscriber and publication; subscription_id is the lowest of the subscriptions that ask for it.
+-- One row per run, subscriber and publication.
 -- A subscription that the publication satisfies asks for it when it stood:
 -- * Protocols that confirm: the subscription was confirmed when the publication was issued (in the same round is early
 --   enough: confirmations are handled before calls), and no unsubscription was issued before the publication was
@@ -8,10 +8,11 @@
 --   after it was issued (service looks begun to the subscriber), and up to an unsubscription; publications that may still
 --   have been on their way then, by the largest latency of the run, are not asked for. A delivery counts for every
 --   subscription of its node that it satisfies.
--- due_round is the round by which it has to be delivered: that of the publication's confirmation; for protocols that do
--- not confirm, by the largest latency of the run; null: the end of the run. The excuse is null where there is none:
--- * subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
--- * publisher_crashed: the publisher crashed before the confirmation that it was to get.
+-- :due_round round by which it has to be delivered: that of the publication's confirmation, where that says so; for
+--   protocols that do not confirm, by the largest latency of the run; null: the end of the run
+-- :subscription_id the lowest of the subscriptions that ask for it
+-- :excuse subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
+--   publisher_crashed: the publisher crashed before the confirmation that it was to get; null: none
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
   from delivery
@@ -23,7 +24,8 @@ with delivered as (
 ), candidate as (
   select m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round as publication_round, m.subscription_id,
     t.confirms, s.confirmed_round, s.unsubscribed_round,
-    case when t.confirms then p.confirmed_round else p.issued_round + w.latency_rounds end as due_round,
+    case when not t.confirms then p.issued_round + w.latency_rounds
+         when t.confirms_delivery then p.confirmed_round end as due_round,
     min(case when d.delivered_round >= s.issued_round then p.issued_round end)
       over (partition by m.run_id, m.subscription_id) as service_round
   from matching m
@@ -58,10 +60,13 @@ with delivered as (
   where n.crash_round > p.issued_round and (p.confirmed_round is null or n.crash_round <= p.confirmed_round)
   group by p.run_id, p.source, p.source_seq
 )
-select s.run_id, s.subscriber, s.source, s.source_seq, s.publication_round, s.due_round, s.subscription_id,
+select s.run_id, s.subscriber, sn.name as subscriber_name, s.source, pn.name as source_name, s.source_seq,
+  s.publication_round, s.due_round, s.subscription_id,
   case when a.run_id is not null then 'subscriber_down'
        when s.confirms and o.run_id is not null then 'publisher_crashed' end as excuse
 from stood s
+join node sn on sn.run_id = s.run_id and sn.node_id = s.subscriber
+join node pn on pn.run_id = s.run_id and pn.node_id = s.source
 left join absent a on a.run_id = s.run_id and a.subscriber = s.subscriber
   and a.source = s.source and a.source_seq = s.source_seq
 left join orphaned o on o.run_id = s.run_id and o.source = s.source and o.source_seq = s.source_seq

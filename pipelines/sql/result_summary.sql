@@ -1,7 +1,17 @@
 -- What does each combination of parameters give on average over its seeds, and how sure is that?
--- One row per combination and measure; run_id is the combination's first run, n_runs how many it has, n how many of them
--- have the measure. From ci_low to ci_high is the 95 % confidence interval of the mean by Student's t distribution: its
--- quantiles are a table up to 4 degrees of freedom and Fisher's series above (off by less than 0.001); null: one value.
+-- One row per combination of parameters and measure. The confidence interval is that of Student's t distribution: its
+-- quantiles are a table up to 4 degrees of freedom and Fisher's series above (off by less than 0.001).
+-- :* parameter
+-- :run_id first run of the combination
+-- :n_runs runs of the combination
+-- :measure a column of view run_summary
+-- :n runs that have the measure
+-- :mean mean of the measure
+-- :ci_low lower end of the 95 % confidence interval of the mean; null: fewer than two values
+-- :ci_high its upper end; null: fewer than two values
+-- :standard_deviation standard deviation of the sample; null: fewer than two values
+-- :lowest lowest value
+-- :highest highest value
 with combination as (
   select parameters, min(run_id) as run_id, count(1) as n_runs
   from run
@@ -9,12 +19,20 @@ with combination as (
 ), valued as (
   select parameters, inline(array(
     named_struct('measure', 'delivery_ratio', 'value', delivery_ratio),
+    named_struct('measure', 'wanted_ratio', 'value', wanted_ratio),
+    named_struct('measure', 'n_wanted', 'value', cast(n_wanted as double)),
+    named_struct('measure', 'n_wanted_delivered', 'value', cast(n_wanted_delivered as double)),
     named_struct('measure', 'messages_per_delivery', 'value', messages_per_delivery),
     named_struct('measure', 'latency_rounds_median', 'value', cast(latency_rounds_median as double)),
     named_struct('measure', 'latency_rounds_p95', 'value', cast(latency_rounds_p95 as double)),
     named_struct('measure', 'latency_rounds_max', 'value', cast(latency_rounds_max as double)),
     named_struct('measure', 'confirmation_rounds_median', 'value', cast(confirmation_rounds_median as double)),
     named_struct('measure', 'confirmation_rounds_max', 'value', cast(confirmation_rounds_max as double)),
+    named_struct('measure', 'latency_ms_median', 'value', latency_ms_median),
+    named_struct('measure', 'latency_ms_p95', 'value', latency_ms_p95),
+    named_struct('measure', 'latency_ms_max', 'value', latency_ms_max),
+    named_struct('measure', 'confirmation_ms_median', 'value', confirmation_ms_median),
+    named_struct('measure', 'confirmation_ms_max', 'value', confirmation_ms_max),
     named_struct('measure', 'n_crashes', 'value', cast(n_crashes as double)),
     named_struct('measure', 'n_messages', 'value', cast(n_messages as double)),
     named_struct('measure', 'n_deliveries', 'value', cast(n_deliveries as double)),

@@ -1,7 +1,14 @@
 -- What happened in each round of a run: messages sent, handled and lost, by kind, deliveries, crashes and recoveries?
--- One row per run and round in which any of it happened; the kinds are texts such as "CONF 3, PUB 2". Timers, from a node
--- to itself, are no messages: n_timers counts those that went off. n_not_operational is how many nodes were down or
--- recovering in the round, see view outage.
+-- One row per run and round in which any of it happened. Timers, from a node to itself, are no messages.
+-- :* outage
+-- :round the round
+-- :n_sent messages sent
+-- :n_handled messages handled, duplicates too
+-- :n_lost messages lost that were due
+-- :sent_kinds kinds of those sent, for example "CONF 3, PUB 2"
+-- :handled_kinds kinds of those handled
+-- :n_timers timers that went off
+-- :n_recoveries recoveries of nodes
 with event as (
   select run_id, sent_round as round, kind, 1 as sent, 0 as handled, 0 as lost, 0 as timer, 0 as delivered,
     0 as crashed, 0 as recovered

@@ -1,8 +1,24 @@
 -- How did each run end, and what did it cost?
--- Median and 95th percentile are the smallest value that at least so many of the values do not exceed. Latencies are
--- those of deliveries; confirmation rounds are those of publications. delivery_ratio is the share of expected deliveries
--- that happened; n_excused are those that were asked for and not expected, see view receiver. Violations that are excused
--- are those of runs beyond the bound. Null: there was nothing to measure.
+-- One row per run. Median and 95th percentile are the smallest value that at least so many of the values do not exceed.
+-- What is expected depends on the protocol and its settings; what is wanted does not, so compare runs by wanted_ratio.
+-- Null: there was nothing to measure.
+-- :* run
+-- :n_publications publications that were issued
+-- :delivery_ratio share of the expected deliveries that happened
+-- :n_excused deliveries that were asked for and not expected, see view receiver
+-- :messages_per_delivery n_messages / n_deliveries
+-- :latency_rounds_median median of latency_rounds of the deliveries
+-- :latency_rounds_p95 their 95th percentile
+-- :latency_rounds_max their maximum
+-- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is
+-- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is
+-- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is
+-- :confirmation_rounds_median median of the rounds from a publication's issue to its confirmation
+-- :confirmation_rounds_max their maximum
+-- :confirmation_ms_median confirmation_rounds_median in ms; null where run.round_ms is
+-- :confirmation_ms_max confirmation_rounds_max in ms; null where run.round_ms is
+-- :n_violations violations that are not excused
+-- :n_violations_excused violations of a run beyond the bound
 with published as (
   select run_id, count(1) as n_publications
   from publication
@@ -10,6 +26,10 @@ with published as (
 ), expected as (
   select run_id, count(1) as n_expected
   from expected_delivery
+  group by run_id
+), wanted as (
+  select run_id, count(1) as n_wanted, count(delivery_round) as n_wanted_delivered
+  from wanted_delivery
   group by run_id
 ), missing as (
   select run_id, count(1) as n_missing
@@ -55,20 +75,27 @@ with published as (
   from ranked_confirmation
   group by run_id
 )
-select r.run_id, r.scenario, r.protocol, r.seed, r.parameters, r.verdict, r.within_bound, r.rounds,
+select r.run_id, r.scenario, r.protocol, r.seed, r.round_ms, r.parameters, r.verdict, r.within_bound, r.rounds,
   coalesce(h.n_crashes, 0) as n_crashes,
   coalesce(p.n_publications, 0) as n_publications, coalesce(e.n_expected, 0) as n_expected,
   coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(m.n_missing, 0) as n_missing,
   cast(e.n_expected - coalesce(m.n_missing, 0) as double) / e.n_expected as delivery_ratio,
+  coalesce(w.n_wanted, 0) as n_wanted, coalesce(w.n_wanted_delivered, 0) as n_wanted_delivered,
+  cast(w.n_wanted_delivered as double) / w.n_wanted as wanted_ratio,
   coalesce(x.n_excused, 0) as n_excused,
   coalesce(s.n_messages, 0) as n_messages,
   cast(coalesce(s.n_messages, 0) as double) / d.n_deliveries as messages_per_delivery,
   d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_max,
+  d.latency_rounds_median * r.round_ms as latency_ms_median, d.latency_rounds_p95 * r.round_ms as latency_ms_p95,
+  d.latency_rounds_max * r.round_ms as latency_ms_max,
   c.confirmation_rounds_median, c.confirmation_rounds_max,
+  c.confirmation_rounds_median * r.round_ms as confirmation_ms_median,
+  c.confirmation_rounds_max * r.round_ms as confirmation_ms_max,
   coalesce(v.n_violations, 0) as n_violations, coalesce(v.n_violations_excused, 0) as n_violations_excused
 from run r
 left join published p on p.run_id = r.run_id
 left join expected e on e.run_id = r.run_id
+left join wanted w on w.run_id = r.run_id
 left join missing m on m.run_id = r.run_id
 left join excused x on x.run_id = r.run_id
 left join crashed h on h.run_id = r.run_id

@@ -12,7 +12,9 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
+from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.protocols import protocol_module
+from pipelines.sql.runs import StoredRuns
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 from pipelines.tables import (
@@ -30,16 +32,22 @@ from pipelines.tables import (
 )
 
 SENT_MESSAGE = "sent_message"
-_STATE = "state_"
-_MESSAGES_IN_FLIGHT = "state_message"
 
 
 class Snapshot:
     """The tables of a store at the end of a round."""
 
-    def __init__(self, store: Store, ledger: Ledger, round_: int | None) -> None:
-        """Fixes the round; errors as in `Ledger.cut`."""
+    def __init__(self, store: Store, runs: StoredRuns, ledger: Ledger, round_: int | None) -> None:
+        """Fixes the round; errors as in `Ledger.cut`.
+
+        Args:
+            store: The store.
+            runs: Its runs.
+            ledger: Its commits.
+            round_: The round; None for the newest.
+        """
         self._store = store
+        self._runs = runs
         self._ledger = ledger
         self._round = round_
         self._cut = ledger.cut(round_)
@@ -50,13 +58,15 @@ class Snapshot:
         }
 
     def frame(self, name: str) -> DataFrame:
-        """Returns a table, or ``sent_message``: every message that was put on a link, columns as in ``message``.
+        """Returns a table by the store's name of it, or ``sent_message``.
+
+        The latter has every message that was put on a link; columns as in ``message``.
 
         Raises:
             QueryError: It is a state table, and none was written by then.
             StoreError: The store has no such table.
         """
-        if name.startswith(_STATE):
+        if name.startswith(STATE):
             return self._state(name)
         if name in self._made:
             return self._made[name]()
@@ -96,9 +106,10 @@ class Snapshot:
 
     def _sent_messages(self) -> DataFrame:
         known = self._known(self._store.read(MESSAGE.name), MESSAGE.name)
-        waiting = self._of_running(_MESSAGES_IN_FLIGHT)
+        protocol = self._runs.protocol_of(self._ledger.last.first_run)
+        waiting = self._of_running(self._runs.stored(protocol, IN_FLIGHT))
         if waiting is not None:
-            body = f"{protocol_module(self._protocol()).body} as body"
+            body = f"{protocol_module(protocol).body} as body"
             known = known.unionByName(
                 waiting.selectExpr(*_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate"))
             )
@@ -140,9 +151,6 @@ class Snapshot:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}
         return rows.where(f"issued_round <= {self._cut}").selectExpr(*_replaced(columns, **nulled))
-
-    def _protocol(self) -> str:
-        return str(self._store.read(RUN.name).select("protocol").limit(1).collect()[0][0])
 
 
 _HAPPENED = {

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import fill
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import types as T
 
 from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.round import MadeView
+from pipelines.contract.state_tables import stored_tables
+from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_module
-from pipelines.sql.query import MADE
-from pipelines.sql.views import view_names, view_sql
-from pipelines.tables import CALL_LOG, HISTORY, MESSAGE, Table
+from pipelines.sql.query import MADE, StoreReader
+from pipelines.sql.views import view_head, view_names
+from pipelines.store.store import Store
+from pipelines.tables import CALL_LOG, HISTORY, MESSAGE, ROUND_COMMIT, RUN, Table
 
 _OF_MESSAGE = {field.name: field.metadata["comment"] for field in MESSAGE.schema} | {
     "remaining_rounds": "rounds until it is due"
@@ -21,33 +29,32 @@ _OF_MESSAGE = {field.name: field.metadata["comment"] for field in MESSAGE.schema
 _MESSAGE_IN_FLIGHT = Table(
     "state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(T.StructType([]))
 )
+_COLUMNS = "| column | type | meaning |\n|---|---|---|"
+_WHOLE_WORDS: Final[Any] = {"break_long_words": False, "break_on_hyphens": False}
 PAGE = Path(__file__).parent / "TABLES.md"
 _HEAD = """# Tables and views
 Made by `python -m pipelines.sql.table_page` from the definitions in the program. `roundtable sql DIR "DESCRIBE name"`
 says the same of one store.
 
-Rounds are whole numbers; node names are in table `node`, all other tables have ids. Keys are null in `violation` and
-`fault_event` only.
+Rounds are whole numbers; node names are in table `node` and in views, all other tables have ids. Keys are null in
+`violation` and `fault_event` only.
 """
 
 
-def page_text() -> str:
-    """Returns the text of the page."""
-    return "\n".join(_lines()) + "\n"
+def page_text(session: Session) -> str:
+    """Returns the text of the page; the session answers what types the columns of views have."""
+    return "\n".join(_lines(session)) + "\n"
 
 
-def _lines() -> Iterator[str]:
+def _lines(session: Session) -> Iterator[str]:
     yield _HEAD
     yield "## History\nRows are written once; audits write `violation`, and how each `run` ended."
     for table in HISTORY:
         yield from _table(table)
-    yield "\n## Views"
-    for name in sorted([*view_names(), *MADE]):
-        yield f"\n### {name}\n{MADE[name] if name in MADE else _comment(name)}"
-    for protocol in PROTOCOLS:
-        for name, view in sorted(protocol_module(protocol).views.items()):
-            first, *rest = view.question.splitlines()
-            yield "\n".join([f"\n### {name}", f"**{first}**", *rest])
+    yield "\n## Views\nThe question that each answers, what a row is, and the columns. A view of one protocol names it."
+    views = _views(session)
+    for name in sorted(views):
+        yield views[name]
     yield "\n## State of the engine\nOverwritten at each commit; with `--as-of-round R` as of the last commit by then."
     yield from _table(_MESSAGE_IN_FLIGHT)
     yield "\nMore columns are what the messages of the protocol carry."
@@ -58,28 +65,91 @@ def _lines() -> Iterator[str]:
             yield from _table(replace(state.table, name=f"state_{state.table.name}"))
 
 
+def _views(session: Session) -> dict[str, str]:
+    """Returns the section of each view, by name, as an empty store of its protocol describes it."""
+    found: dict[str, str] = {}
+    for protocol in PROTOCOLS:
+        made = protocol_module(protocol).views
+        with TemporaryDirectory() as folder:
+            reader = _empty_store(session, Path(folder), protocol)
+            given = {*reader.table("parameter").columns} - {"run_id"}
+            for name in [*view_names(), *MADE, *made]:
+                if name not in found and name in reader.tables():
+                    head = _made_head(made[name]) if name in made else _head(name)
+                    found[name] = "\n".join([f"\n### {name}\n{head}\n", *_described(reader, name, given)])
+    return found
+
+
+def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
+    """Returns a store of one run of a protocol with default settings that is over before it began."""
+    store, states = Store(root, session), stored_tables({protocol: protocol_module(protocol)})
+    store.create(HISTORY)
+    store.create(states, is_state=True)
+    settings = {f"protocol.{name}": field.default for name, field in PROTOCOLS[protocol].settings.model_fields.items()}
+    run = {"run_id": 0, "protocol": protocol, "parameters": json.dumps(settings, default=str)}
+    commit = {"is_final": True, "versions": "{}"}
+    for table, row in (RUN, run), (ROUND_COMMIT, dict.fromkeys(ROUND_COMMIT.columns, 0) | commit):
+        store.load(table.name, pa.table({column: [row.get(column)] for column in table.columns}))
+    return StoreReader(session, root)
+
+
+def _described(reader: StoreReader, view: str, given: Container[str]) -> Iterator[str]:
+    """Yields the columns of a view, but for the parameters of a run."""
+    yield _COLUMNS
+    rows = reader.sql(f"describe {view}").collect()
+    for row in (row for row in rows if row.col_name not in given):
+        yield _row(row.col_name, row.data_type, row.comment)
+    if any(row.col_name in given for row in rows):
+        yield "\nMore columns are the parameters of the runs, for example `protocol_delta`."
+
+
 def _table(table: Table) -> Iterator[str]:
     grain = f"A row is {table.grain}; key `{', '.join(table.key)}`."
     yield f"\n### {table.name}\n{_wrapped(grain)}\n"
-    yield "| column | type | meaning |\n|---|---|---|"
+    yield _COLUMNS
     for field in table.schema:
-        meaning = field.metadata.get("comment", _OF_MESSAGE.get(field.name, "")).replace("|", "\\|")
-        yield f"| `{field.name}` | {field.dataType.simpleString()} | {meaning} |"
+        meaning = field.metadata.get("comment", _OF_MESSAGE.get(field.name, ""))
+        yield _row(field.name, field.dataType.simpleString(), meaning)
 
 
-def _comment(view: str) -> str:
-    """Returns the comment at the head of a view as Markdown: the question, then the rest."""
-    lines = [line.removeprefix("--").strip() for line in view_sql(view).splitlines() if line.startswith("--")]
-    return "\n".join(_wrapped(part) for part in (f"**{lines[0]}**", " ".join(lines[1:])) if part)
+def _row(name: str, type_: str, meaning: str | None) -> str:
+    cell = (meaning or "").replace("|", "\\|")
+    return f"| `{name}` | {type_} | {cell} |"
+
+
+def _head(view: str) -> str:
+    """Returns what a view says of itself as Markdown: the question, then the rest."""
+    if view in MADE:
+        return _wrapped(MADE[view])
+    head = view_head(view)
+    return "\n".join([_wrapped(f"**{head.question}**"), *_paragraphs(head.prose)])
+
+
+def _made_head(view: MadeView) -> str:
+    first, *rest = view.question.splitlines()
+    return "\n".join([_wrapped(f"**{first}**"), *_paragraphs(rest)])
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    """Yields the text and the items of a list, each wrapped."""
+    parts: list[str] = []
+    for line in lines:
+        if line.startswith("* ") or not parts:
+            parts.append(line)
+        else:
+            parts[-1] += f" {line}"
+    for part in parts:
+        yield fill(part, 120, subsequent_indent="  " * part.startswith("* "), **_WHOLE_WORDS)
 
 
 def _wrapped(text: str) -> str:
-    return fill(text, 120, break_long_words=False, break_on_hyphens=False)
+    return fill(text, 120, **_WHOLE_WORDS)
 
 
 def main() -> None:
     """Writes the page."""
-    PAGE.write_text(page_text(), encoding="utf-8")
+    with open_session("sail") as session:
+        PAGE.write_text(page_text(session), encoding="utf-8")
 
 
 if __name__ == "__main__":

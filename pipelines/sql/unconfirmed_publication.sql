@@ -1,5 +1,9 @@
 -- Which publications were never confirmed, although the protocol confirms, and how many of their deliveries are missing?
--- publisher_crash_round is the first crash of the publisher after it; null: it did not crash, and a confirmation was due.
+-- :* publication
+-- :n_expected its deliveries that had to happen
+-- :n_missing those of them that did not happen
+-- :publisher_crash_round round of the publisher's first crash after it; null: it did not crash, and a confirmation
+--   was due
 with expected as (
   select run_id, source, source_seq, count(1) as n_expected
   from expected_delivery

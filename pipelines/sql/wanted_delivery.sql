@@ -1,7 +1,8 @@
 -- Which deliveries were wanted, and when did they happen?
 -- One row per run, subscriber and publication that satisfies one of its subscriptions, if that was issued before the
--- publication and not taken back by then; delivery_round is null where it never happened. Unlike expected_delivery, it asks
--- what subscribers want, not what a protocol owes them: faults excuse nothing, and the routes may not have been there yet.
+-- publication and not taken back by then. Unlike expected_delivery, it asks what subscribers want, not what a protocol
+-- owes them: faults excuse nothing, and the routes may not have been there yet.
+-- :subscription_id the lowest of the subscriptions that want it
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivery_round
   from delivery
@@ -15,7 +16,10 @@ with delivered as (
   where s.issued_round < p.issued_round and (s.unsubscribed_round is null or s.unsubscribed_round > p.issued_round)
   group by m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round
 )
-select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round, w.subscription_id, d.delivery_round
+select w.run_id, w.subscriber, sn.name as subscriber_name, w.source, pn.name as source_name, w.source_seq,
+  w.publication_round, w.subscription_id, d.delivery_round
 from wanted w
+join node sn on sn.run_id = w.run_id and sn.node_id = w.subscriber
+join node pn on pn.run_id = w.run_id and pn.node_id = w.source
 left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
   and d.source = w.source and d.source_seq = w.source_seq

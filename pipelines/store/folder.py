@@ -1,19 +1,24 @@
-"""The folder of a store: made, checked and locked; nothing here needs an engine."""
+"""The place of a store, a folder or a prefix in a bucket: made, checked and locked; nothing here needs an engine."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import shlex
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import TypeGuard
 
 from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, nearest
+from pipelines.store.bucket import Bucket
+from pipelines.store.lease import holder, leased, writer_in
+from pipelines.store.roots import Root, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LATEST = "latest"
@@ -21,10 +26,11 @@ LOCK = ".lock"
 MANIFEST = "experiment.json"
 _LOG = "_delta_log"
 _SHOWN = 5
+_LOCK_SECONDS = 0.5  # `is_being_written` holds the lock for a moment
 _WRITTEN = "name the folder that `roundtable run` wrote"
 
 
-def check_store(root: Path) -> None:
+def check_store(root: Root) -> None:
     """Checks that a folder is a store of this program.
 
     Raises:
@@ -34,7 +40,7 @@ def check_store(root: Path) -> None:
     if _is_store(root):
         return
     if not root.exists():
-        beside = sorted(path.name for path in root.parent.iterdir()) if root.parent.is_dir() else []
+        beside = sorted(path.name for path in root.parent.iterdir()) if _has_parent(root) else []
         raise StoreError(f"there is no store {str(root)!r};{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
@@ -48,7 +54,7 @@ def check_store(root: Path) -> None:
     raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
 
 
-def check_format(root: Path) -> None:
+def check_format(root: Root) -> None:
     """Checks that a store has the tables and columns that this program reads; one without a manifest is not judged.
 
     Raises:
@@ -65,7 +71,7 @@ def check_format(root: Path) -> None:
         )
 
 
-def check_empty(root: Path) -> None:
+def check_empty(root: Root) -> None:
     """Checks that a folder can become a store.
 
     Raises:
@@ -74,94 +80,184 @@ def check_empty(root: Path) -> None:
     if root.is_dir():
         inside = _inside(root)
         if inside:
-            begun = _is_store(root) or (root / MANIFEST).is_file()
-            what = "a store is there already" if begun else f"it holds {_some(inside)}"
-            raise StoreError(f"the store {str(root)!r} is not empty: {what}; name a new folder, or remove this one")
-    elif root.exists() or root.is_symlink():
+            raise StoreError(f"the store {str(root)!r} is not empty: {_held(root, inside)}")
+    elif root.exists() or (isinstance(root, Path) and root.is_symlink()):
         raise StoreError(f"the store {str(root)!r} is a file or a dangling link; name a folder that is new or empty")
 
 
 @contextmanager
-def locked(root: Path) -> Iterator[None]:
+def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[Callable[[], None]]:
     """Keeps every other program from writing a store; the lock goes with this process, however it ends.
+
+    Of a folder the operating system keeps the lock, of a place in a bucket nobody: there it is a lease.
+
+    Args:
+        root: The store.
+        say: Told when it takes long.
+
+    Yields:
+        What checks that it is still locked; called before the ledger is written.
 
     Raises:
         StoreError: Another program, or another run of this one, writes it.
     """
-    lock = FileLock(root / LOCK, timeout=0)
+    if isinstance(root, Bucket):
+        with leased(root / LOCK, _told_of({"process": os.getpid(), **_here()}), say) as lease:
+            yield lease.renew
+        return
+    lock = FileLock(root / LOCK, timeout=_LOCK_SECONDS)
     try:
         lock.acquire()
     except Timeout:
-        raise StoreError(f"another program is writing the store {str(root)!r}; wait for its end, or end it") from None
+        raise StoreError(f"{_writer(root)} is writing the store {str(root)!r}; wait for its end, or end it") from None
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be locked: {error.strerror}; check its rights") from error
+    with suppress(OSError):  # who it is only helps
+        (root / LOCK).write_text(json.dumps({"process": os.getpid(), **_here()}), "utf-8")
     try:
-        yield
+        yield lambda: None
     finally:
         lock.release()
 
 
+def is_being_written(root: Root) -> bool:
+    """Returns whether a program writes a store now."""
+    if isinstance(root, Bucket):
+        return holder(root / LOCK) is not None
+    if not (root / LOCK).is_file():
+        return False
+    lock = FileLock(root / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    except OSError:  # nobody can write where nobody can lock
+        return False
+    lock.release()
+    return False
+
+
 @contextmanager
-def new_store(given: Path | None, scenario: str) -> Iterator[Path]:
+def new_store(
+    given: Root | None, scenario: str, say: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[Root, Callable[[], None]]]:
     """Makes the folder of a store and locks it; an error before the first commit leaves nothing behind.
+
+    ``runs/<scenario>/latest`` points to a store of the default folder from its start.
 
     Args:
         given: The folder, new or empty; None for ``runs/<scenario>/<UTC time>``.
         scenario: Name of the scenario.
+        say: Told when it takes long.
+
+    Yields:
+        The store, and what `locked` yields.
 
     Raises:
         StoreError: The folder cannot be made, is not empty, or another program writes into it.
     """
     root = given if given is not None else _free_default(scenario)
-    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
     try:
-        root.mkdir(parents=True, exist_ok=given is not None)
+        missing = make(root, is_new=given is None)
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be made: {error.strerror}; name another folder") from error
-    with locked(root):
+    with locked(root, say) as still_locked:
         check_empty(root)
+        earlier = _link_latest(root) if isinstance(root, Path) and given is None else None
         try:
-            yield root
+            yield root, still_locked
         except BaseException as error:
             if _n_commits(root):
                 error.add_note(resume_hint(root))
             else:
+                if isinstance(root, Path) and given is None:
+                    _unlink_latest(root, earlier)
                 _remove(root, missing)
             raise
 
 
-def resume_hint(root: Path) -> str:
+def resume_hint(root: Root) -> str:
     """Returns what to do with a store whose runs are not finished."""
     return f"to resume: roundtable resume {shlex.quote(str(root))}"
 
 
-def link_latest(root: Path) -> None:
-    """Points ``runs/<scenario>/latest`` to a store, in one step."""
-    link, new = root.parent / LATEST, root.parent / f".{LATEST}-{root.name}"
+def _link_latest(root: Path) -> Path | None:
+    """Points ``runs/<scenario>/latest`` to a store; returns what it pointed to before."""
+    link = root.parent / LATEST
+    earlier = link.readlink() if link.is_symlink() else None
+    _point(link, Path(root.name))
+    return earlier
+
+
+def _unlink_latest(root: Path, earlier: Path | None) -> None:
+    """Takes the link back, unless another run has taken it meanwhile."""
+    link = root.parent / LATEST
+    if not link.is_symlink() or link.readlink() != Path(root.name):
+        return
+    if earlier is None:
+        link.unlink()
+    else:
+        _point(link, earlier)
+
+
+def _point(link: Path, target: Path) -> None:
+    """Makes a link, or changes it, in one step."""
+    new = link.parent / f".{link.name}-{target.name}"
     with suppress(OSError):  # not every file system has links, and the store is there without
-        new.symlink_to(root.name)
+        new.symlink_to(target)
         new.replace(link)
 
 
-def _is_store(root: Path) -> bool:
+def _is_store(root: Root) -> bool:
     return all((root / name / _LOG).is_dir() for name in (ROUND_COMMIT.name, RUN.name))
 
 
-def _n_commits(root: Path) -> int:
+def _n_commits(root: Root) -> int:
     """Counts the rows of the ledger; the first version of the table is its creation."""
-    return max(len(list((root / ROUND_COMMIT.name / _LOG).glob("*.json"))) - 1, 0)
+    log = root / ROUND_COMMIT.name / _LOG
+    return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
 
 
-def _inside(root: Path) -> list[str]:
+def _has_parent(root: Root) -> TypeGuard[Path]:
+    return isinstance(root, Path) and root.parent.is_dir()
+
+
+def _held(root: Root, inside: Sequence[str]) -> str:
+    """Returns what a folder holds that is to be a new store, and what to do."""
+    another = "name a new folder, or remove this one"
+    if not (_is_store(root) or (root / MANIFEST).is_file()):
+        return f"it holds {_some(inside)}; {another}"
+    if is_being_written(root):
+        return f"{_writer(root)} is writing it; wait for its end, or name a new folder"
+    return f"a store is there already; {another}; if its run was interrupted, {resume_hint(root)}"
+
+
+def _writer(root: Root) -> str:
+    """Returns who has the lock."""
+    if isinstance(root, Bucket):
+        return writer_in(root / LOCK)
+    with suppress(OSError, ValueError, KeyError):
+        return _told_of(json.loads((root / LOCK).read_text("utf-8")))
+    return "another program"
+
+
+def _here() -> dict[str, str]:
+    return {"host": platform.node(), "since": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def _told_of(writer: Mapping[str, object]) -> str:
+    return f"process {writer['process']} on {writer['host']}, since {writer['since']}"
+
+
+def _inside(root: Root) -> list[str]:
     return sorted(path.name for path in root.iterdir() if path.name not in (LOCK, f"{MANIFEST}.part"))
 
 
-def _remove(root: Path, made: Sequence[Path]) -> None:
-    for path in root.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+def _remove(root: Root, made: Sequence[Path]) -> None:
+    inside: list[Root] = [*root.iterdir()]
+    for path in inside:
+        if not (isinstance(root, Bucket) and path.name == LOCK):  # it goes when it is given back
+            remove(path)
     for folder in made:
         with suppress(OSError):  # another run may use it by now
             folder.rmdir()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from pipelines.errors import QueryError, StoreError
 from pipelines.store.folder import resume_hint
+from pipelines.store.roots import Root
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 
@@ -50,7 +50,7 @@ class Commit:
 class Ledger:
     """The commits of a store, oldest first: those of a batch before those of the next."""
 
-    def __init__(self, commits: Sequence[Commit], root: Path) -> None:
+    def __init__(self, commits: Sequence[Commit], root: Root) -> None:
         """Sorts them; of several of a batch that end with the same round the later one counts.
 
         Args:

@@ -1,4 +1,4 @@
-"""The store: a folder of Delta tables, written with append and overwrite only, read by name and version.
+"""The store: Delta tables in a folder or a bucket, written with append and overwrite only, read by name and version.
 
 Only one program writes a store (`folder.locked`), so a write makes the next version of its table (Sail makes none of no
 rows): a later one shows that somebody else writes, e.g. an engine that outlives its program.
@@ -7,7 +7,6 @@ rows): a later one shows that somebody else writes, e.g. an engine that outlives
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -16,8 +15,8 @@ from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, Schema, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -26,6 +25,7 @@ from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.store.folder import resume_hint
+from pipelines.store.roots import Root, engine_path, options_of, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
@@ -37,8 +37,6 @@ _PROPERTIES = {
 _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
-# Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
-_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 Mode = Literal["append", "overwrite"]
 
 
@@ -49,17 +47,24 @@ class Store:
         is_small: Whether frames have few rows, so that they may be fetched, and written without the engine.
     """
 
-    def __init__(self, root: Path, session: Session) -> None:
+    def __init__(self, root: Root, session: Session, check_locked: Callable[[], None] = lambda: None) -> None:
         """Points at a store.
 
         Args:
-            root: Folder of the store; each table is a folder below it.
+            root: Folder of the store, or its place in a bucket; each table is a folder below it.
             session: The engine that reads and writes.
+            check_locked: Checks that no other program has begun to write, see `folder.locked`.
         """
         self.root = root
+        self._check_locked = check_locked
+        self._options = options_of(root)
         self.session = session
         self.is_small = False
         self._versions: dict[str, int] = {}
+
+    def reopened(self) -> Store:
+        """Returns the same store, of whose tables nothing is known yet."""
+        return Store(self.root, self.session, self._check_locked)
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
         """Creates empty tables with their comments; what was there under their names goes."""
@@ -68,18 +73,17 @@ class Store:
 
     def _create(self, table: Table, is_state: bool) -> None:
         self._versions.pop(table.name, None)
-        if self.path(table.name).exists():
-            shutil.rmtree(self.path(table.name))
+        remove(self.path(table.name))
         fields = (T.StructField(field.name, field.dataType, True, field.metadata) for field in table.schema)
         DeltaTable.create(
-            self.path(table.name),
+            str(self.path(table.name)),
             Schema.from_json(T.StructType([*fields]).json()),
             description=f"one row per {table.grain}; key {', '.join(table.key)}",
             configuration=_PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
-            storage_options=_OPTIONS,
+            storage_options=self._options,
         )
 
-    def path(self, name: str) -> Path:
+    def path(self, name: str) -> Root:
         """Returns the folder of a table."""
         return self.root / name
 
@@ -96,10 +100,28 @@ class Store:
         if not len(rows) and mode == "append":
             return
         with self._named(name):
-            table = DeltaTable(self.path(name), storage_options=_OPTIONS)
-        columns = to_arrow_schema(_columns(table))
-        whole = rows.select(columns.names).cast(columns)
-        self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=_OPTIONS))
+            table = DeltaTable(str(self.path(name)), storage_options=self._options)
+        whole = _of_columns(rows, table)
+        self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=self._options))
+
+    def commit(self, row: pa.Table) -> None:
+        """Adds a row to the ledger, as the version after the one that this program knows, or not at all.
+
+        Raises:
+            StoreError: Another program writes the store.
+        """
+        self._check_locked()
+        name = ROUND_COMMIT.name
+        known = self._known(name)
+        if isinstance(self.root, Path) and self.version(name) > known:  # a plain rename would lose the other's row
+            raise self._written_by_others(name)
+        table = DeltaTable(str(self.path(name)), known, storage_options=self._options)
+        once = CommitProperties(max_commit_retries=0)
+        try:
+            write_deltalake(table, _of_columns(row, table), mode="append", commit_properties=once)
+        except CommitFailedError as error:
+            raise self._written_by_others(name) from error
+        self._versions[name] = known + 1
 
     def rewind(self, versions: Mapping[str, int]) -> None:
         """Returns tables the rows that they had at earlier versions, in a new commit where there were later ones."""
@@ -116,16 +138,23 @@ class Store:
             return
         # One file a commit.
         whole = rows if self.session.engine == "sail" else rows.coalesce(1)
-        self._write(name, lambda: whole.write.format("delta").mode(mode).save(str(self.path(name))))
+        self._write(name, lambda: whole.write.format("delta").mode(mode).save(engine_path(self.path(name))))
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
-        before = self._versions[name] if name in self._versions else self.version(name)
+        before = self._known(name)
         write()
         if self.version(name) > before + 1:
-            raise StoreError(
-                f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
-                f"{resume_hint(self.root)}"
-            )
+            raise self._written_by_others(name)
+
+    def _known(self, name: str) -> int:
+        """Returns the version of a table that this program has written or read last."""
+        return self._versions[name] if name in self._versions else self.version(name)
+
+    def _written_by_others(self, name: str) -> StoreError:
+        return StoreError(
+            f"another program wrote table {name!r} of the store {str(self.root)!r} at the same time; end it; "
+            f"{resume_hint(self.root)}"
+        )
 
     def read(self, name: str, version: int | None = None) -> DataFrame:
         """Reads a table.
@@ -144,7 +173,7 @@ class Store:
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(str(self.path(name)))
+        return reader.load(engine_path(self.path(name)))
 
     @property
     def _is_slow(self) -> bool:
@@ -154,7 +183,7 @@ class Store:
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
         """Returns the rows of a small table."""
         with self._named(name):
-            table = DeltaTable(self.path(name), version)
+            table = DeltaTable(str(self.path(name)), version)
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
                 return None
             given = table.to_pyarrow_table()
@@ -176,14 +205,15 @@ class Store:
 
     def n_bytes(self) -> int:
         """Returns how much room the tables take."""
-        return sum(file.stat().st_size for file in self.root.glob("*/*.parquet"))
+        return sum(size for file, size in sizes(self.root).items() if file.endswith(".parquet"))
 
     def version(self, name: str) -> int:
         """Returns the newest version of a table; -1 where there is no such table."""
         log = self.path(name) / _LOG
         newest = self._versions.get(name)
         if newest is None:
-            newest = max((int(commit.stem) for commit in log.glob("*.json") if commit.stem.isdigit()), default=-1)
+            commits = [path.name.removesuffix(".json") for path in log.iterdir()] if log.is_dir() else []
+            newest = max((int(commit) for commit in commits if commit.isdigit()), default=-1)
         while (log / f"{newest + 1:020}.json").exists():
             newest += 1
         self._versions[name] = newest
@@ -199,7 +229,13 @@ class Store:
 
     def tables(self) -> list[str]:
         """Returns the names of the tables that are there."""
-        return sorted(path.parent.name for path in self.root.glob(f"*/{_LOG}"))
+        return sorted(path.name for path in self.root.iterdir() if (path / _LOG).is_dir())
+
+
+def _of_columns(rows: pa.Table, table: DeltaTable) -> pa.Table:
+    """Returns rows in the order and with the types of a table's columns."""
+    columns = to_arrow_schema(_columns(table))
+    return rows.select(columns.names).cast(columns)
 
 
 def _columns(table: DeltaTable) -> T.StructType:

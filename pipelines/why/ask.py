@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError, nearest, plural
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash
 from pipelines.why.facts import NEVER, RunFacts
@@ -25,7 +25,9 @@ class Question(NamedTuple):
     seq: int
 
 
-def story(reader: StoreReader, run: int, subscriber: str, source: str, seq: int) -> Story:
+def story(
+    reader: StoreReader, run: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None
+) -> Story:
     """Returns the story of one publication for one subscriber.
 
     Args:
@@ -33,11 +35,14 @@ def story(reader: StoreReader, run: int, subscriber: str, source: str, seq: int)
         run: Id of the run.
         subscriber: Name of the node that should have got it.
         source: Name of the publisher.
-        seq: Its number among the calls of the publisher, ``source_seq``.
+        seq: Its number among the publications that the publisher issued, from 1; None where ``call`` is given.
+        call: Its number among all calls of the publisher, ``source_seq`` in the tables.
 
     Raises:
         QueryError: There is no such run, node or publication.
     """
+    if (seq is None) == (call is None):
+        raise QueryError("which publication? give its number (seq), or the number of its call (call)")
     runs = [row.run_id for row in reader.table("run").select("run_id").collect()]
     if run not in runs:
         raise QueryError(f"there is no run {run}; there {'is' if len(runs) == 1 else 'are'} {_listed(sorted(runs))}")
@@ -47,7 +52,17 @@ def story(reader: StoreReader, run: int, subscriber: str, source: str, seq: int)
         if name not in ids:
             known = _listed(list(ids))
             raise QueryError(f"there is no node {name!r} in run {run};{nearest(name, ids)} there are: {known}")
-    return stories(reader, [Question(run, ids[subscriber], ids[source], seq)])[0]
+    asked = Question(run, ids[subscriber], ids[source], call or 0)
+    return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
+
+
+def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
+    """Returns the question for a publication by its number among those that were issued."""
+    facts = read_facts(reader, [question.run], [question.subscriber], [question.source], [0])[question.run]
+    calls = sorted(call for source, call in facts.publications if source == question.source)
+    if not 1 <= seq <= len(calls):
+        raise QueryError(_no_publication(facts, question, f"publication {seq}", len(calls)))
+    return question._replace(seq=calls[seq - 1])
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
@@ -83,7 +98,9 @@ def _kept_from_publishing(facts: RunFacts, question: Question, reader: StoreRead
             if down.round <= after and before < (NEVER if down.until is None else down.until):
                 text = f"{name} issued no call {question.seq} between rounds {max(before, 0)} and {after}"
                 return from_crash(down, f"{text}: it was down ({crash_words(down)})")
-    raise QueryError(_no_publication(facts, question, sorted(known), question.seq in other_calls))
+    is_other = f" ({facts.names[question.source]} made call {question.seq} for something else)"
+    what = f"publication of call {question.seq}{is_other if question.seq in other_calls else ''}"
+    raise QueryError(_no_publication(facts, question, what, len(known)))
 
 
 def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
@@ -95,13 +112,12 @@ def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
     return {row.source_seq: row.round for row in rows}
 
 
-def _no_publication(facts: RunFacts, question: Question, known: Sequence[int], is_other_call: bool) -> str:
+def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: int) -> str:
     name = facts.names[question.source]
-    published = f"it published {_listed(known)}" if known else "it published nothing"
-    why = f"its call {question.seq} is another one; " if is_other_call else ""
+    issued = f"it issued {plural(n_issued, 'publication')}"
     downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
     missed = f"; what it was to publish while it was down was never issued ({downs})" if downs else ""
-    return f"there is no publication {question.seq} of {name} in run {question.run}; {why}{published}{missed}"
+    return f"there is no {what} of {name} in run {question.run}; {issued}{missed}"
 
 
 def _listed(items: Iterable[object]) -> str:

@@ -49,6 +49,7 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
         QueryError: There is no such run, or no such node in it.
     """
     node_id = _node_id(reader, run_id, node)
+    reader = reader.of_run(run_id)
     of_node = f"run_id = {run_id} and node_id = {node_id}"
     crashes = reader.table("node_recovery").where(of_node).orderBy("crash_round").collect()
     own = reader.table("round_commit").where(f"{run_id} between first_run and last_run").select("last_round").collect()

@@ -85,9 +85,12 @@ def read_facts(
 
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
     """What the protocol says of publications that still wait; relations in its order, then by text."""
-    names = [row.protocol for row in reader.sql("select distinct protocol from run").collect()]
-    asked = [state.waits for name in names for state in protocol_module(name).states if state.waits is not None]
-    found = (reader.sql(f"select * from ({sql}) w where run_id in ({runs})") for sql in asked)  # noqa: S608 - numbers
+    found = (
+        reader.of_protocol(name).sql(f"select * from ({state.waits}) w where run_id in ({runs})")  # noqa: S608 - numbers
+        for name in reader.protocols
+        for state in protocol_module(name).states
+        if state.waits is not None
+    )
     return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
 
 

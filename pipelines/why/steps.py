@@ -19,10 +19,10 @@ class Step:
     """Something that happened.
 
     Attributes:
-        event: ``published``; ``copy`` (with ``message_id, from, to, sent_round, due_round, fate, bypassed, is_resent,
-            is_guided``); ``delivery`` (``node, hops``); ``crash`` (``node, until, statuses``); ``detection`` (``node,
-            peer``); ``contact``, a message without a call that a node behind did not get (``from, to, kind, due_round,
-            fate``).
+        event: ``published``; ``copy`` (with ``message_id, kind, from, to, sent_round, due_round, fate, bypassed,
+            is_resent, is_guided``); ``delivery`` (``node, hops``); ``crash`` (``node, until, statuses``); ``detection``
+            (``node, peer``); ``contact``, a message without a call that a node behind did not get (``from, to, kind,
+            due_round, fate``).
         round: When; a copy's is the round in which it was sent.
         text: In words.
         data: What belongs to the event.
@@ -114,8 +114,9 @@ class _Teller:
         ]
         said = f" ({', '.join(notes)})" if notes else ""
         data = {
-            "message_id": copy.message_id, "from": src, "to": dst, "sent_round": copy.sent, "due_round": copy.due,
-            "fate": copy.fate, "bypassed": bypassed, "is_resent": marks.is_resent, "is_guided": marks.is_guided,
+            "message_id": copy.message_id, "kind": copy.kind, "from": src, "to": dst, "sent_round": copy.sent,
+            "due_round": copy.due, "fate": copy.fate, "bypassed": bypassed, "is_resent": marks.is_resent,
+            "is_guided": marks.is_guided,
         }  # fmt: skip
         self._below[copy.message_id] += self._after_loss(copy) if copy.fate in LOST else []
         return Step("copy", copy.sent, f"{src} sends it to {dst}{said} in round {copy.sent}: {self._fate(copy)}", data)

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
@@ -28,7 +29,8 @@ class Story:
         run: The run.
         subscriber: Name of the subscriber.
         source: Name of the publisher.
-        seq: Number of the publication.
+        seq: Number of the publication among those that the publisher issued; None: it was not issued.
+        call: Its number among all calls of the publisher, ``source_seq`` in the tables.
         ended: ``delivered``; ``lost``; ``not_matching``: no subscription of the subscriber stood that asks for it;
             ``not_issued``: the publisher could not publish it; ``unknown``: it was under way when the history ended.
         node: Name of the last node on the path that had it; None where nobody had.
@@ -47,7 +49,8 @@ class Story:
     run: int
     subscriber: str
     source: str
-    seq: int
+    seq: int | None
+    call: int
     ended: Ended
     node: str | None
     round: int | None
@@ -69,7 +72,10 @@ class Story:
             with a crash ``until``. A step has ``event, round, text``, what belongs to the event (see `steps.Step`), and
             ``steps``, those that followed from it.
         """
-        kept = ("run", "subscriber", "source", "seq", "ended", "node", "round", "late_rounds", "is_expected", "excused")
+        kept = (
+            "run", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",
+            "excused",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in kept} | {
             "cause": self.cause.as_dict(self.names) if self.cause else None,
             "also": list(self.also),
@@ -82,15 +88,19 @@ class Story:
         """Returns it as text, as ``roundtable why`` prints it where the output is no terminal."""
         return as_text(self)
 
+    def _repr_html_(self) -> str:
+        """Shows it in a notebook: what happened as nested lists, then the verdict."""
+        heading = f"Run {self.run}: {_named(self)} of {self.source} for {self.subscriber}; way: {' - '.join(self.path)}"
+        told = "" if self.steps is None else f"<ul>{_items(self.steps)}</ul>"
+        return f"<p>{escape(heading)}</p>{told}<p><b>{escape(self.verdict)}</b></p>"
+
 
 def print_story(story: Story, out: TextIO | None = None) -> None:
     """Prints a story; a step takes one line where the output is no terminal."""
     stream = out if out is not None else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
     way = " - ".join(story.path)
-    console.print(
-        Text(f"run {story.run}: publication {story.seq} of {story.source} for {story.subscriber}; way: {way}")
-    )
+    console.print(Text(f"run {story.run}: {_named(story)} of {story.source} for {story.subscriber}; way: {way}"))
     if story.steps is not None:
         console.print(_tree(story.steps))
     console.print(Text(story.verdict))
@@ -106,6 +116,15 @@ def as_text(story: Story) -> str:
 def json_line(story: Story) -> str:
     """Returns a story as one JSON object, see `Story.as_dict`."""
     return json.dumps(story.as_dict(), ensure_ascii=False)
+
+
+def _named(story: Story) -> str:
+    return f"call {story.call}" if story.seq is None else f"publication {story.seq}"
+
+
+def _items(step: Step) -> str:
+    below = "".join(_items(one) for one in step.steps)
+    return f"<li>{escape(step.text)}{f'<ul>{below}</ul>' if below else ''}</li>"
 
 
 def _tree(step: Step) -> Tree:

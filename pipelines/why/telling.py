@@ -53,7 +53,8 @@ def _story(
         run=facts.run_id,
         subscriber=names[subscriber],
         source=names[source],
-        seq=seq,
+        seq=_number(facts, source, seq),
+        call=seq,
         ended=end.ended,
         node=None if end.node is None else names[end.node],
         round=end.round,
@@ -67,6 +68,11 @@ def _story(
         verdict=end.verdict,
         names=names,
     )
+
+
+def _number(facts: RunFacts, source: int, call: int) -> int | None:
+    issued = sorted(seq for publisher, seq in facts.publications if publisher == source)
+    return issued.index(call) + 1 if call in issued else None
 
 
 def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:

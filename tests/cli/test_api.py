@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import pipelines as rt
@@ -53,6 +55,32 @@ def test_a_run_gives_its_verdict_tables_and_answers(scenario: Path, sail: Sessio
     assert [progress.round for progress in seen] == sorted({progress.round for progress in seen})
 
 
+def test_a_scenario_is_a_file_a_name_a_text_or_a_dict(scenario: Path, sail: Session) -> None:
+    given: list[str | Path | dict[str, Any]] = [scenario, str(scenario), SCENARIO, yaml.safe_load(SCENARIO)]
+    for place, one in enumerate(given):
+        with rt.run(one, sail.spark, f"out{place}", overrides="protocol.delta=0") as result:
+            assert result.to_pandas("select latency_rounds from delivery").latency_rounds.tolist() == [2]
+            assert result.to_pandas("parameter").protocol_delta.tolist() == [0]
+            assert result.runs[0].verdict == "valid"
+    with pytest.raises(ScenarioError, match=r"<scenario>:3:9: .*did you mean 'delta'"):
+        rt.run({"name": "small", "protocol": {"name": "detla"}, "overlay": {"links": [["A", "B"]]}})
+    with pytest.raises(ScenarioError, match=r"no installed scenario of this name; .* did you mean 'quickstart'"):
+        rt.run("quickstrat")
+
+
+def test_a_result_shows_itself(scenario: Path, sail: Session) -> None:
+    seeds = ["runs={seeds: {count: 22}}"]
+    with rt.run(scenario, sail.spark, "out", overrides=seeds) as result:
+        assert {"delivery", "result", "state_routing_entry"} <= set(result.tables)
+        rows = result.summary()
+        assert rows.run_id.tolist() == list(range(22))
+        assert set(rows.verdict) == {"valid"}
+        shown = result._repr_html_()
+        assert "22 runs: valid; history in out" in shown
+        assert "2 more runs" in shown
+        assert shown.count("<tr") == 21
+
+
 def test_the_callers_session_goes_on(scenario: Path, sail: Session) -> None:
     sail.spark.range(3).createOrReplaceTempView("mine")
     with rt.run(str(scenario), sail.spark, "out"):
@@ -90,7 +118,7 @@ def test_errors_of_the_input_write_nothing(scenario: Path, sail: Session) -> Non
     for overrides, words in (
         (["protocol.dleta=1"], "did you mean 'delta'"),
         (["overlay={file: {path: none.csv}}", "workload={}"], "none.csv"),
-        (["runs.grid={protocol.name: [delta, forwarding]}"], "one protocol"),
+        (["runs.grid={protocol.name: [delta, forwardin]}"], "did you mean .forwarding."),
     ):
         with pytest.raises(ScenarioError, match=words):
             rt.run(scenario, sail.spark, "out", overrides=overrides)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines.cli import app as commands
+from pipelines.cli import app as commands, doctor
 from pipelines.cli.app import app
 from pipelines.errors import InternalError, RoundtableError
-from pipelines.scenario.model import EngineName
 
 EXAMPLE = """name: example
 protocol: {name: delta}
@@ -25,7 +25,8 @@ time: {rounds: 20}
 runs: {seeds: [0, 1, 2], grid: {protocol.delta: [0, 2]}}
 engine: sail
 """
-COMMANDS = ["list", "validate", "plan", "run", "resume", "audit", "why", "compare-node", "sql", "export"]
+COMMANDS = ["list", "schema", "doctor", "runs", "init", "validate", "plan", "run", "resume", "audit", "why",
+            "compare-node", "sql", "export", "report", "compare", "extract", "shrink", "diff"]  # fmt: skip
 
 
 def cli(*arguments: str | Path, **options: Any) -> Result:
@@ -41,17 +42,12 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "s.yaml"
 
 
-def test_the_engines_are_those_of_scenarios() -> None:
-    assert get_args(EngineName) == commands.ENGINES
-
-
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
 def test_help_fits_a_screen_and_names_the_commands_that_exist(arguments: tuple[str, ...]) -> None:
     result = cli(*arguments)
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) <= 40
     assert all(name in result.stdout for name in (*COMMANDS, "70"))
-    assert "report" not in result.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -110,6 +106,24 @@ def test_a_wrong_command_is_64_with_the_nearest_name(arguments: tuple[str, ...],
     assert "Traceback" not in result.stderr
 
 
+def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [json.loads(line) for line in cli("doctor", "--json").stdout.splitlines()]
+    found = {line["name"]: line for line in lines}
+    assert list(found) == ["python", "engine sail", "engine spark", "spark's jars", "memory", "disk", "self-test"]
+    assert found["self-test"]["found"].startswith("single_crash on sail: valid, in ")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setattr("pipelines.cli.doctor._self_test", lambda: doctor.Check("self-test", True, "not made"))
+    result = cli("doctor")
+    assert result.exit_code == 1
+    assert "--  engine spark  the engine 'spark' needs Java 17 to 21; /nowhere/bin/java is no Java" in result.stdout
+
+
+def test_runs_lists_no_folder_that_is_not_there(tmp_path: Path) -> None:
+    assert cli("runs", tmp_path / "none").exit_code == 64
+    (tmp_path / "empty").mkdir()
+    assert cli("runs", tmp_path, "--json").stdout == ""
+
+
 def test_validate_counts_runs_and_writes_nothing(example: Path) -> None:
     result = cli("validate", example)
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"{example}: ok (6 runs)\n", "")
@@ -140,14 +154,12 @@ def test_a_missing_file_is_told_with_the_values_that_ask_for_it(example: Path) -
 @pytest.mark.parametrize(
     "grid", ["protocol.name: [delta, forwarding]", "protocol: [{name: delta}, {name: forwarding}]"]
 )
-def test_runs_of_one_job_share_the_protocol(example: Path, grid: str) -> None:
+def test_a_grid_may_have_several_protocols(example: Path, grid: str) -> None:
     example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", grid))
-    for command in ("validate", "plan", "run"):
-        result = cli(command, example)
-        assert result.exit_code == 64
-        assert result.stderr.startswith(f"{example}:8:33: the runs are of the protocols delta and forwarding")
-        assert "--set protocol.name=delta" in result.stderr
-    assert list(Path.cwd().iterdir()) == []
+    assert cli("validate", example).stdout == f"{example}: ok (6 runs)\n"
+    planned = cli("plan", example).stdout
+    assert "delta" in planned
+    assert "forwarding" in planned
 
 
 def test_a_grid_of_one_value_is_no_variation(example: Path) -> None:
@@ -167,13 +179,46 @@ def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     assert ["2", "5", "4", "3", "2", "1", "1", "0", "0", "0", "16"] in rows
     assert "at most 96 of each kind in all runs" in result.stdout
     assert "PUB" in result.stdout
+    # Calls up to round 9, and the diameter of 4 links four times.
+    assert "takes     about 20 rounds, less than a minute, 0.6 GiB of memory, 1 MB on disk" in result.stdout
+    assert "spark.master" not in result.stdout
+    rows = [line.split() for line in cli("plan", example, "-v").stdout.splitlines()]
     assert {row[0] for row in rows if row} >= {"delivery", "round_commit", "state_routing_entry"}
     assert list(Path.cwd().iterdir()) == []
 
 
+def test_what_became_of_an_overlay_file_is_told(example: Path) -> None:
+    example.with_name("net.csv").write_text("src,dst\nA,B\nB,C\nC,A\nC,D\nC,E\nX,Y\n")
+    example.write_text(EXAMPLE.replace("{links: [[A, B], [B, C], [C, D], [C, E]]}", "{file: {path: net.csv}}"))
+    told = [
+        "file.latency names no column, so every link takes 1 round",
+        "2 of 7 nodes are left out, which the largest component does not reach: X, Y",
+        "1 of 5 links are left out, for a tree; settings tree and root say for which",
+    ]
+    validated = cli("validate", example)
+    assert validated.exit_code == 0
+    assert validated.stdout.splitlines()[1:] == [f"{example}: overlay: {note}" for note in told]
+    planned = cli("plan", example)
+    assert [line for line in planned.stdout.splitlines() if line.startswith("overlay")] == [
+        f"overlay   {note}" for note in told
+    ]
+
+
+def test_what_became_of_an_overlay_is_told_of_the_values_that_it_concerns(example: Path) -> None:
+    example.with_name("net.csv").write_text("src,dst,ms\nA,B,1\nB,C,1\nC,A,1\nC,D,1\nC,E,1\n")
+    tree = "{links: [[A, B], [B, C], [C, D], [C, E]]}"
+    grid = f"{{overlay: [{tree}, {{file: {{path: net.csv, latency: ms}}}}]}}"
+    example.write_text(EXAMPLE.replace("{protocol.delta: [0, 2]}", grid))
+    (_, note) = cli("validate", example).stdout.splitlines()
+    assert "with overlay = {'file'" in note
+    assert note.endswith("1 of 5 links are left out, for a tree; settings tree and root say for which")
+
+
 def test_plan_shows_the_settings_of_the_engine_asked_for(example: Path) -> None:
-    result = cli("plan", example, "--engine", "spark", "--set", "protocol.name=forwarding", "--set", "runs.grid={}")
-    assert "engine    spark: pyspark 4.1.1, spark.app.name=roundtable" in result.stdout
+    spark = ("-v", "--engine", "spark", "--set", "protocol.name=forwarding", "--set", "runs.grid={}")
+    result = cli("plan", example, *spark)
+    assert "engine    spark: pyspark 4.1.1 in a JVM, " in result.stdout
+    assert "\n  spark.app.name=roundtable\n" in result.stdout
     assert "protocol  forwarding" in result.stdout
 
 

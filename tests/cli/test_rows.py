@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
+import os
+import pty
+import re
+import struct
+import termios
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.cli.rows import plain, write_rows
@@ -87,3 +96,66 @@ def test_a_table_shows_null() -> None:
 def test_values_of_sql_become_values_of_json(value: Any, expected: Any) -> None:
     assert plain(value) == expected
     json.dumps(plain(value))
+
+
+def at_terminal(width: int, rows: pa.Table) -> str:
+    """What a terminal of so many columns shows."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with os.fdopen(slave, "w", encoding="utf-8") as out:
+        write_rows(rows, "table", out)
+    shown = b""
+    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # the end of a terminal is an error
+        while part := screen.read(4096):
+            shown += part
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+
+
+WIDE = pa.table({
+    "run_id": [1234567, 1234568],
+    "subscriber_name": ["Frankfurt am Main", "Wien"],
+    "publication_round": [100000, 200000],
+    "latency_rounds_median": [12.3456789, 7.0],
+    "topic": ["news", "news"],
+    "verdict": ["valid, beyond the bound", "valid"],
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_loses_no_column_and_breaks_no_number(width: int) -> None:
+    shown = at_terminal(width, WIDE)
+    assert max(map(len, shown.splitlines())) <= width
+    for value in ("1234567", "100000", "12.3457", "Frankfurt am Main", "publication_round", "latency_rounds_median"):
+        assert value in shown
+    assert ("── row 2 ─" in shown) == (width == 80)
+    assert "in all rows" not in shown
+
+
+def test_what_is_the_same_in_all_rows_makes_room() -> None:
+    shown = at_terminal(100, WIDE)
+    assert shown.splitlines()[-1] == "in all rows: topic news"
+    assert len(shown.splitlines()) == 5
+
+
+def test_what_fits_a_terminal_is_a_table() -> None:
+    assert at_terminal(120, WIDE.select(["run_id", "topic"])).splitlines()[0].split() == ["run_id", "topic"]
+    [*_, row, folded] = at_terminal(80, pa.table({"n": [1], "text": ["word " * 30]})).splitlines()
+    assert row.startswith("1   word word")
+    assert folded.strip().startswith("word")
+
+
+def test_vertical_is_a_line_a_value() -> None:
+    text = written(ROWS.slice(0, 1).select(["n", "text", "is"]), "vertical")
+    assert text.splitlines()[1:] == ["n     1", 'text  say "a, b"', "is    true"]
+
+
+def test_parquet_holds_the_rows(tmp_path: Path) -> None:
+    with (tmp_path / "rows.parquet").open("w") as out:
+        write_rows(ROWS, "parquet", out)
+    assert pq.read_table(tmp_path / "rows.parquet").select(["n", "list"]).equals(ROWS.select(["n", "list"]))
+
+
+def test_a_table_rounds_numbers_and_json_does_not() -> None:
+    rows = pa.table({"x": [1 / 3]})
+    assert written(rows, "table").split()[-1] == "0.333333"
+    assert json.loads(written(rows, "json")) == [{"x": 1 / 3}]

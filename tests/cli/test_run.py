@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,10 +16,10 @@ from pathlib import Path
 from threading import Timer
 from typing import IO
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines.cli import app as commands
 from pipelines.cli.app import app
 
 LINKS = "overlay: {links: [[P, B2, 1], [B2, B1, 6], [B1, S1, 1], [B1, S2, 1]]}\n"
@@ -55,7 +57,7 @@ def started(command: Sequence[str], folder: Path) -> Iterator[tuple[subprocess.P
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stderr is not None
-        late = Timer(120, running.kill)
+        late = Timer(300, running.kill)
         late.start()
         try:
             yield running, running.stdout, running.stderr
@@ -84,8 +86,8 @@ def test_a_run_ends_with_its_table_and_the_verdict(small: tuple[Path, Result]) -
     head, _, *rows, _, last = result.stdout.splitlines()
     assert head.split()[:3] == ["run", "seed", "protocol.delta"]
     # P to S2 takes 1 + 6 + 1 rounds; nobody wants topic b.
-    assert [row.split()[:5] for row in rows] == [["0", "0", "0", "2", "1"], ["1", "0", "1", "2", "1"]]
-    assert [(row.split()[6:8], row.split()[-1]) for row in rows] == [(["8", "8"], "valid")] * 2
+    assert [row.split()[:6] for row in rows] == [["0", "0", "0", "2", "1", "1/1"], ["1", "0", "1", "2", "1", "1/1"]]
+    assert all("   8 (80 ms)   8 (80 ms)   " in row and row.endswith("   valid") for row in rows)
     assert last == f"valid: 2 runs, all guarantees hold; history in runs/small/{store.name}"
     assert result.stderr.splitlines()[0] == "building 2 runs"
     assert (folder / "runs/small/latest").readlink() == Path(store.name)
@@ -161,7 +163,7 @@ def test_a_broken_guarantee_is_1_and_told_by_name(tmp_path: Path) -> None:
     result = cli("run", scenario_file(tmp_path, LOSSY), "--store", tmp_path / "store")
     assert result.exit_code == 1
     assert "exactly_once is broken once: " in result.stdout
-    assert "  run 0, round 21, node S1, source P, seq 2: " in result.stdout
+    assert "  run 0, round 21, node S1, source P, call 2: " in result.stdout
     last = f"invalid: 1 of 1 run broke a guarantee (exactly_once once); history in {tmp_path / 'store'}"
     assert result.stdout.splitlines()[-1] == last
     audited = cli("audit", tmp_path / "store")
@@ -191,6 +193,10 @@ def test_json_is_one_object_a_line_and_the_last_is_the_verdict(tmp_path: Path) -
     assert last["runs"] == {"valid": 1, "invalid": 0, "unknown": 0}
     assert last["store"] == str(tmp_path / "store")
     assert set(last["violations"].values()) == {0}
+    [run] = [event for event in events if event["event"] == "run"]
+    assert (run["run_id"], run["verdict"], run["n_deliveries"]) == (0, "valid", 1)
+    again = cli("audit", tmp_path / "store", "--json")
+    assert json.loads(again.stdout) == last
 
 
 def test_an_audit_that_cannot_run_decides_nothing(small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,10 +224,24 @@ def test_an_error_on_the_way_leaves_nothing_that_looks_like_a_store(
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
-def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path) -> None:
+def test_an_interruption_before_the_command_begins_ends_quietly(tmp_path: Path) -> None:
+    """It comes in the midst of the imports."""
+    program = (
+        "import os, signal, sys\nfrom pipelines import cli\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\ncli.main()\n"
+    )
+    with started([sys.executable, "-c", program, "list"], tmp_path) as (running, out, err):
+        assert (out.read(), err.read(), running.wait(60)) == ("", "interrupted\n", 130)
+
+
+@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
+def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path, engine: str) -> None:
     path = scenario_file(tmp_path, SCENARIO)
     command = [sys.executable, "-m", "pipelines", "run", str(path), "--json", "--store", "store", "--commit-every", "1"]
-    with started(command, tmp_path) as (running, out, err):
+    with started([*command, "--engine", engine], tmp_path) as (running, out, err):
         for line in out:
             event = json.loads(line)
             if event["event"] == "round" and event["round"] >= 2:
@@ -229,13 +249,50 @@ def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_pa
         running.send_signal(signal.SIGINT)
         stderr = err.read()
         out.read()
-        assert running.wait(60) == 130
+        assert running.wait(120) == 130
     assert stderr == "interrupted; to resume: roundtable resume store\n"
     asked = cli("sql", tmp_path / "store", "select verdict from run", "--format", "json")
     assert json.loads(asked.stdout) == [{"verdict": None}] * 2
     audited = cli("audit", tmp_path / "store")
     assert audited.exit_code == 2
     assert audited.stdout.startswith("unknown: the runs are not finished, round ")
+
+
+def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    cli("run", scenario_file(tmp_path, LOSSY), "--store", store, "--quiet")
+    told = cli("why", store).stdout
+    assert re.search(r"^missing +1 +0 +.*round 28", told, re.MULTILINE)
+    assert "run 0: publication 2 of P for S1; way: P - B2 - B1 - S1\n" in told
+    [line] = map(json.loads, cli("why", store, "--json").stdout.splitlines())
+    assert (line["what"], line["number"], line["first"]["subscriber"], line["first"]["seq"]) == ("missing", 1, "S1", 2)
+    assert line["command"] in told
+    again = cli(*shlex.split(line["command"])[1:]).stdout
+    assert again == cli("why", store, "--subscriber", "S1", "--source", "P", "--seq", "2").stdout
+    assert again in told
+    assert "go together" in cli("why", store, "--subscriber", "S1").stderr
+
+
+def test_where_nothing_went_wrong_there_is_nothing_to_explain(small: tuple[Path, Result]) -> None:
+    assert cli("why", small[0] / "runs/small/latest").stdout.startswith("nothing to explain: ")
+    several = cli("why", small[0] / "runs/small/latest", "--subscriber", "S2", "--source", "P", "--seq", "1")
+    assert (several.exit_code, "the store has 2 runs; name one with --run" in several.stderr) == (64, True)
+
+
+def test_queries_come_from_files_and_stdin_and_go_to_files(small: tuple[Path, Result], tmp_path: Path) -> None:
+    text = "-- how many?\nselect count(1) as n -- all\nfrom run"
+    (tmp_path / "q.sql").write_text(text)
+    store = small[0] / "runs/small/latest"
+    assert cli("sql", store, "-f", tmp_path / "q.sql", "--json").stdout == '[\n{"n": 2}\n]\n'
+    asked = CliRunner().invoke(app, ["sql", str(store), "-", "--format", "csv"], input=text)
+    assert asked.stdout == "n\n2\n"
+    cli("sql", store, text.partition("\n")[2], "--format", "parquet", "-o", tmp_path / "n.parquet")
+    assert pq.read_table(tmp_path / "n.parquet").to_pylist() == [{"n": 2}]
+    assert "missing argument" in cli("sql", store).stderr.lower()
+    assert "cannot be read: No such file" in cli("sql", store, "-f", tmp_path / "none.sql").stderr
+    assert "cannot be written: No such file" in cli("sql", store, "select 1", "-o", tmp_path / "none" / "x").stderr
+    assert cli("export", store, "--run", "0", "-o", tmp_path / "run.jsonl").stdout == ""
+    assert '"f": "publish"' in (tmp_path / "run.jsonl").read_text()
 
 
 def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) -> None:
@@ -246,12 +303,3 @@ def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) 
         out.close()
         assert err.read() == ""
         assert running.wait(60) == 141
-
-
-def test_queries_take_the_fastest_engine_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines import api
-
-    assert api.fastest_engine() == "sail"
-    monkeypatch.setattr(api, "find_spec", lambda _: None)
-    assert api.fastest_engine() == "spark"
-    assert commands.ENGINES == ("spark", "connect", "sail")

@@ -37,6 +37,23 @@ def test_spark_and_sail_run_ginger_alike(sail: Session, spark: Session, tmp_path
     assert {"TotalAck", "TotalProcessed", "RootElection", "LostMessages"} <= kinds
 
 
+def test_rounds_of_a_job(sail: Session, tmp_path: Path) -> None:
+    """A broker joins, one is back, links are slower for a while; with small buffers publishers repeat messages."""
+    overlay = {**ROOT_FAILS["overlay"], "links": [*ROOT_FAILS["overlay"]["links"], ["B2", "B3"]]}
+    workload = {**ROOT_FAILS["workload"], "joins": [{"node": "B3", "to": "B2", "round": 17}]}
+    faults = [
+        {"kind": "crash", "node": "B0", "round": 18, "until": 30}, {"kind": "crash", "node": "B1", "round": 60},
+        {"kind": "delay", "round": 40, "until": 50, "rate": 0.3, "rounds": [1, 2]},
+    ]  # fmt: skip
+    protocol = {**ROOT_FAILS["protocol"], "buffer_size": 1, "collect_every": 1}
+    parts = {**ROOT_FAILS, "overlay": overlay, "workload": workload, "faults": faults, "protocol": protocol}
+    parts["time"] = {"rounds": 90}
+    stores = [run_all(run_configs([parts, ROOT_FAILS]), sail, tmp_path, rounds_per_job=size) for size in (1, None)]
+    one, many = map(history, stores)
+    assert one == many
+    assert {"RECOVERING", "JOINING", "OPERATIONAL"} <= {row[-1] for row in one["node_status"]}
+
+
 def test_other_runs_of_the_job_change_nothing(sail: Session, tmp_path: Path) -> None:
     """Whether a node crashes, or a broker joins, in other runs is nothing that the rows of a run tell."""
     quiet = {**ROOT_FAILS, "faults": [], "time": {"rounds": 100}}

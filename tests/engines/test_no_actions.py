@@ -34,6 +34,8 @@ WITH_CLIENTS = {
     "time": {"rounds": 60},
 }
 """For protocol ginger, whose brokers publish nothing themselves."""
+WITH_SERVERS = {**WITH_CLIENTS, "overlay": {**WITH_CLIENTS["overlay"], "servers": [{"name": "r", "at": "B"}]}}
+"""For protocol repository, which stores messages at servers."""
 WITHOUT_LINKS = {
     "overlay": {"nodes": {"count": 3}},
     "workload": {
@@ -43,6 +45,8 @@ WITHOUT_LINKS = {
     "time": {"rounds": 60},
 }
 """For protocols that make their overlay."""
+OVERLAYS = {"ginger": WITH_CLIENTS, "repository": WITH_SERVERS, "skipring": WITHOUT_LINKS}
+"""Name of a protocol -> the parts of its scenario, where they are not `SMALL`."""
 _EXECUTIONS = ("_execute", "_execute_and_fetch_as_iterator")
 
 
@@ -113,8 +117,7 @@ def test_a_round_is_only_described(
     sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch, name: str
 ) -> None:
     watch_rounds(watch, monkeypatch, name)
-    parts = WITHOUT_LINKS if PROTOCOLS[name].makes_overlay else WITH_CLIENTS if name == "ginger" else SMALL
-    runs = run_configs([scenario(**{**parts, "protocol": {"name": name}})])
+    runs = run_configs([scenario(**{**OVERLAYS.get(name, SMALL), "protocol": {"name": name}})])
     store = run_all(runs, sail, tmp_path, rounds_per_job=1)
     assert watch.n_rounds >= 3
     assert watch.actions == []

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from support import flooding
-from support.replicas import Stopped, Tables, by_run, differing
+from support.replicas import Tables, broken_off, by_run, differing
 
 from pipelines.engines.session import Session
 from pipelines.errors import NodeProgramError
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import PACKAGES, PROTOCOLS
 from pipelines.rounds.execute import Experiment, execute
-from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
@@ -78,27 +77,6 @@ def runs(*, is_lossy: bool, fails_in_round: int | None = None) -> list[RunConfig
     ]
 
 
-def resumed(of: list[RunConfig], session: Session, root: Path, rounds_per_job: int, then: int | None) -> Store:
-    """Returns a store that was broken off after its third job, and resumed with other rounds of a job."""
-
-    def experiment(rounds: int | None) -> Experiment:
-        return Experiment(of, build_inputs(of, None), commit_every=8, rounds_per_job=rounds)
-
-    jobs = iter(range(3 if rounds_per_job > 1 else 30))
-
-    def stop(progress: Progress) -> None:
-        if next(jobs, None) is None:
-            raise Stopped
-
-    session.activate()
-    root.mkdir()
-    with pytest.raises(Stopped):
-        execute(experiment(rounds_per_job), session, Store(root, session), stop)
-    store = Store(root, session)
-    execute(experiment(then), session, store, lambda progress: None)
-    return store
-
-
 @pytest.mark.parametrize("is_lossy", [False, True], ids=["links keep", "links lose"])
 def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path, is_lossy: bool) -> None:
     of = runs(is_lossy=is_lossy)
@@ -106,9 +84,9 @@ def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path,
     ways = {
         "up to a commit": run_all(of, sail, tmp_path / "many", commit_every=20),
         "seven": run_all(of, sail, tmp_path / "seven", commit_every=21, rounds_per_job=7),
-        "resumed": resumed(of, sail, tmp_path / "resumed", 4, None),
-        "resumed round by round": resumed(of, sail, tmp_path / "single", 4, 1),
-        "resumed in jobs": resumed(of, sail, tmp_path / "jobs", 1, None),
+        "resumed": broken_off(of, sail, tmp_path / "resumed", 3, 8, 4, None),
+        "resumed round by round": broken_off(of, sail, tmp_path / "single", 3, 8, 4, 1),
+        "resumed in jobs": broken_off(of, sail, tmp_path / "jobs", 30, 8, 1, None),
     }
     for way, store in ways.items():
         found = by_run(store)

@@ -10,18 +10,18 @@ from support.engines import history
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario
 
-NAMES = [f"N{number}" for number in range(1, 6)]
+NAMES = [f"N{number}" for number in range(1, 10)]
 
 
-@pytest.mark.parametrize("start", ["empty", "arbitrary"])
+@pytest.mark.parametrize("start", ["empty", "legitimate", "arbitrary"])
 def test_rounds_of_a_job(sail: Session, tmp_path: Path, start: str) -> None:
     parts = scenario(
         protocol={"name": "skipring", "start": start, "start_until": 0, "start_publications": 2},
-        overlay={"nodes": {"count": 6, "supervisors": 2}},
+        overlay={"nodes": {"count": 10, "supervisors": 2}},
         workload={
             "subscriptions": [
                 *({"at": name, "topic": "news"} for name in NAMES),
-                {"at": "N6", "topic": "news", "round": 5},
+                {"at": "N10", "topic": "news", "round": 5},
                 {"at": "N1", "topic": "sports", "until": 20},
             ],
             "publications": [{"at": "N2", "round": 15, "topic": "news"}],

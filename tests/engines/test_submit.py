@@ -1,61 +1,84 @@
-"""A scenario as a job of ``spark-submit``, on a cluster of two workers that Spark starts for it."""
+"""A scenario as a job of ``spark-submit``, on a cluster of two workers; executors may die."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import sys
+import time
 from pathlib import Path
 
-import pyspark
 import pytest
-from support.jvm import JVM
+from support.cluster import executors, submitted
 
 import pipelines as rt
-from pipelines.engines.jars import engine_jars
 from pipelines.engines.session import Session
-from pipelines.engines.settings import read_settings
+from pipelines.store.store import Store
+from pipelines.testing import rows
 
-PROJECT = Path(__file__).parents[2]
-SPARK = Path(pyspark.__file__).parent
 SCENARIO = """name: small
 protocol: {name: forwarding}
 overlay: {links: [[A, B]]}
 workload:
   subscriptions: [{at: B, round: 0, topic: t}]
-  publications: [{at: A, round: 3, topic: t}]
-time: {rounds: 20}
+  publications: [%s]
+time: {rounds: 60}
 runs: {seeds: {count: 4}}
 engine: sail
 """
+_PUBLISHED = range(3, 33, 2)
+_COMPARED = ("message", "delivery", "publication", "subscription", "state_routing_entry", "violation")
+_LIMIT = 900
+"""Seconds after which a job is given up."""
+
+
+def n_versions(store: Path, table: str) -> int:
+    return len(list((store / table / "_delta_log").glob("*.json")))
+
+
+def kill_one(job: int) -> None:
+    """Kills an executor, as a machine that goes does."""
+    os.kill(next(executors(job)), signal.SIGKILL)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_job_on_two_workers(sail: Session, tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text(SCENARIO)
-    zipped = tmp_path / "udfs.zip"
-    subprocess.run([sys.executable, "-m", "zipfile", "-c", str(zipped), "udfs"], cwd=PROJECT, check=True)
-    # The jars are there already: --jars instead of the settings' spark.jars.packages.
-    settings = read_settings(PROJECT / "conf" / "spark" / "cluster.conf")
-    assert settings.pop("spark.jars.packages").startswith("io.delta:delta-spark_")
-    (tmp_path / "cluster.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-    command = [
-        str(SPARK / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--driver-memory", "1g",
-        "--conf", "spark.executor.memory=1g", "--properties-file", str(tmp_path / "cluster.conf"),
-        "--jars", ",".join(map(str, engine_jars(print))), "--py-files", str(zipped),
-        str(PROJECT / "pipelines" / "jobs" / "run.py"), str(tmp_path / "s.yaml"), "--store", str(tmp_path / "store"),
-        "--quiet",
-    ]  # fmt: skip
-    environment = {
-        **os.environ, **JVM, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
-    }  # fmt: skip
-    environment.pop("SPARK_CONNECT_MODE_ENABLED", None)  # the mode of this process
-    job = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert job.returncode == 0, job.stdout + job.stderr[-3000:]
-    assert job.stdout.splitlines()[-1].startswith("valid: 4 runs, all guarantees hold")
+def test_a_job_on_two_workers_whose_executors_die(sail: Session, tmp_path: Path) -> None:
+    """One executor dies in a round, and one in a commit: when a table is written and the ledger is not yet."""
+    published = ", ".join(f"{{at: A, round: {round_}, topic: t}}" for round_ in _PUBLISHED)
+    (tmp_path / "s.yaml").write_text(SCENARIO % published)
+    store = tmp_path / "store"
+    command, environment = submitted(tmp_path, str(tmp_path / "s.yaml"), "--store", str(store), "--commit-every", "4")
+    with (tmp_path / "said").open("w") as said:
+        job = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=said, stderr=subprocess.STDOUT)
+    told = ""
+    try:
+        until = time.monotonic() + _LIMIT
+        known, n_killed, begun = 0, 0, 0
+        while job.poll() is None:
+            assert time.monotonic() < until, (tmp_path / "said").read_text()[-3000:]
+            time.sleep(0.005)
+            ledger = n_versions(store, "round_commit")
+            if ledger > known:
+                known, begun = ledger, n_versions(store, "state_message")
+                if n_killed == 0 and ledger == 2:
+                    time.sleep(0.5)
+                    kill_one(job.pid)
+                    n_killed = 1
+            elif n_killed == 1 and ledger >= 3 and n_versions(store, "state_message") > begun:
+                kill_one(job.pid)
+                n_killed = 2
+        told = (tmp_path / "said").read_text()
+        assert (job.returncode, n_killed) == (0, 2), told[-3000:]
+    finally:
+        job.kill()
+        job.wait()
+    assert told.splitlines()[-1].startswith("valid: 4 runs, all guarantees hold")
+    assert "an executor was lost with what it kept in memory: going on after round" in told
     sail.activate()
-    with rt.open_store(tmp_path / "store", sail.spark) as result:
-        assert {row.engine for row in result.table("run").collect()} == {"spark"}
-        assert sorted(row.run_id for row in result.table("delivery").collect()) == [0, 1, 2, 3]
+    rt.run(tmp_path / "s.yaml", sail.spark, tmp_path / "undisturbed")
+    here, there = (Store(folder, sail) for folder in (store, tmp_path / "undisturbed"))
+    assert {row.engine for row in here.read("run").collect()} == {"spark"}
+    assert len(rows(here, "delivery")) == 4 * len(_PUBLISHED)
+    for name in _COMPARED:
+        assert rows(here, name) == rows(there, name), name

@@ -48,16 +48,17 @@ SUITES = (
         "udfs", ("udfs/ginger",), frozenset(),
         (
             "tests/spec/ginger/test_lock_queue.py", "tests/spec/ginger/test_bank.py",
-            "tests/spec/ginger/test_b[ou]*.py", "tests/spec/ginger/test_[cemr]*.py", "tests/spec/ginger/test_t[or]*.py",
+            "tests/spec/ginger/test_b[ou]*.py", "tests/spec/ginger/test_[cemrs]*.py",
+            "tests/spec/ginger/test_t[or]*.py",
             "tests/properties/ginger/test_joins.py", "tests/properties/ginger/test_crashes.py",
         ),
         has_engine=False, patience=30,
     ),
     Suite(
-        "ginger", ("pipelines/protocols/ginger",), frozenset({"check", "tables", "waits"}),
+        "ginger", ("pipelines/protocols/ginger",), frozenset({"check", "waits"}),
         (
-            "tests/spec/ginger/test_steps.py", "tests/spec/ginger/test_annexes.py",
-            "tests/properties/ginger/test_joins.py",
+            "tests/spec/ginger/test_annexes.py", "tests/properties/ginger/test_joins.py",
+            "tests/store/test_audits_ginger.py",
         ),
         has_engine=True, patience=180,
     ),

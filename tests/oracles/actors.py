@@ -62,11 +62,14 @@ class Outcome:
         deliveries: Subscriber, source, number of the call, round.
         confirmed: Source and number of a call to the round of its Conf.
         n_messages: Messages put on links.
+        messages: If they are to be kept: kind, sender, receiver, round of sending, round in which it is due, source and
+            number of the call that it serves.
     """
 
     deliveries: list[tuple[int, int, int, int]] = field(default_factory=list)
     confirmed: dict[Key, int] = field(default_factory=dict)
     n_messages: int = 0
+    messages: list[tuple[str, int, int, int, int, int, int]] | None = None
 
 
 @dataclass(slots=True)
@@ -124,6 +127,10 @@ class Broker:
         """Puts something on a link; it is in the peer's Store when the latency is over."""
         broker, latency = self.links[peer]
         self.outcome.n_messages += 1
+        if self.outcome.messages is not None:
+            kind, key = ("CONF", what.confirmed) if what.message is None else (what.message.kind, what.message.key)
+            now = int(self.env.now)
+            self.outcome.messages.append((kind, self.name, peer, now, now + latency, *key))
         self.env.timeout(latency, what).callbacks.append(broker.arrive)
 
     def arrive(self, event: simpy.Event) -> None:
@@ -179,15 +186,18 @@ class Broker:
             self.outcome.confirmed[message.key] = int(self.env.now)
 
 
-def simulate(links: dict[tuple[int, int], int], calls: Sequence[Call], delta: int) -> Outcome:
+def simulate(
+    links: dict[tuple[int, int], int], calls: Sequence[Call], delta: int, *, keeps_messages: bool = False
+) -> Outcome:
     """Plays a run until nothing is left to happen.
 
     Args:
         links: Latency in rounds of each link of a tree, by its ends.
         calls: Subscriptions and publications.
         delta: δ.
+        keeps_messages: Whether the outcome is to have them.
     """
-    env, outcome = simpy.Environment(), Outcome()
+    env, outcome = simpy.Environment(), Outcome(messages=[] if keeps_messages else None)
     brokers = {name: Broker(env, name, delta, outcome) for name in sorted({x for ends in links for x in ends})}
     for (a, b), latency in links.items():
         brokers[a].links[b] = brokers[b], latency

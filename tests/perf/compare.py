@@ -1,13 +1,15 @@
 """The same failure-free runs of protocol delta by SimPy actors and by the engines, side by side.
 
-    python tests/perf/compare.py [--messages 1000 --messages 100000 ...] [--side simpy --side sail --side spark]
+    python tests/perf/compare.py [--messages 1000 --messages 100000 ...] [--side simpy --side simpy+delta]
+                                 [--side sail --side spark]
                                  [--limit 1200]
 
 δ = 1, random trees of 20 brokers, ten subscribers of three topics, five publishers: some thousand messages a run, SUB,
 PUB and CONF. A size is reached by as many runs as it takes: actors (`oracles/actors.py`) play one after the other, the
 engines all at once. Each measurement is a process of its own. Seconds are those of the runs alone: the making of
 overlays and workloads, the same for all, and the start of an engine come before. The actors keep what was delivered
-and confirmed; the engines write all messages and states to Delta tables. CPU seconds are those of all threads: they
+and confirmed; with ``simpy+delta`` they also write every message and delivery to Delta tables, like the engines, which
+write all states, too. CPU seconds are those of all threads: they
 tell more than seconds where other programs run beside. Memory is the peak of the process and of those it starts.
 
 The deliveries (run, subscriber, source, number, round), the confirmations and the messages of all sides must be the
@@ -35,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
+from deltalake import write_deltalake
 from oracles.actors import Call, Outcome, simulate
 
 from pipelines.engines.session import open_session
@@ -46,7 +49,9 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
 
-SIDES = ("simpy", "sail", "spark")
+SIDES = ("simpy", "simpy+delta", "sail", "spark")
+ACTORS = ("simpy", "simpy+delta")
+"""Sides that are actors."""
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 MESSAGES_OF_A_RUN = 1_000
 DELTA = 1
@@ -72,23 +77,58 @@ def configs(n_messages: int) -> list[RunConfig]:
 def measured(side: str, n_messages: int) -> dict[str, Any]:
     """Makes one measurement in this process."""
     runs = configs(n_messages)
-    found = by_actors(runs) if side == "simpy" else by_engine(side, runs)
+    found = by_actors(runs, is_written=side == "simpy+delta") if side in ACTORS else by_engine(side, runs)
     return {**found, "peak": sum(map(_peak, _processes(os.getpid()))) / 1024}
 
 
-def by_actors(runs: Sequence[RunConfig]) -> dict[str, Any]:
+class History:
+    """Writes what actors did to Delta tables, many runs in a commit."""
+
+    _ROWS_OF_A_COMMIT = 500_000
+    _MESSAGE = ("kind", "src", "dst", "sent_round", "due_round", "source", "source_seq")
+    _DELIVERED = ("subscriber", "source", "source_seq", "round")
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows: dict[str, list[tuple[Any, ...]]] = {"message": [], "delivery": []}
+
+    def add(self, run_id: int, outcome: Outcome) -> None:
+        """Takes a run."""
+        assert outcome.messages is not None
+        self._rows["message"] += [(run_id, *row) for row in outcome.messages]
+        self._rows["delivery"] += [(run_id, *row) for row in outcome.deliveries]
+        if len(self._rows["message"]) >= self._ROWS_OF_A_COMMIT:
+            self.commit()
+
+    def commit(self) -> None:
+        """Writes what was taken since the last commit."""
+        for name, columns in (("message", self._MESSAGE), ("delivery", self._DELIVERED)):
+            rows = self._rows[name]
+            if rows:
+                table = pa.table(dict(zip(("run_id", *columns), map(list, zip(*rows, strict=True)), strict=True)))
+                write_deltalake(self._folder / name, table, mode="append")
+            rows.clear()
+
+
+def by_actors(runs: Sequence[RunConfig], *, is_written: bool) -> dict[str, Any]:
     """Plays the runs one after the other; the inputs of a run are made before its clock starts."""
     seconds, cpu, n_messages, n_confirmed = 0.0, 0.0, 0, 0
     deliveries: list[np.ndarray[Any, Any]] = []
-    for run in runs:
-        links, calls = _plain(build_inputs([run], None))
-        start, begun = time.perf_counter(), time.process_time()
-        outcome: Outcome = simulate(links, calls, DELTA)
-        seconds, cpu = seconds + time.perf_counter() - start, cpu + time.process_time() - begun
-        n_messages += outcome.n_messages
-        n_confirmed += len(outcome.confirmed)
-        rows = np.array(outcome.deliveries, dtype=np.int64).reshape(-1, 4)
-        deliveries.append(np.insert(rows, 0, run.run_id, axis=1))
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(Path(folder))
+        for run in runs:
+            links, calls = _plain(build_inputs([run], None))
+            start, begun = time.perf_counter(), time.process_time()
+            outcome: Outcome = simulate(links, calls, DELTA, keeps_messages=is_written)
+            if is_written:
+                history.add(run.run_id, outcome)
+                if run is runs[-1]:
+                    history.commit()
+            seconds, cpu = seconds + time.perf_counter() - start, cpu + time.process_time() - begun
+            n_messages += outcome.n_messages
+            n_confirmed += len(outcome.confirmed)
+            rows = np.array(outcome.deliveries, dtype=np.int64).reshape(-1, 4)
+            deliveries.append(np.insert(rows, 0, run.run_id, axis=1))
     return _summary(seconds, cpu, n_messages, n_confirmed, np.concatenate(deliveries))
 
 
@@ -182,38 +222,43 @@ def rate(result: dict[str, Any]) -> float:
     return float(result["same"]["messages"] / result["seconds"])
 
 
+def compared_pairs(sides: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns each engine with each kind of actors."""
+    return [(side, actors) for actors in ACTORS if actors in sides for side in sides if side not in ACTORS]
+
+
 def table(rows: dict[int, dict[str, dict[str, Any]]], sides: Sequence[str]) -> Iterator[str]:
     """Yields the lines of the Markdown table."""
-    engines = [side for side in sides if side != "simpy" and "simpy" in sides]
-    heads = [*(f"{side} msg/s" for side in sides), *(f"{side} / simpy" for side in engines),
+    pairs = compared_pairs(sides)
+    heads = [*(f"{side} msg/s" for side in sides), *(f"{side} / {actors}" for side, actors in pairs),
              *(f"{side} CPU s" for side in sides), *(f"{side} MiB" for side in sides)]  # fmt: skip
     yield f"| messages | deliveries | {' | '.join(heads)} |"
     yield "|" + "---:|" * (len(heads) + 2)
     for found in (found for found in rows.values() if found):
         same = next(iter(found.values()))["same"]
         cells = [f"{rate(found[side]):,.0f}" if side in found else "left out" for side in sides]
-        for side in engines:
-            both = side in found and "simpy" in found
-            cells.append(f"{rate(found[side]) / rate(found['simpy']):.2g}" if both else "-")
+        for side, actors in pairs:
+            both = side in found and actors in found
+            cells.append(f"{rate(found[side]) / rate(found[actors]):.2g}" if both else "-")
         cells += [f"{found[side]['cpu']:,.1f}" if side in found else "-" for side in sides]
         cells += [f"{found[side]['peak']:,.0f}" if side in found else "-" for side in sides]
         yield f"| {same['messages']:,} | {same['deliveries']:,} | {' | '.join(cells)} |"
 
 
-def crossing(rows: dict[int, dict[str, dict[str, Any]]], side: str) -> str:
-    """Returns from how many messages on a side is as fast as the actors, on straight lines between logarithms."""
+def crossing(rows: dict[int, dict[str, dict[str, Any]]], side: str, actors: str) -> str:
+    """Returns from how many messages on a side is as fast as actors, on straight lines between logarithms."""
     points = [
-        (math.log(found[side]["same"]["messages"]), math.log(rate(found[side]) / rate(found["simpy"])))
+        (math.log(found[side]["same"]["messages"]), math.log(rate(found[side]) / rate(found[actors])))
         for found in rows.values()
-        if side in found and "simpy" in found
+        if side in found and actors in found
     ]
     for (x, y), (after, then) in itertools.pairwise(points):
         if y < 0.0 <= then:
-            return f"{side} passes simpy at about {math.exp(x - y * (after - x) / (then - y)):,.0f} messages."
+            return f"{side} passes {actors} at about {math.exp(x - y * (after - x) / (then - y)):,.0f} messages."
     if not points:
-        return f"{side} and simpy were not measured at the same size."
-    ahead = "ahead of simpy" if points[0][1] >= 0.0 else "behind simpy"
-    return f"{side} is {ahead} at all sizes."
+        return f"{side} and {actors} were not measured at the same size."
+    ahead = "ahead of" if points[0][1] >= 0.0 else "behind"
+    return f"{side} is {ahead} {actors} at all sizes."
 
 
 def main() -> None:
@@ -230,8 +275,8 @@ def main() -> None:
     sides = given.side or list(SIDES)
     rows = {size: compared(size, sides, given.limit) for size in given.messages or SIZES}
     print("\n".join(table(rows, sides)))
-    for side in (side for side in sides if side != "simpy" and "simpy" in sides):
-        print(f"\n{crossing(rows, side)}")
+    for side, actors in compared_pairs(sides):
+        print(f"\n{crossing(rows, side, actors)}")
 
 
 if __name__ == "__main__":

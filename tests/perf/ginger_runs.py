@@ -30,13 +30,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 from support.ginger.nodes import played
-from support.ginger.setups import Crashing, bank_with_crashes, crashing, n_refused
+from support.ginger.setups import Crashing, bank_with_crashes, crashing, n_refused, stored
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session, open_session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import audited, run_all, run_configs
+from pipelines.testing import audited
 
 _COLUMNS = (
     "runs", "passed over", "within bound", "new parents", "elections", "deliveries", "in total order", "refused",
@@ -44,7 +44,8 @@ _COLUMNS = (
 )  # fmt: skip
 COUNTS = """
 select
-  (select count(1) from message where kind = 'ParentResponse' and body = 'true' and fate = 'delivered') as new_parents,
+  (select count(1) from message where kind = 'ParentResponse' and get_json_object(body, '$.answer') = 'accepted'
+    and fate = 'delivered') as new_parents,
   (select count(distinct run_id) from message where kind = 'RootElection') as elections,
   (select count(1) from delivery) as deliveries,
   (select count(1) from delivery d join publication p
@@ -58,7 +59,7 @@ def judged(session: Session, cases: Sequence[Crashing], which: str) -> Iterator[
     """Runs and audits cases as one job, and prints what is wrong; returns store, report, and the job's seconds."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        store = run_all(run_configs([case.scenario for case in cases]), session, Path(folder))
+        store = stored(cases, session, Path(folder))
         seconds = time.perf_counter() - start
         report = audited(store, "ginger")
         for finding in report.findings:

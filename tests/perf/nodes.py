@@ -1,16 +1,21 @@
 """Speed of node programs, by the way in which they are played; history kept, audits left out.
 
-    python tests/perf/nodes.py [--engine sail] [--runs 1,100] [--nodes 20] [--rounds 300] [--no-single]
+    python tests/perf/nodes.py [--protocol skipring] [--engine sail] [--runs 1,100] [--nodes 20] [--rounds 300]
+        [--no-single]
 
-Protocol skipring: so many subscribers join one topic, two publish, and every node has a Timeout every ten rounds. Ways:
-``round by round``, a job a round (for the fewest runs only); ``blocks``, the rounds up to a commit in one job;
-``local``, the network without an engine and without a history, in one process. Columns: messages handled, seconds,
-messages a second, and how many times the messages a second of ``local`` that is.
+Protocol skipring: so many subscribers join one topic, two publish, and every node has a Timeout every ten rounds.
+Protocol ginger: a bank with five replicas on a tree of so many brokers, all of which operate at once. Ways: ``round by
+round``, a job a round (for the fewest runs only); ``blocks``, the rounds up to a commit in one job; ``local``, the
+network without an engine and without a history, in one process. Columns: messages handled, seconds, CPU seconds,
+messages a CPU second, how many times that of ``local`` that is, and the most memory that the process had taken
+by then, in MiB; engine sail is in it, the JVM of Spark is not, nor in the CPU seconds. A row is told in a line when it
+is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import tempfile
 import time
@@ -22,20 +27,37 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.contract.nodes import NodeProtocol
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs
+from pipelines.protocols import protocol_module
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo
-from udfs.skipring.program import SkipRing
 
 TOPIC = "topic1"
+N_REPLICAS = 5
+EVERY = 20
+"""Rounds from one operation of a replica to the next."""
 
 
-def scenario(n_nodes: int, n_rounds: int) -> dict[str, Any]:
+class Clock:
+    """Seconds by the clock, and of CPU."""
+
+    def __init__(self) -> None:
+        """Starts."""
+        self._start = time.perf_counter(), time.process_time()
+
+    def stop(self) -> None:
+        """Stops."""
+        self.seconds = time.perf_counter() - self._start[0]
+        self.cpu_seconds = time.process_time() - self._start[1]
+
+
+def skipring(n_nodes: int, n_rounds: int) -> dict[str, Any]:
     """Returns a scenario: all join in the first tenth of the rounds, publications come in the last half."""
     return {
         "name": "benchmark",
@@ -52,8 +74,29 @@ def scenario(n_nodes: int, n_rounds: int) -> dict[str, Any]:
     }
 
 
-def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job: int | None) -> tuple[int, float]:
-    """Returns the messages that an engine handled, and the seconds."""
+def ginger(n_nodes: int, n_rounds: int) -> dict[str, Any]:
+    """Returns a scenario: replicas at the last brokers of a binary tree operate as soon as all have subscribed."""
+    replicas = [f"C{number}" for number in range(N_REPLICAS)]
+    first = max(60, n_rounds // 10)
+    operations = max(1, (n_rounds - 2 * first) // EVERY)
+    shares = {"accounts": 10, "operations": operations, "interval": EVERY}
+    return {
+        "name": "benchmark",
+        "protocol": {"name": "ginger"},
+        "overlay": {
+            "links": [[f"B{(number - 1) // 2}", f"B{number}"] for number in range(1, n_nodes)],
+            "clients": [{"name": name, "at": f"B{n_nodes - 1 - place}"} for place, name in enumerate(replicas)],
+        },
+        "workload": {
+            "subscriptions": [{"at": name, "topic": "bank"} for name in replicas],
+            "publications": {"generate": {"kind": "bank", "round": first, **shares}},
+        },
+        "time": {"rounds": n_rounds},
+    }
+
+
+def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job: int | None) -> tuple[int, Clock]:
+    """Returns the messages that an engine handled, and how long it took."""
     runs, n_handled = run_configs([parts] * n_runs), 0
 
     def observe(progress: Progress) -> None:
@@ -63,49 +106,59 @@ def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job:
     what = Experiment(runs, build_inputs(runs, None), None, rounds_per_job=rounds_per_job)
     session.activate()
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
+        start = Clock()
         execute(what, session, Store(Path(folder), session), observe)
-        return n_handled, time.perf_counter() - start
+        start.stop()
+        return n_handled, start
 
 
-def local(parts: dict[str, Any]) -> tuple[int, float]:
+def local(parts: dict[str, Any]) -> tuple[int, Clock]:
     """Returns the same for a network without an engine."""
     (run,) = run_configs([parts])
     inputs = build_inputs([run], None)
+    protocol = protocol_module(parts["protocol"]["name"])
+    assert isinstance(protocol, NodeProtocol)
     network = LocalNetwork(
-        SkipRing, nodes=[NodeInfo(row["node_id"], row["name"], row["role"]) for row in inputs.node.to_pylist()],
-        settings={"seed": run.seed, **run.scenario.protocol.model_dump(exclude={"name"})},
+        protocol.program, nodes=[NodeInfo(row["node_id"], row["name"], row["role"]) for row in inputs.node.to_pylist()],
+        links={(row["src"], row["dst"]): row["latency_rounds"] for row in inputs.link.to_pylist()},
+        settings={"seed": run.seed, **run.scenario.protocol.model_dump(exclude={"name"}, exclude_none=True)},
     )  # fmt: skip
-    for row in inputs.call.to_pylist():
+    for row in sorted(inputs.call.to_pylist(), key=lambda row: (row["node_id"], row["source_seq"])):
         network.call(
-            row["node_id"], row["kind"], row["round"], topic=row["topic"], subscription_id=row["subscription_id"]
-        )
-    start = time.perf_counter()
+            row["node_id"], row["kind"], row["round"], topic=row["topic"], subscription_id=row["subscription_id"],
+            guarantee=row["guarantee"], keys=tuple(row["keys"] or ()),
+        )  # fmt: skip
+    start = Clock()
     rows = network.play(parts["time"]["rounds"])
-    return len(rows.handled), time.perf_counter() - start
+    start.stop()
+    return len(rows.handled), start
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--protocol", default="skipring", choices=("skipring", "ginger"))
     parser.add_argument("--engine", default="sail", choices=("sail", "spark"))
     parser.add_argument("--runs", default="1,100")
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--no-single", action="store_true", help="leave round by round out")
     given = parser.parse_args()
+    scenario = {"skipring": skipring, "ginger": ginger}[given.protocol]
     parts, counts = scenario(given.nodes, given.rounds), [int(one) for one in given.runs.split(",")]
-    table = Table("way", "runs", "messages", "seconds", "messages a second", "of local")
-    n_local, seconds = local(parts)
-    rate = n_local / seconds
+    table = Table("way", "runs", "messages", "seconds", "CPU s", "messages a CPU s", "of local", "MiB")
+    n_local, took_local = local(parts)
+    rate = n_local / took_local.cpu_seconds
 
-    def row(way: str, n_runs: int, n_messages: int, took: float) -> None:
-        cells = (way, f"{n_runs:,}", f"{n_messages:,}", f"{took:.2f}", f"{n_messages / took:,.0f}")
-        table.add_row(*cells, f"{n_messages / took / rate:.2f}")
+    def row(way: str, n_runs: int, n_messages: int, took: Clock) -> None:
+        cpu, peak = took.cpu_seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        cells = (way, f"{n_runs:,}", f"{n_messages:,}", f"{took.seconds:.2f}", f"{cpu:.2f}", f"{n_messages / cpu:,.0f}")
+        table.add_row(*cells, f"{n_messages / cpu / rate:.2f}", f"{peak:,.0f}")
+        print(" ".join(cells), flush=True)
 
-    row("local", 1, n_local, seconds)
+    row("local", 1, n_local, took_local)
     with open_session(given.engine) as session:
-        played(session, 1, scenario(4, 20), None)  # the first job of an engine takes longer
+        played(session, 1, scenario(10, 100), None)  # the first job of an engine takes longer
         if not given.no_single:
             row("round by round", counts[0], *played(session, counts[0], parts, 1))
         for n_runs in counts:

@@ -1,22 +1,29 @@
 """The skip ring from arbitrary states: how many intervals until it is legitimate, beside the prototype's figures.
 
-    python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--start edges] [--crashes]
+    python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--crashes] [--workers 2]
+    python tests/perf/skipring_starts.py --parts [--starts 1430]
 
-A start is a run of `LocalNetwork`: some subscribers, two nodes that have not subscribed, everything arbitrary by draws
-from the seed, delays up to twice the interval in every other run. Columns: nodes; starts; those that converged within
-the horizon; those that were not legitimate again later; those whose tries became the same; intervals until the state
-and the messages in flight were legitimate (median, 95th percentile, most), and the prototype's; intervals until all had
-the same publications; seconds. With ``--crashes`` up to half of the subscribers crash in the first intervals, and
-intervals count from the last crash. The exit code is 1 if a start did not converge, or closure was broken.
+A start is a run of `LocalNetwork`: some subscribers, two nodes that have not subscribed, what is arbitrary by draws
+from the seed. A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
+each part of the state that may be arbitrary, and all together, with 2 to 40 subscribers and both delays by turns.
+Columns: starts; those that converged within the horizon; those that were not legitimate again later; those whose tries
+became the same; intervals until the state and the messages in flight were legitimate (median, 95th percentile, most),
+and the prototype's; intervals until all had the same publications; seconds of one core. With ``--crashes`` up to half
+of the subscribers crash in the first intervals, and intervals count from the last crash. The exit code is 1 if a start
+did not converge, or closure was broken.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -24,10 +31,59 @@ from rich.console import Console
 from rich.table import Table
 from support.skipring import INTERVAL, Outcome, arbitrary_run
 
+from udfs.skipring.corruptions import CORRUPTIONS
+from udfs.skipring.start import ARBITRARY
+
 PROTOTYPE = {4: "6/13/17", 8: "8/20/33", 16: "16/31/51", 32: "33/64/94", 64: "64/103/125"}
-_COLUMNS = (
-    "n", "starts", "converged", "broken", "same tries", "median/p95/max", "prototype", "tries median/p95/max", "s",
-)  # fmt: skip
+PARTS = (*CORRUPTIONS, "tries", ARBITRARY)
+DELAYS = (1, 2)
+LARGEST = 40
+_COLUMNS = ("converged", "broken", "same tries", "median/p95/max", "prototype", "tries median/p95/max", "core s")
+
+
+class Begin(NamedTuple):
+    """A start: its number of subscribers, seed, what is arbitrary, largest delay in intervals, whether nodes crash."""
+
+    n: int
+    seed: int
+    part: str
+    delay: int
+    has_crashes: bool
+
+
+class Row(NamedTuple):
+    """A row of the table: what its starts have in common, the prototype's figures, and the starts."""
+
+    head: tuple[str, ...]
+    prototype: str
+    starts: Sequence[Begin]
+
+
+def by_nodes(given: argparse.Namespace) -> Iterator[Row]:
+    """Yields a row for each number of nodes and delay."""
+    seeds = range(given.first, given.first + given.starts)
+    for n in given.nodes:
+        for delay in DELAYS:
+            starts = [Begin(n, seed, ARBITRARY, delay, given.crashes) for seed in seeds]
+            yield Row((str(n), str(delay)), PROTOTYPE.get(n, ""), starts)
+
+
+def by_parts(given: argparse.Namespace) -> Iterator[Row]:
+    """Yields a row for each part that may be arbitrary, and all of them."""
+    for part in PARTS:
+        starts = []
+        for seed in range(given.first, given.first + given.starts):
+            n = Random(f"{part} {seed}").randint(2, LARGEST)
+            starts.append(Begin(n, seed, part, DELAYS[seed % len(DELAYS)], given.crashes))
+        yield Row((part,), "", starts)
+
+
+def played(begin: Begin) -> tuple[Outcome, float]:
+    """Plays a start, and returns what became of it and the seconds that it took."""
+    began = time.process_time()
+    n, seed, part, delay, has_crashes = begin
+    found = arbitrary_run(n, seed, part, delay_intervals=delay, has_crashes=has_crashes)
+    return found, time.process_time() - began
 
 
 def spread(rounds: Sequence[int]) -> str:
@@ -39,33 +95,37 @@ def spread(rounds: Sequence[int]) -> str:
     return "/".join(f"{ordered[place] / INTERVAL:.0f}" for place in places)
 
 
-def cells(n: int, outcomes: Sequence[Outcome], seconds: float) -> list[str]:
+def cells(row: Row, outcomes: Sequence[Outcome], seconds: float) -> list[str]:
     """Returns a line of the table."""
     clean = [one.clean_rounds for one in outcomes if one.clean_rounds is not None]
     tries = [one.tries_rounds for one in outcomes if one.tries_rounds is not None]
     broken = sum(one.is_broken for one in outcomes)
-    numbers = [n, len(outcomes), len(clean), broken, len(tries)]
-    return [*map(str, numbers), spread(clean), PROTOTYPE.get(n, ""), spread(tries), f"{seconds:.0f}"]
+    numbers = [len(outcomes), len(clean), broken, len(tries)]
+    return [*row.head, *map(str, numbers), spread(clean), row.prototype, spread(tries), f"{seconds:.0f}"]
 
 
 def main() -> int:
     """Plays the starts, and prints the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--starts", type=int, default=200, help="starts for each number of nodes")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--starts", type=int, default=200, help="starts for each row")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--nodes", type=int, nargs="+", default=[4, 8, 16, 32, 40], help="numbers of subscribers")
+    parser.add_argument("--parts", action="store_true", help="a row for each part that may be arbitrary")
     parser.add_argument("--crashes", action="store_true", help="have subscribers crash before the ring is there")
-    parser.add_argument("--start", default="arbitrary", help="what is arbitrary: one part, or all")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     given = parser.parse_args()
-    table, is_wrong = Table(*_COLUMNS), False
-    for n in given.nodes:
-        began, outcomes = time.monotonic(), []
-        for seed in range(given.first, given.first + given.starts):
-            outcomes.append(arbitrary_run(n, seed, given.start, has_crashes=given.crashes))
-            if not outcomes[-1].is_right:
-                sys.stderr.write(f"n={n} seed={seed}: {outcomes[-1]}\n")
-        table.add_row(*cells(n, outcomes, time.monotonic() - began))
-        is_wrong |= not all(one.is_right for one in outcomes)
+    rows = by_parts(given) if given.parts else by_nodes(given)
+    head = ("part",) if given.parts else ("n", "delay")
+    table, is_wrong = Table(*head, "starts", *_COLUMNS), False
+    with ProcessPoolExecutor(given.workers) as pool:
+        for row in rows:
+            found = list(pool.map(played, row.starts, chunksize=8))
+            outcomes = [outcome for outcome, _ in found]
+            wrong = [f"{start}: {one}" for start, one in zip(row.starts, outcomes, strict=True) if not one.is_right]
+            is_wrong |= bool(wrong)
+            line = cells(row, outcomes, sum(seconds for _, seconds in found))
+            table.add_row(*line)
+            print("  ".join(line), *wrong, sep="\n", file=sys.stderr, flush=True)
     Console(width=140).print(table)
     return int(is_wrong)
 

@@ -28,7 +28,7 @@ FIXED = {
 
 
 def inputs(protocol: str) -> Inputs:
-    return build_inputs(prepare(study.SCENARIO, study.PROTOCOLS[protocol]).runs, None)
+    return build_inputs(prepare(Path(study.SCENARIO), study.PROTOCOLS[protocol]).runs, None)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import AmbiguousOrderError
 from pipelines.testing import run_all, run_configs, scenario
 
-N_SCHEDULES = 3
+N_SCHEDULES = 2
 N_REPLICAS = 24
 LINE = scenario(
     protocol={"name": "delta", "delta": 2},

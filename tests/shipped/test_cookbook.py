@@ -33,11 +33,11 @@ def test_the_answer_is_the_one_that_is_shown(result: Result, statement: str, sho
     assert answer(result, statement) == shown, "run: python tests/support/cookbook.py"
 
 
-def test_the_page_of_tables_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page_text(), "run: python -m pipelines.sql.table_page"
+def test_the_page_of_tables_is_up_to_date(sail: Session) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page_text(sail), "run: python -m pipelines.sql.table_page"
 
 
 def test_the_page_names_every_table_of_a_store(result: Result) -> None:
-    text = page_text()
+    text = PAGE.read_text(encoding="utf-8")
     for name in result.reader.tables():
         assert f"\n### {name}\n" in text, name

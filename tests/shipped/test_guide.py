@@ -56,7 +56,7 @@ def test_the_protocols_are_short() -> None:
 
 def test_the_package_is_listed_with_its_version_settings_and_scenarios(site: Path) -> None:
     assert "every publication goes everywhere [flooding 1.2]" in call(site, "-m", "pipelines", "list", "protocols")
-    assert "ring.yaml" in call(site, "-m", "pipelines", "list", "scenarios")
+    assert "\nring " in call(site, "-m", "pipelines", "list", "scenarios")
     assert "FloodingSettings" in json.loads(call(site, "-m", "pipelines", "schema"))["$defs"]
     assert "reached_everybody" in call(site, "-m", "pipelines", "list", "audits")
 

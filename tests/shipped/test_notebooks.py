@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.ipynb import converted, notebooks
 
 from pipelines.engines.session import Session
+from pipelines.notebooks.parameters import Given, given
 
 PROJECT = Path(__file__).parents[2]
 NOTEBOOKS = PROJECT / "pipelines" / "notebooks"
@@ -86,6 +90,34 @@ def test_delta_study(sail: Session, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "messages_per_delivery" in capsys.readouterr().out
 
 
+def test_notebooks_are_scripts_with_options(capsys: pytest.CaptureFixture[str]) -> None:
+    first = {"__name__": "__main__", "__file__": str(NOTEBOOKS / "first_run.py")}
+    defaults = {"store": "runs/first_run", "schema": ""}
+    assert given(first, defaults, ["--store", "x", "--engine", "sail", "--set", "protocol.delta=2"]) == Given(
+        {"store": "x", "schema": ""}, ["protocol.delta=2"], engine="sail"
+    )
+    assert given({**first, "get_ipython": None}, defaults) == Given(defaults)
+    with pytest.raises(SystemExit, match="0"):
+        given(first, defaults, ["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "python -m pipelines.notebooks.first_run [-h] [--store X] [--schema X]" in shown
+    assert "A first run: A broker crashes in the middle of a small overlay and recovers" in shown
+
+
+def test_a_script_starts_an_engine_of_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipelines.notebooks.first_run", "--engine", "sail", "--store", "here"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "valid"), done.stderr
+
+
+def test_the_notebooks_for_jupyter_are_those_for_databricks() -> None:
+    for path in notebooks():
+        made = path.with_suffix(".ipynb").read_text("utf-8")
+        assert made == converted(path), "PYTHONPATH=tests python -m support.ipynb writes it"
+        assert "dbutils" not in made
+    assert len(notebooks()) == len(list(NOTEBOOKS.glob("*.ipynb"))) > 6
+
+
 def test_the_bundle_names_notebooks_and_their_parameters() -> None:
     bundle = yaml.safe_load((PROJECT / "databricks.yml").read_text(encoding="utf-8"))
     known = set(bundle["variables"])
@@ -95,7 +127,7 @@ def test_the_bundle_names_notebooks_and_their_parameters() -> None:
         for task in job["tasks"]:
             notebook = PROJECT / task["notebook_task"]["notebook_path"]
             text = notebook.read_text(encoding="utf-8")
-            declared = re.search(r"^parameters = (\{.*\})$", text, re.MULTILINE)
+            declared = re.search(r"^PARAMETERS = (\{.*\})$", text, re.MULTILINE)
             assert declared is not None
             assert task["notebook_task"]["base_parameters"].keys() <= yaml.safe_load(declared[1]).keys()
             assert set(re.findall(r"\$\{var\.(\w+)\}", str(task))) <= known

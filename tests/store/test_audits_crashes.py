@@ -20,6 +20,7 @@ from pipelines.cli.app import app
 from pipelines.cli.verdict import print_findings, verdict_line
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
+from pipelines.result import Result
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import (
@@ -121,14 +122,14 @@ def test_excuses_are_written_down_and_told_apart(clean: Store, root: Path, capsy
     assert rows(store, "run", "run_id", "verdict", "within_bound") == [
         (run, "invalid" if run == BACK else "valid", run != BEYOND) for run in CRASHES
     ]
-    print_findings(report)
+    result = Result(store.root, store.session)
+    print_findings(result, report)
     said = capsys.readouterr().out
     assert "exactly_once is broken 2 times: " in said
     assert "exactly_once did not hold 10 times beyond the bound, which is excused: " in said
     assert f"run {BEYOND} went beyond the bound in round 35: 2 nodes not OPERATIONAL (A, B), δ is 1\n" in said
-    from pipelines.api import Result
-
-    line = verdict_line(Result(store.root, store.session), report)
+    assert f"    roundtable why {store.root} --run {BACK} --subscriber " in said
+    line = verdict_line(result, report)
     assert line.startswith("invalid: 1 of 6 runs broke a guarantee (exactly_once 2 times, conf_implies_delivered 2 ")
     assert "; 1 run beyond the bound excused (exactly_once 10 times, " in line
 

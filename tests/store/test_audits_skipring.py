@@ -55,7 +55,7 @@ HEALED = ring(
     "legitimate",
     [*subscribers(6), {"at": "N7", "topic": NEWS, "round": 40}],
     settings={"start_until": 0, "start_publications": 1},
-    publications=[{"at": "N1", "round": 20, "topic": NEWS}, {"at": "N4", "round": 150, "topic": NEWS}],
+    publications=[{"at": "N1", "round": 5, "topic": NEWS}, {"at": "N4", "round": 150, "topic": NEWS}],
     faults=[{"kind": "crash", "node": "N5", "round": 100}],
 )
 HEALED["workload"]["subscriptions"][1]["until"] = 70
@@ -111,8 +111,23 @@ def test_every_disturbance_is_healed(clean: Store, ids: dict[str, int]) -> None:
         (70, "unsubscribe", ids["N2"], 6, True, None, None),
         (100, "crash", ids["N5"], 5, True, None, None),
     ]
-    [wrong] = answer(clean, "select min_by(n_wrong_labels, -round) from convergence_round")
-    assert wrong == (0,)
+    text = "select n_wrong_labels, n_edges, diameter from convergence_round where n_subscribers = {} order by round"
+    assert answer(clean, text.format(7))[-1] == (0, n_edges(7), 3)
+    assert answer(clean, text.format(5))[-1] == (0, n_edges(5), 2)
+
+
+def test_how_a_wrong_edge_went(clean: Store, ids: dict[str, int]) -> None:
+    """N5 crashes: whoever held it does so no more, and the message that took it away is named."""
+    text = f"""select side, until_round > 100, handled, is_last from edge_history
+      where held_node_id = {ids["N5"]} and coalesce(until_round, 999) > 100 and name not in ('N2', 'N5')"""
+    went = answer(clean, text)
+    assert went
+    assert all(not is_last and is_later for _, is_later, _, is_last in went)
+    assert any("SetData from supervisor1" in (handled or ()) for _, _, handled, _ in went)
+    text = f"select count(1) from edge_history where is_last and until_round is null and node_id <> {ids['N5']}"
+    held = answer(clean, text)
+    text = "select sum(n_on_ring + n_shortcuts) from ring_degree where until_round is null and node_id <> {}"
+    assert held == answer(clean, text.format(ids["N5"]))
 
 
 def test_an_edge_that_changes_later(clean: Store, root: Path, ids: dict[str, int]) -> None:
@@ -205,7 +220,7 @@ def test_runs_that_end_too_early_are_unknown(
     assert (report.verdict, broken(report)) == ("unknown", {})
     [(problem,)] = answer(early, "select problem from convergence where is_last")
     assert [(run.run_id, run.reason) for run in report.undecided] == [(0, f"topic {NEWS}: {problem}")]
-    print_findings(report)
+    print_findings(Result(early.root, early.session), report)
     assert f"run 0 cannot be judged: topic {NEWS}: {problem}" in capsys.readouterr().out
 
 
@@ -230,6 +245,10 @@ def test_views(clean: Store, ids: dict[str, int]) -> None:
     waited = answer(clean, "select name, configured_round, waited_rounds from first_configuration order by name")
     assert waited[0] == ("N1", -1, 0)
     assert next(rounds for name, _, rounds in waited if name == "N7") > 0
+    text = "select n_earlier, full_rounds > 0, full_round > issued_round from first_configuration where name = 'N7'"
+    assert answer(clean, text) == [(2, True, True)]
+    text = "select n_earlier, full_rounds from first_configuration where name = 'N1'"
+    assert answer(clean, text) == [(1, 0)]
     last = "select max(degree), sum(degree) from ring_degree where until_round is null and node_id <> {}"
     assert answer(clean, last.format(ids["N5"])) == [(max_degree(5), 2 * n_edges(5))]
     assert answer(clean, "select n_left from crash_reference") == [(0,)]
@@ -243,21 +262,23 @@ def test_views(clean: Store, ids: dict[str, int]) -> None:
 
 
 def test_why_a_flooded_publication_came(clean: Store) -> None:
-    story = Result(clean.root, clean.session).why(0, "N6", "N4", 2)
+    story = Result(clean.root, clean.session).why(0, "N6", "N4", call=2)
     assert (story.ended, story.late_rounds) == ("delivered", None)
     assert "hop" in story.verdict
     assert "links allow" not in story.verdict
 
 
 def test_why_a_publication_came_by_a_trie(clean: Store) -> None:
-    story = Result(clean.root, clean.session).why(0, "N7", "N1", 2)
+    story = Result(clean.root, clean.session).why(0, "N7", "N1", call=2)
     assert story.ended == "delivered"
-    assert "by Publish" in str(story.steps and story.steps.as_dict())
+    assert story.steps is not None
+    copies = [one for one in story.steps.steps if one.data.get("to") == "N7"]
+    assert [one.data["kind"] for one in copies] == ["Publish"]
 
 
 def test_why_a_publication_is_not_there_yet(ended: Store) -> None:
     """It was published in the last round but one."""
-    story = Result(ended.root, ended.session).why(0, "N6", "N1", 2)
+    story = Result(ended.root, ended.session).why(0, "N6", "N1", call=2)
     assert story.ended == "unknown"
     assert "still under way when the run ended" in story.verdict
 
@@ -266,6 +287,6 @@ def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[s
     where = f"node_id = {ids['N6']} and publication.source = {ids['N4']} and publication.source_seq > 0"
     got = f"subscriber = {ids['N6']} and source = {ids['N4']}"
     store = planted(clean, root, state_trie_node=removed(where), delivery=removed(got))
-    story = Result(store.root, store.session).why(0, "N6", "N4", 2)
+    story = Result(store.root, store.session).why(0, "N6", "N4", call=2)
     assert (story.ended, story.cause and story.cause.kind) == ("lost", "waiting")
     assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie brings it further" in story.verdict

@@ -21,7 +21,7 @@ workload:
   subscriptions: {generate: {kind: topics, topics: 2, nodes: 3}}
   publications: {generate: {kind: topics, topics: 2, nodes: 2, rounds: [20, 40], rate: 0.2}}
 faults: [{generate: {kind: crash, count: 1, rounds: [20, 35]}}]
-time: {rounds: 400}
+time: {rounds: 400, round_ms: 2.5}
 runs: {seeds: [0, 1, 2, 3, 4, 5], grid: {protocol.delta: [0, 1]}}
 engine: sail
 """
@@ -29,6 +29,8 @@ engine: sail
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 9: 2.262, 30: 2.042, 100: 1.984}
 
 MEASURES = (
+    "latency_ms_median", "latency_ms_p95", "latency_ms_max", "confirmation_ms_median", "confirmation_ms_max",
+    "wanted_ratio", "n_wanted", "n_wanted_delivered",
     "messages_per_delivery", "latency_rounds_median", "latency_rounds_p95", "latency_rounds_max",
     "confirmation_rounds_median", "confirmation_rounds_max", "n_crashes", "n_messages", "n_deliveries", "n_missing",
     "n_violations", "n_violations_excused", "rounds",
@@ -58,7 +60,33 @@ def test_a_row_per_run_with_its_parameters(sweep: Result) -> None:
     assert all(0 <= row.delivery_ratio <= 1 for row in rows)
 
 
-@pytest.mark.parametrize("measure", ["delivery_ratio", "n_messages", "latency_rounds_p95", "n_violations_excused"])
+def test_what_was_wanted_is_the_same_whatever_the_settings(sweep: Result) -> None:
+    rows = sweep.table("result").orderBy("run_id").collect()
+    assert [row.n_wanted for row in rows[:6]] == [row.n_wanted for row in rows[6:]]
+    counted = "select run_id, count(delivery_round) as n from wanted_delivery group by run_id"
+    delivered = {row.run_id: row.n for row in sweep.sql(counted).collect()}
+    assert [row.n_wanted_delivered for row in rows] == [delivered[row.run_id] for row in rows]
+    assert all(row.wanted_ratio == row.n_wanted_delivered / row.n_wanted for row in rows)
+
+
+def test_durations_are_in_ms_beside_rounds(sweep: Result) -> None:
+    for row in sweep.table("run_summary").collect():
+        assert row.round_ms == 2.5
+        assert row.latency_ms_p95 == row.latency_rounds_p95 * 2.5
+        assert row.confirmation_ms_max == row.confirmation_rounds_max * 2.5
+    [wrong] = sweep.sql(
+        """select (select count(1) from delivery_detail where latency_ms <> latency_rounds * 2.5)
+          + (select count(1) from confirmation_time where confirmation_ms <> confirmation_rounds * 2.5) as n,
+          (select count(latency_ms) from delivery_detail) as n_deliveries,
+          (select count(confirmation_ms) from confirmation_time) as n_confirmed"""
+    ).collect()
+    assert wrong.n == 0
+    assert min(wrong.n_deliveries, wrong.n_confirmed) > 0
+
+
+@pytest.mark.parametrize(
+    "measure", ["delivery_ratio", "wanted_ratio", "n_messages", "latency_rounds_p95", "n_violations_excused"]
+)
 def test_means_over_seeds(sweep: Result, measure: str) -> None:
     given = sweep.sql(f"select protocol_delta, {measure} from result").collect()
     found = sweep.sql(f"select * from result_summary where measure = '{measure}' order by run_id").collect()
@@ -114,6 +142,8 @@ def test_a_sweep_ends_with_a_table_over_its_seeds(sweep: Result, capsys: pytest.
     ).collect()[0]
     assert lines[2].split()[:6] == ["0", "6", "6", f"{mean[0]:.3g}", "±", f"{mean[1]:.2g}"]
     assert lines[3].split()[:3] == ["1", "6", "6"]
+    means = sweep.sql("select run_id, mean from result_summary where measure = 'latency_rounds_p95'").collect()
+    assert all(f"({float(f'{2.5 * row.mean:.3g}'):g} ms)" in lines[2 + (row.run_id > 0)] for row in means)
 
 
 def test_named_columns_are_known_and_described(sweep: Result) -> None:

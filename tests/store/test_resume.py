@@ -117,16 +117,16 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
     def watched(method: str) -> Callable[..., None]:
         original = getattr(Store, method)
 
-        def write(store: Store, table: Any, *arguments: Any) -> None:
-            then(table if isinstance(table, str) else table.name)
-            original(store, table, *arguments)
+        def write(store: Store, what: Any, *arguments: Any) -> None:
+            then(ROUND_COMMIT.name if method == "commit" else what if isinstance(what, str) else what.name)
+            original(store, what, *arguments)
 
         return write
 
     with pytest.MonkeyPatch.context() as patch:
         if is_ordered:
             patch.setattr("pipelines.engines.concurrently.ThreadPoolExecutor", one_by_one)
-        for method in ("_create", "_write"):
+        for method in ("_create", "_write", "commit"):
             patch.setattr(Store, method, watched(method))
         yield
 

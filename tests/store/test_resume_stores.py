@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds.progress import Progress
-from pipelines.store.folder import LOCK, MANIFEST, locked
+from pipelines.store.folder import LOCK, MANIFEST, is_being_written, locked
 from pipelines.tables import STORE_FORMAT
 
 SCENARIO = """name: small
@@ -78,8 +80,9 @@ def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: 
     monkeypatch.chdir(folder / "elsewhere")
     result = cli("resume", "../interrupted")
     assert result.exit_code == 0
-    assert result.stderr.splitlines()[:3] == [
-        "building 1 run", "resuming after round 2", "protocol forwarding on sail, for at most 30 rounds",
+    assert result.stderr.splitlines()[:4] == [
+        "building 1 run", "overlay: file.latency names no column, so every link takes 1 round",
+        "resuming after round 2", "protocol forwarding on sail, for at most 30 rounds",
     ]  # fmt: skip
     assert result.stdout.splitlines()[-1] == "valid: 1 run, all guarantees hold; history in ../interrupted"
     assert contents(sail, folder / "interrupted") == contents(sail, folder / "finished")
@@ -110,14 +113,21 @@ def test_a_store_that_is_written_is_refused(folder: Path, sail: Session) -> None
         result = cli("resume", folder / "interrupted")
         assert result.exit_code == 64
         store = repr(str(folder / "interrupted"))
-        assert result.stderr == f"error: another program is writing the store {store}; wait for its end, or end it\n"
+        writer = rf"process {os.getpid()} on \S+, since \S+"
+        told = rf"error: {writer} is writing the store {store}; wait for its end, or end it\n"
+        assert re.fullmatch(told, result.stderr)
     with locked(folder / "finished"), rt.open_store(folder / "finished", sail.spark) as opened:
         assert opened.table("delivery").count() == 2
-        with pytest.raises(StoreError, match="another program is writing"):
+        with pytest.raises(StoreError, match=f"process {os.getpid()} on .* is writing"):
             opened.audit()
     (folder / "new").mkdir()
     with locked(folder / "new"):
-        assert "another program is writing" in cli("run", folder / "s.yaml", "--store", folder / "new").stderr
+        assert "is writing the store" in cli("run", folder / "s.yaml", "--store", folder / "new").stderr
+    with locked(folder / "finished"):
+        result = cli("run", folder / "s.yaml", "--store", folder / "finished")
+        assert "is writing it; wait for its end, or name a new folder" in result.stderr
+    result = cli("run", folder / "s.yaml", "--store", folder / "interrupted")
+    assert f"if its run was interrupted, to resume: roundtable resume {folder / 'interrupted'}" in result.stderr
 
 
 def other_version(folder: Path) -> None:
@@ -229,11 +239,28 @@ def test_a_kill_before_the_first_table_can_be_gone_on_with(folder: Path, sail: S
     assert contents(sail, store) == contents(sail, folder / "finished")
 
 
-def test_latest_points_to_a_run_that_was_resumed(folder: Path, sail: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_points_to_a_run_from_its_start(folder: Path, sail: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    latest = Path("runs/small/latest")
+
+    def stop_at_once(progress: Progress) -> None:
+        assert is_being_written(latest)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rt.run("s.yaml", sail.spark, observe=stop_at_once)
+    assert not Path("runs").exists()
     with pytest.raises(KeyboardInterrupt):
         rt.run("s.yaml", sail.spark, commit_every=2, observe=stop)
-    [store] = Path("runs/small").iterdir()
-    with rt.resume(store, sail.spark) as result:
+    store = latest.readlink()
+    with pytest.raises(KeyboardInterrupt):
+        rt.run("s.yaml", sail.spark, observe=stop_at_once)
+    assert latest.readlink() == store
+    assert not is_being_written(latest)
+    assert [(line.split()[1:3]) for line in cli("runs").stdout.splitlines()[2:]] == [["s", "interrupted"]]
+    with rt.resume(latest, sail.spark) as result:
         assert result.verdict == "valid"
-    assert Path("runs/small/latest").readlink() == Path(store.name)
+    assert latest.readlink() == store
+    [row] = map(json.loads, cli("runs", "--json").stdout.splitlines())
+    assert row.pop("MB") > 0.1
+    assert row == {"store": f"runs/small/{store}", "scenario": "s", "state": "valid", "runs": 1, "settings": ""}

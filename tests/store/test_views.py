@@ -23,7 +23,7 @@ from pipelines.inputs.workload.contents import to_json
 from pipelines.matching.predicate import OPERATORS, Predicate, canonical
 from pipelines.matching.predicate_table import predicate_rows
 from pipelines.sql.query import StoreReader
-from pipelines.sql.views import relations_read, view_names, view_question, view_sql
+from pipelines.sql.views import relations_read, view_head, view_names, view_sql
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, PREDICATE, PUBLICATION, ROUND_COMMIT
 
@@ -83,7 +83,7 @@ def rows(reader: StoreReader, text: str) -> Rows:
 
 def test_every_view_says_which_question_it_answers() -> None:
     for name in view_names():
-        assert view_question(name).endswith("?")
+        assert view_head(name).question.endswith("?")
         assert view_sql(name).startswith("-- ")
 
 
@@ -96,7 +96,8 @@ def test_a_view_comes_after_those_that_it_reads() -> None:
 
 
 def test_an_unknown_view_is_refused_with_the_nearest() -> None:
-    with pytest.raises(QueryError, match=r"no view 'mathcing'; did you mean 'matching'\? there are: bypass, cache_hit"):
+    text = r"no view 'mathcing'; did you mean 'matching'\? there are: acknowledgement_lag, authorisation"
+    with pytest.raises(QueryError, match=text):
         view_sql("mathcing")
 
 
@@ -109,13 +110,38 @@ def test_delivery_detail(delta: StoreReader) -> None:
     }
 
 
+def test_message_detail(delta: StoreReader) -> None:
+    """The publication of round 30 goes over N1 and N2 to S1: who has it from whom; the calls of messages are named."""
+    text = """select src, src_name, dst, dst_name, sent_round, due_round, fate, source, source_name, source_seq
+        from message_detail where kind = 'PUB' and source_seq = 1 and dst_name in ('N1', 'N2', 'S1')"""
+    assert rows(delta, text) == {
+        (P1, "P1", N1, "N1", 30, 31, "delivered", P1, "P1", 1),
+        (N1, "N1", N2, "N2", 31, 32, "delivered", P1, "P1", 1),
+        (N2, "N2", S1, "S1", 32, 33, "delivered", P1, "P1", 1),
+    }
+    assert rows(delta, "select count(1) from message_detail") == rows(delta, "select count(1) from message")
+
+
+def test_a_message_that_serves_no_call_has_details_too(sail: Session, delta_store: Path, tmp_path: Path) -> None:
+    root = tmp_path / "planted"
+    shutil.copytree(delta_store, root)
+    reader = StoreReader(sail, root)
+    columns = """run_id, message_id + 1000000 as message_id, kind, src, dst, sent_round, due_round, fate,
+        cast(null as bigint) as source, cast(null as bigint) as source_seq, body"""
+    Store(root, sail).append("message", reader.sql(f"select {columns} from message where kind = 'PUB' and dst = {N3}"))
+    text = "select distinct src_name, dst_name, source_name from message_detail where source is null"
+    assert rows(reader, text) == {("N1", "N3", None)}
+
+
 def test_matching(delta: StoreReader) -> None:
     assert rows(delta, "select * from matching") == {(0, 0, P1, 1), (0, 0, P1, 2), (0, 1, P1, 1)}
 
 
 def test_expected_are_subscribers_from_confirmation_to_unsubscription(delta: StoreReader) -> None:
     """S4 unsubscribes in round 32, before the publication of round 30 is confirmed in round 36."""
-    assert rows(delta, "select * from expected_delivery") == {(0, S1, P1, 1, 30, 0), (0, S1, P1, 2, 39, 0)}
+    assert rows(delta, "select * from expected_delivery") == {
+        (0, S1, "S1", P1, "P1", 1, 30, 0), (0, S1, "S1", P1, "P1", 2, 39, 0),
+    }  # fmt: skip
 
 
 def test_without_confirmations_service_starts_with_the_first_delivery(forwarding: StoreReader) -> None:
@@ -181,9 +207,9 @@ def test_detector_size(delta: StoreReader, forwarding: StoreReader) -> None:
 
 def test_confirmation_time(delta: StoreReader, forwarding: StoreReader) -> None:
     assert rows(delta, "select * from confirmation_time") == {
-        (0, "publication", P1, 1, None, 30, 36, 6),
-        (0, "subscription", S1, None, 0, 5, 13, 8),
-        (0, "subscription", S4, None, 1, 5, 13, 8),
+        (0, "publication", P1, "P1", 1, None, 30, 36, 6, 60.0),
+        (0, "subscription", S1, "S1", None, 0, 5, 13, 8, 80.0),
+        (0, "subscription", S4, "S4", None, 1, 5, 13, 8, 80.0),
     }
     assert rows(forwarding, "select * from confirmation_time") == set()
 

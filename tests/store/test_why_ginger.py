@@ -52,8 +52,8 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def story(store: Store, subscriber: str, source: str, nth: int) -> Story:
-    """Of the nth publication in run 0; a client's first call is its subscription."""
-    return Result(store.root, store.session).why(0, subscriber, source, nth + 1)
+    """Of the nth publication in run 0."""
+    return Result(store.root, store.session).why(0, subscriber, source, nth)
 
 
 def test_a_message_that_came_before_the_failure(store: Store) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +62,37 @@ class Stopped(Exception):  # noqa: N818 - not an error of the program
     """The job is broken off."""
 
 
-def broken_off(runs: Sequence[RunConfig], session: Session, folder: Path, after: int) -> Store:
-    """Runs a job, breaks it off after so many rounds, and resumes it; returns its store, in the folder."""
-    experiment, rounds = Experiment(runs, build_inputs(runs, None), commit_every=4), iter(range(after))
+def broken_off(
+    runs: Sequence[RunConfig], session: Session, folder: Path, after: int, commit_every: int = 4,
+    rounds_per_job: int | None = 1, then: int | None = 1,
+) -> Store:  # fmt: skip
+    """Runs an experiment, breaks it off, and resumes it.
+
+    Args:
+        runs: Its runs.
+        session: The engine.
+        folder: Of the store.
+        after: It is broken off after so many jobs.
+        commit_every: Rounds between commits.
+        rounds_per_job: Rounds of a job, up to then.
+        then: The same from then on.
+
+    Returns:
+        The store.
+    """
+    jobs = iter(range(after))
+    experiment = Experiment(runs, build_inputs(runs, None), commit_every, rounds_per_job=rounds_per_job)
 
     def stop(progress: Progress) -> None:
-        if next(rounds, None) is None:
+        if next(jobs, None) is None:
             raise Stopped
 
     session.activate()
+    folder.mkdir(exist_ok=True)
     with pytest.raises(Stopped):
         execute(experiment, session, Store(folder, session), stop)
     store = Store(folder, session)
-    execute(experiment, session, store, lambda progress: None)
+    execute(replace(experiment, rounds_per_job=then), session, store, lambda progress: None)
     return store
 
 

@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.network import Flight
 from udfs.nodes.world import NodeInfo
+from udfs.skipring.flights import KINDS, MESSAGE
 from udfs.skipring.legitimate import Convergence, Snapshot, has_same_tries
 from udfs.skipring.program import SkipRing
-from udfs.skipring.replay import KINDS
 
 TOPIC = "news"
 DOWN = SkipRing.down_kind
@@ -84,13 +86,14 @@ def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
     }  # fmt: skip
     messages = [
         {name: getattr(one, name) for name in ("message_id", "kind", "src", "dst", "sent_round", "due_round")}
-        | {"body": json.dumps(asdict(one.message))}
+        | {"topic": one.message.topic, "body": json.dumps(asdict(one.message))}
         for one in sent(played) if one.kind in KINDS
     ]  # fmt: skip
     reports = [{"round": one.due_round, "peer": one.message.peer} for one in played.rows.handled if one.kind == DOWN]
     crashed = [{"round": round_, "node_id": node} for node, round_ in down.items()]
     return {
-        "run_id": 0, "last_round": played.round, **tables, "messages": messages, "reports": reports, "crashes": crashed,
+        "run_id": 0, "last_round": played.round, **tables, "messages": pa.array(messages, MESSAGE), "reports": reports,
+        "crashes": crashed,
     }  # fmt: skip
 
 
@@ -116,10 +119,20 @@ class Outcome:
         return self.clean_rounds is not None and not self.is_broken and self.tries_rounds is not None
 
 
-def arbitrary_run(n: int, seed: int, start: str = "arbitrary", *, has_crashes: bool = False) -> Outcome:
-    """Plays an arbitrary start until it is legitimate and tries are the same, and then on for closure."""
+def arbitrary_run(
+    n: int, seed: int, start: str = "arbitrary", *, delay_intervals: int | None = None, has_crashes: bool = False
+) -> Outcome:
+    """Plays an arbitrary start until it is legitimate and tries are the same, and then on for closure.
+
+    Args:
+        n: How many subscribe.
+        seed: The seed.
+        start: What is arbitrary.
+        delay_intervals: The largest delay of a message; None: one interval, or two where the seed is even.
+        has_crashes: Whether up to half of the subscribers crash in the first intervals.
+    """
     drawn = Random(seed * 1009 + n)
-    delay = INTERVAL if seed % 2 else 2 * INTERVAL
+    delay = INTERVAL * (delay_intervals or 2 - seed % 2)
     played = network(n, n_others=2, seed=seed, start=start, start_publications=6, max_delay=delay)
     last_crash = 0
     for node in drawn.sample(range(1, n + 1), drawn.randint(1, max(1, n // 2)) if has_crashes else 0):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import pytest
 
+from udfs.nodes.arrow import Rows
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import Call, NodeProgram, Plan, one, snake
@@ -110,3 +111,47 @@ def test_a_kind_without_a_handler_is_an_error() -> None:
 
     with pytest.raises(TypeError, match="no handler on_p2r_order"):
         Plan.of(Neither)
+
+
+def test_a_declaration_that_is_called_as_a_column_of_the_harness_is_an_error() -> None:
+    class Taken(NodeProgram):
+        """Has a name that is taken."""
+
+        timer = one(Seen)
+
+    with pytest.raises(TypeError, match=r"Taken\.timer needs another name"):
+        Rows(Taken)
+
+
+class Place(NamedTuple):
+    """Where something is."""
+
+    node: int
+    names: tuple[str, ...]
+
+
+@record()
+class Named:
+    """Places.
+
+    Attributes:
+        places: By number.
+        last: The last one; null: none.
+    """
+
+    places: dict[int, Place] = field(default_factory=dict)
+    last: Place | None = None
+
+
+def test_named_tuples_are_kept_as_structs() -> None:
+    kinds = spec_of(Named).types
+    assert kinds["last"].sql == "struct<node:bigint,names:array<string>>"
+    places = {2: Place(7, ("a", "b")), 1: Place(8, ())}
+    encode, decode = kinds["places"].encode, kinds["places"].decode
+    assert encode is not None
+    assert decode is not None
+    kept = encode(places)
+    assert kept == [
+        {"key": 1, "value": {"node": 8, "names": []}}, {"key": 2, "value": {"node": 7, "names": ["a", "b"]}},
+    ]  # fmt: skip
+    assert decode(kept) == places

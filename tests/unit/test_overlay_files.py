@@ -21,6 +21,7 @@ from support.real_data import shared_data
 
 from pipelines.errors import OverlayError
 from pipelines.inputs.overlay.build import build_overlay, describe
+from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.files import load_file
 from pipelines.inputs.overlay.geo import great_circle_km, propagation_ms
 from pipelines.inputs.overlay.graph import Overlay
@@ -38,6 +39,7 @@ GRAPHML_HEAD = (
     '<key id="x" for="node" attr.name="Longitude" attr.type="double"/>\n'
     '<graph edgedefault="undirected">\n'
 )
+BY_POSITION = Columns("src", "dst")
 ROCKETFUEL = "NODES 2\nlabel x y\nA 0 0\nB 0 0\n\nEDGES 1\nlabel src dest weight bw delay\nL 0 1 1 1 7\n"
 PSSIM = "No of nodes:2\nNo of edges:1\n\nNodes:\n0\t1\t9\n1\t1\t9\n\nEdges:\n0\t0\t1\t25\n"
 
@@ -79,7 +81,7 @@ def test_every_network_of_the_topology_zoo_has_the_nodes_and_links_of_its_index(
     assert len(rows) == 276
     loops = {"Interoute": 2}  # the index counts these self-loops as edges
     for row in rows:
-        graph = parse_graphml(content[row["name"]])
+        graph = parse_graphml(content[row["name"]], BY_POSITION)
         part = largest_component(graph)
         dropped = loops.get(row["name"], 0)
         assert (len(graph.names), len(graph.a)) == (int(row["nodes"]), int(row["edges"]) - dropped), row["name"]
@@ -99,6 +101,19 @@ def test_abilene_from_the_archive_has_the_latencies_of_its_distances() -> None:
     assert links[0, 1] == pytest.approx(6371.0 * np.arccos(law_of_cosines) / 200.0 * 1.3 * 1000.0, abs=1.0)
     tree = build({"file": {"path": str(archive), "member": "Abilene.graphml"}}, needs_tree=True)
     assert tree.is_tree
+
+
+def test_what_is_left_out_of_a_real_network_is_told() -> None:
+    archive = shared_data("topologies", "zoo", "graphml.tar.gz")
+    with shared_data("topologies", "zoo", "index_derived.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    split = [row for row in rows if int(row["lcc"]) < int(row["nodes"]) and int(row["lcc_edges"]) >= int(row["lcc"])]
+    assert len(split) >= 5
+    for row in split[:5]:
+        nodes, lcc, links = (int(row[name]) for name in ("nodes", "lcc", "lcc_edges"))
+        notes = build({"file": {"path": str(archive), "member": f"{row['name']}.graphml"}}, needs_tree=True).notes
+        told = [note.partition(" are left out")[0] for note in notes if "left out" in note]
+        assert told == [f"{nodes - lcc} of {nodes} nodes", f"{links - lcc + 1} of {links} links"], row["name"]
 
 
 def test_a_member_that_is_not_there_gets_the_nearest_name() -> None:
@@ -154,15 +169,111 @@ def test_latency_of_a_link_by_hand() -> None:
 
 def test_links_without_coordinates_get_the_median_of_the_others() -> None:
     nodes = [("0", "A", 0.0, 0.0), ("1", "B", 0.0, 10.0), ("2", "C", 0.0, 30.0), ("3", "Hyperedge", None, None)]
-    graph = parse_graphml(graphml(nodes, [("0", "1"), ("1", "2"), ("2", "3")]))
+    graph = parse_graphml(graphml(nodes, [("0", "1"), ("1", "2"), ("2", "3")]), BY_POSITION)
     assert graph.ms is not None
     degree = 6371.0 * np.pi / 180.0 / 200.0 * 1.3
     assert graph.ms.tolist() == pytest.approx([10 * degree, 20 * degree, 15 * degree])
 
 
+def with_delays(edges: list[tuple[str, str, str | None]], default: str | None = None) -> bytes:
+    """A GraphML file of nodes without positions whose edges may have an attribute ``delay``."""
+    nodes = {node: None for u, v, _ in edges for node in (u, v)}
+    inner = "" if default is None else f"<default>{default}</default>"
+    links = "".join(
+        f'<edge source="{u}" target="{v}">' + ("" if ms is None else f'<data key="d">{ms}</data>') + "</edge>\n"
+        for u, v, ms in edges
+    )
+    return (
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+        f'<key id="d" for="edge" attr.name="delay" attr.type="double">{inner}</key>\n'
+        '<graph edgedefault="undirected">\n'
+        + "".join(f'<node id="{node}"/>' for node in nodes)
+        + links
+        + "</graph></graphml>"
+    ).encode()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "rounds"),
+    [(None, [3, 40]), ("ms", [3, 40]), ("us", [1, 1]), ("s", [2500, 40_000]), ("km", [1, 1])],
+)
+def test_graphml_names_an_edge_attribute_as_latency_with_its_unit(
+    tmp_path: Path, unit: str | None, rounds: list[int]
+) -> None:
+    (tmp_path / "net.graphml").write_bytes(with_delays([("A", "B", "2.5"), ("B", "C", "40")]))
+    file = {"path": "net.graphml", "latency": "delay", **({} if unit is None else {"latency_unit": unit})}
+    overlay = build({"file": file}, beside=tmp_path)
+    assert overlay.latency_rounds.tolist() == rounds
+    assert overlay.notes == ()
+
+
+def test_lengths_of_fibre_are_a_unit_of_latency(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst,length\nA,B,200\nB,C,1000\n")
+    file = {"path": "net.csv", "latency": "length", "latency_unit": "km"}
+    assert build({"file": file}, beside=tmp_path).latency_rounds.tolist() == [1, 5]
+
+
+def test_an_edge_attribute_has_the_default_that_its_key_declares(tmp_path: Path) -> None:
+    (tmp_path / "net.graphml").write_bytes(with_delays([("A", "B", None), ("B", "C", "4")], default="7"))
+    overlay = build({"file": {"path": "net.graphml", "latency": "delay"}}, beside=tmp_path)
+    assert overlay.latency_rounds.tolist() == [7, 4]
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "words"),
+    [
+        ({"latency": "dely"}, "latency", "no attribute 'dely'; did you mean 'delay'? its edges have delay"),
+        ({"latency": "delay"}, "latency", "the edge of 'B' and 'C' has no attribute 'delay'"),
+        ({"src": "a"}, "src", "no edge list"),
+    ],
+)
+def test_an_edge_attribute_that_is_not_there_is_blamed(
+    tmp_path: Path, file: dict[str, str], field: str, words: str
+) -> None:
+    blamed, message = refused(tmp_path, "net.graphml", with_delays([("A", "B", "1"), ("B", "C", None)]), **file)
+    assert blamed == field
+    assert words in message
+
+
+def test_a_unit_without_a_latency_is_refused() -> None:
+    with pytest.raises(ValueError, match="latency_unit is given without latency"):
+        FileOverlay(path="net.csv", latency_unit="s")
+
+
+def test_what_a_file_does_not_say_of_latencies_is_told(tmp_path: Path) -> None:
+    (tmp_path / "net.graphml").write_bytes(with_delays([("A", "B", "1")]))
+    (note,) = build({"file": {"path": "net.graphml"}}, beside=tmp_path).notes
+    assert note == (
+        "no node has a position, so every link takes 0.5 ms; "
+        "to take an edge attribute, name it with file.latency: delay"
+    )
+    nodes = [("0", "A", 0.0, 0.0), ("1", "B", 0.0, 10.0), ("2", "C", None, None)]
+    (tmp_path / "net.graphml").write_bytes(graphml(nodes, [("0", "1"), ("1", "2")]))
+    (note,) = build({"file": {"path": "net.graphml"}}, beside=tmp_path).notes
+    assert note.startswith("1 of 2 links end at nodes without a position")
+    (tmp_path / "net.csv").write_text("src,dst,ms\nA,B,1\n")
+    (note,) = build({"file": {"path": "net.csv"}}, beside=tmp_path).notes
+    assert "every link takes 1 round" in note
+    assert build({"file": {"path": "net.csv"}, "latency": {"ms": 3}}, beside=tmp_path).notes == ()
+
+
+def test_nodes_and_links_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst,ms\nA,B,1\nB,C,2\nC,A,3\nC,D,4\nX,Y,1\n")
+    file = {"file": {"path": "net.csv", "latency": "ms"}}
+    tree = build(file, beside=tmp_path, needs_tree=True)
+    assert (len(tree.names), len(tree.a)) == (4, 3)
+    assert tree.notes == (
+        "2 of 6 nodes are left out, which the largest component does not reach: X, Y",
+        "1 of 4 links are left out, for a tree; settings tree and root say for which",
+    )
+    assert build(file, beside=tmp_path).notes == tree.notes[:1]
+    clients = {**file, "clients": [{"name": "U", "at": "A"}]}
+    assert build(clients, beside=tmp_path, needs_tree=True).notes == tree.notes
+
+
 def test_parallel_links_collapse_to_the_shortest_and_self_loops_are_dropped() -> None:
     nodes = [("0", "A", 0.0, 0.0), ("1", "B", 0.0, 10.0)]
-    graph = parse_graphml(graphml(nodes, [("0", "1"), ("1", "0"), ("0", "0")]))
+    graph = parse_graphml(graphml(nodes, [("0", "1"), ("1", "0"), ("0", "0")]), BY_POSITION)
     assert list(zip(graph.a.tolist(), graph.b.tolist(), strict=True)) == [(0, 1)]
 
 

@@ -47,6 +47,7 @@ def test_a_file_reads_as_its_model(tmp_path: Path) -> None:
         ("overlay.latency={uniform: [1, 4]}", ("overlay", "latency", "uniform"), (1, 4)),
         ("overlay.latency.rounds=4", ("overlay", "latency", "rounds"), 4),
         ("runs.seeds=[5]", ("runs", "seeds"), [5]),
+        ("runs.grid.protocol.delta=[0, 1]", ("runs", "grid", "protocol.delta"), [0, 1]),
         ("protocol={name: forwarding}", ("protocol", "name"), "forwarding"),
         ("name=2nd", ("name",), "2nd"),
     ],

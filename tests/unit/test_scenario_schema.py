@@ -10,9 +10,11 @@ import pytest
 import yaml
 from support.example import EXAMPLE
 
+from pipelines.scenario import key_page
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.schema import SCHEMA_FILE, schema_text
 from pipelines.scenario.shape import parse_path, unknown_step
+from pipelines.scenario.template import SCHEMA_LINE
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 
@@ -95,3 +97,19 @@ def test_every_value_has_a_description_for_editors() -> None:
         if "description" not in option and "$ref" not in option and "const" not in option
     ]
     assert bare == []
+
+
+def test_the_page_of_keys_is_that_of_the_model() -> None:
+    assert key_page.PAGE.read_text("utf-8") == key_page.page_text(), "python -m pipelines.scenario.key_page writes it"
+    rows = [line for line in key_page.page_text().splitlines() if line.startswith("| `")]
+    with_example = [row for row in rows if row.rstrip(" |").endswith("`")]
+    assert len(rows) > 200
+    assert len(with_example) > 0.7 * len(rows)
+
+
+def test_every_shipped_scenario_names_the_schema_for_editors() -> None:
+    for path in (SCHEMA_FILE.parent / "scenarios").glob("*.yaml"):
+        first = path.read_text("utf-8").partition("\n")[0]
+        assert first.startswith(SCHEMA_LINE), path
+        assert (path.parent / first.removeprefix(SCHEMA_LINE)).resolve() == SCHEMA_FILE.resolve()
+        VALIDATOR.validate(yaml.safe_load(path.read_text("utf-8")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from pipelines.engines import jars, java, maven, scratch, settings
+from pipelines.cli.app import app
+from pipelines.engines import jars, java, maven, remote, scratch, settings
+from pipelines.engines.names import engine_for
 from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
 
@@ -62,7 +66,7 @@ def test_other_java_is_refused_with_what_was_found(
 def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"no java on PATH.*--engine sail.*roundtable-pubsub\[sail\]"):
+    with pytest.raises(EngineError, match=r"no java on PATH.*--engine sail"):
         java.check_java()
 
 
@@ -77,10 +81,36 @@ def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
         open_session("connect")
 
 
-def test_sail_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pysail.spark", None)
-    with pytest.raises(EngineError, match=r"pip install .roundtable-pubsub\[sail\]"):
-        open_session("sail")
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_server_that_does_not_answer_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: bool
+) -> None:
+    """Nobody listens; or somebody does, and takes connections without a word."""
+    assert remote.ANSWER_SECONDS <= 15
+    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if answers:
+            server.listen()
+        url = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("SPARK_REMOTE", url)
+        with pytest.raises(EngineError, match=f"no Spark Connect server answers at {url} within 0.5 s; check"):
+            open_session("connect")
+        told = CliRunner().invoke(
+            app, ["run", "single_crash", "--engine", "connect", "--remote", url, "--store", str(tmp_path / "store")]
+        )
+        assert (told.exit_code, f"answers at {url} within 0.5 s" in told.stderr) == (64, True)
+        assert not (tmp_path / "store").exists()
+
+
+def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROUNDTABLE_ENGINE", raising=False)
+    assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("spark", "connect")
+    monkeypatch.setenv("ROUNDTABLE_ENGINE", "sail")
+    assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("sail", "connect")
+    monkeypatch.setenv("ROUNDTABLE_ENGINE", "sial")
+    with pytest.raises(EngineError, match="ROUNDTABLE_ENGINE is 'sial'; it may be spark, connect, sail; did you mean"):
+        engine_for(None, "spark")
 
 
 def test_settings_are_read_without_comments(tmp_path: Path) -> None:
@@ -106,6 +136,19 @@ def test_a_file_of_the_working_directory_takes_the_place_of_the_shipped_one(
     monkeypatch.chdir(tmp_path)
     local = settings.local_settings(tmp_path)
     assert (local["spark.driver.memory"], local["spark.sql.shuffle.partitions"]) == ("3g", "7")
+
+
+def test_the_jvm_suits_the_size_of_the_job_unless_the_user_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = "spark.driver.extraJavaOptions"
+    assert "-XX:TieredStopAtLevel=1" in settings.local_settings(tmp_path, is_small=True)[options]
+    assert options not in settings.local_settings(tmp_path)
+    own = tmp_path / "conf" / "spark" / "local.conf"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"{options} -Xss8m\n")
+    monkeypatch.chdir(tmp_path)
+    assert settings.local_settings(tmp_path, is_small=True)[options] == "-Xss8m"
 
 
 def test_the_heap_is_left_to_a_user_who_chose_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

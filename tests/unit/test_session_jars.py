@@ -19,7 +19,7 @@ class Repository:
         self.lacks, self.cause = lacks, cause
         self.asked: list[str] = []
 
-    def __call__(self, graphframes: str, ivy: str) -> str | None:
+    def __call__(self, name: str, graphframes: str, ivy: str) -> str | None:
         self.asked.append(graphframes)
         if graphframes in self.lacks:
             return self.cause
@@ -77,9 +77,9 @@ def test_the_process_that_is_second_takes_the_jars_of_the_first(
     other = Repository()
 
     class Slow(Repository):
-        def __call__(self, graphframes: str, ivy: str) -> str | None:
+        def __call__(self, name: str, graphframes: str, ivy: str) -> str | None:
             self.others = _jars(monkeypatch, other, tmp_path)[0]
-            return super().__call__(graphframes, ivy)
+            return super().__call__(name, graphframes, ivy)
 
     slow = Slow()
     found, _ = _jars(monkeypatch, slow, tmp_path)

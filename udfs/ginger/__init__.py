@@ -1,6 +1,6 @@
-"""What a broker or a client of protocol ``ginger`` does with the messages of a round, one by one, in their order.
+"""Protocol ``ginger`` as a node program: `program.Ginger` is what a network plays.
 
-`nodes.handle_nodes` is the Arrow function: one row a node, its state and its inbox as a sorted list of items; it
-returns the items of the next state and of the outbox. `broker` and `client` are the nodes, `queue` is the
-blocked-keys pass.
+A node is a `broker.Broker` or a `client.Client`, made of the sections of the thesis: one module each, with the tables
+that `state.State` declares and the messages of `messages`. Sections call those below them, and ask for anything else
+through `role.Role`.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from udfs.ginger.batches import as_batch, schema_of
+from udfs.batches import as_batch, schema_of
 
 BALANCES = (
     ("run_id", "bigint"), ("node_id", "bigint"), ("topic", "string"), ("source", "bigint"), ("source_seq", "bigint"),

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from udfs.ginger.batches import as_batch, schema_of
+from udfs.batches import as_batch, schema_of
 
 BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
 """Columns of what `beyond` returns, with their SQL types."""

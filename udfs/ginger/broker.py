@@ -1,254 +1,214 @@
-"""A broker: eventual and causal messages flow through, total-order ones lock their keys (chapter 3).
-
-A lock closes the entry, not the broker: it stops what clients bring. What comes over a broker's link while a key is
-locked is older than the total-order message on that link, so it passes, and TotalAck is a flush marker.
-"""
+"""A broker, made of the sections of the thesis; which section handles a message is in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from udfs.ginger.buffer import Buffer, Event, Id
-from udfs.ginger.garbage_collection import GarbageCollector
-from udfs.ginger.items import Item
-from udfs.ginger.queue import Message, next_admitted
+from udfs.ginger import election, lost_messages, messages as ms, parent_search, tree_repair
+from udfs.ginger.buffer import Buffer, Event, Runs
+from udfs.ginger.buffers import Buffers
+from udfs.ginger.election import Election
+from udfs.ginger.exchange import Exchange
+from udfs.ginger.garbage_collection import GarbageCollection, Reports
+from udfs.ginger.hold_queue import APPLICATION, HoldQueue
+from udfs.ginger.lost_messages import LostMessages
+from udfs.ginger.messages import ParentRequest
+from udfs.ginger.missing_messages import MissingMessages
+from udfs.ginger.node import Node
+from udfs.ginger.ordering import Ordering
+from udfs.ginger.parent_search import ParentSearch
+from udfs.ginger.queue import Message
+from udfs.ginger.repair_records import Deferred, Failed, Parked
+from udfs.ginger.role import Role
+from udfs.ginger.subscribing import Subscribing
+from udfs.ginger.topic_joining import TopicJoining
+from udfs.ginger.topics import Topics
+from udfs.ginger.tree_repair import TreeRepair
 
-
-@dataclass
-class Pending:
-    """A total-order message whose keys are locked here (``linearT``).
-
-    Attributes:
-        message: The message.
-        arrival: When it came, among the node's positions.
-        is_from_below: Whether a client or a child brought it, so that the parent has not got it yet.
-        hops: Links it travelled over.
-        covered: The nodes known to have locked its keys.
-        acked: The children that acknowledged it (``childrenAcks``).
-        sent: What was told the parent of the covered; None: nothing.
-    """
-
-    message: Message
-    arrival: int
-    is_from_below: bool
-    hops: int
-    covered: set[int]
-    acked: set[int] = field(default_factory=set)
-    sent: set[int] | None = None
+Handler = Callable[[Any, int], None]
 
 
-@dataclass
-class Waiting:
-    """A client's message in the entry queue."""
+class Broker(Role):
+    """A broker; each part of it is a section of the thesis."""
 
-    message: Message
-    arrival: int
-    client: int
-    hops: int
-
-
-@dataclass
-class Topic:
-    """What a broker knows of a topic: its subscribers among brokers and clients, buffer, queue, pending messages."""
-
-    buffer: Buffer
-    brokers: set[int] = field(default_factory=set)
-    clients: set[int] = field(default_factory=set)
-    queue: list[Waiting] = field(default_factory=list)
-    pending: dict[Id, Pending] = field(default_factory=dict)
-    members: set[int] = field(default_factory=set)
-
-    @property
-    def seen(self) -> set[Id]:
-        """The messages that have passed."""
-        return self.buffer.seen
-
-    @property
-    def processed(self) -> set[Id]:
-        """The messages that have been processed."""
-        return self.buffer.processed
-
-    @property
-    def locked(self) -> set[str]:
-        """The locked key items."""
-        return {key for pending in self.pending.values() for key in pending.message.keys}
-
-
-class Broker(GarbageCollector):
-    """A broker in a round."""
-
-    def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
-        """Reads its state.
-
-        As in `Asker`, and ``subscriber``, ``member``, ``pending``, ``entry_queue``, ``discarded``, ``history``.
-        """
-        self.topics: dict[str, Topic] = {}
-        self.failed: set[int] = set()
-        super().__init__(node, round_, state)
-        self.is_root = bool(self.recall("is_root", self.parent is None))
-
-    def _read_subscriber(self, row: Item) -> None:
-        topic = self.topic(row.topic)
-        (topic.clients if row.kind == "client" else topic.brokers).add(row.peer)  # type: ignore[arg-type]
-
-    def _read_pending(self, row: Item) -> None:
-        sent = None if row.sent is None else set(row.sent)
-        pending = Pending(
-            row.message, row.position, row.kind == "below", row.hops or 0, set(row.covered), set(row.acked), sent
+    def __init__(self, node: Node) -> None:
+        """Puts it together."""
+        self.node = node
+        self.buffers = Buffers(node)
+        self.topics = Topics(node, self.buffers)
+        self.ordering = Ordering(node, self.topics, self.buffers)
+        self.subscribing = Subscribing(node, self.topics)
+        self.hold = HoldQueue(node, self.ordering)
+        self.lost_messages = LostMessages(self)
+        self.missing = MissingMessages(
+            node, self.topics, self.buffers, self.ordering, self.hold, self.lost_messages
         )  # fmt: skip
-        self.topic(row.topic).pending[pending.message.id] = pending
+        self.garbage = GarbageCollection(node, self.topics, self.ordering, Reports(node, self.buffers))
+        self.joining = TopicJoining(
+            node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, self._admit
+        )  # fmt: skip
+        self.exchange = Exchange(node, self.topics, self.lost_messages, self.missing, self.joining)
+        self.search = ParentSearch(self)
+        self.election = Election(self, self.search, self._election_ended)
+        self.tree = TreeRepair(self, self.topics, self.hold, self.missing, self.joining, self.election)
+        self._handlers: Mapping[type, Handler] = {
+            **dict.fromkeys(APPLICATION, self.hold.take),
+            ms.Subscribe: self.subscribing.on_subscribe,
+            ms.Subscribed: self.subscribing.on_subscribed,
+            ms.ParentRequest: self.tree.on_parent_request,
+            ms.ParentResponse: self.search.on_response,
+            ms.TreeViewUpdate: self.search.on_tree_view_update,
+            ms.RootElection: self.election.on_root_election,
+            ms.ParentBuffer: self.exchange.on_parent_buffer,
+            ms.LostMessageRequest: self.exchange.on_lost_message_request,
+            ms.LostMessages: self.exchange.on_lost_messages,
+            ms.Lacking: self.missing.on_exception,
+            ms.Repeat: self.missing.on_repeat,
+            ms.JoinTopic: self.joining.on_join_topic,
+            ms.TopicJoined: self.joining.on_topic_joined,
+            ms.Received: self.garbage.on_received,
+            ms.Collect: self.garbage.on_collect,
+        }
 
-    def _read_entry_queue(self, row: Item) -> None:
-        waiting = Waiting(row.message, row.position, row.peer or 0, row.hops or 0)
-        self.topic(row.topic).queue.append(waiting)
+    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
+        """Handles a message; who is not in the tree yet answers nobody (rule G24)."""
+        if self.node.repair.is_present:
+            self._handlers[type(m)](m, src)
 
-    def _read_member(self, row: Item) -> None:
-        self.topic(row.topic).members = set(row.covered)
+    def on_timer(self, name: str, key: int) -> None:
+        """Handles a timer."""
+        if name == parent_search.TIMER:
+            self.search.on_timer()
+        elif name == lost_messages.TIMER:
+            self.lost_messages.on_timer()
+        elif name == election.TIMER:
+            self.election.on_timer(key)
+        elif name == tree_repair.TIMER and self.tree.on_timer(key):
+            self._child_down(key)
 
-    def buffer(self, topic: str | None) -> Buffer:
-        """Returns the buffer of a topic."""
-        return self.topic(topic).buffer
+    def join(self, status: str, join_seq: int | None) -> None:
+        """Looks for a parent: a broker that is new, or that recovers and knows nothing (section 6.1)."""
+        node, contacts = self.node, self.node.state.contact
+        repair = node.repair
+        repair.is_mended = repair.is_present = repair.is_new = repair.is_joining = True
+        repair.is_level, repair.join_seq = False, join_seq
+        near = sorted((row.latency_rounds, contact) for contact, row in contacts.items())
+        node.latency |= {contact: rounds for rounds, contact in near}
+        node.see((contact, 0, 1 + place) for place, (_, contact) in enumerate(near))
+        if status == "RECOVERING":
+            # Whoever noticed the failure may have failed, too, before it told anybody.
+            node.state.failed[node.id] = Failed(node.id)
+        node.ctx.status(status)
+        self.seek()
 
-    def buffers(self) -> list[Buffer]:
-        """Returns the buffers of all topics."""
-        return [topic.buffer for _, topic in sorted(self.topics.items())]
+    def end_round(self) -> None:
+        """Is operational when it has got level with its first parent; and reports what was had for good."""
+        repair = self.node.repair
+        if repair.is_level and repair.is_joining:
+            repair.is_joining = False
+            self.node.ctx.status("OPERATIONAL")
+            if repair.join_seq is not None:
+                self.node.ctx.confirm(repair.join_seq)
+        self.garbage.end_round()
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the broker is being reconfigured, so that application messages are held."""
-        return False
+    # ---- neighbours that fail
 
-    def topic(self, name: str | None) -> Topic:
-        """Returns what it knows of a topic."""
-        return self.topics.setdefault(name or "", Topic(Buffer(name or "")))
+    def neighbour_down(self, neighbour: int) -> None:
+        """Alg. 3 and 4: forgets the neighbour, and looks for a new parent if it was that."""
+        node = self.node
+        if neighbour in node.children or neighbour in node.clients:
+            self._child_down(neighbour)
+        elif neighbour == node.parent:
+            repair = node.repair
+            repair.upward = [topic.name for topic in self.topics if neighbour in topic.brokers]
+            for topic in self.topics:
+                topic.discard(neighbour)
+                topic.tell_anew()
+            if not repair.is_level:
+                self.hold.drop(neighbour)
+            node.disconnect(neighbour)
+            repair.is_level = repair.is_root = False
+            self.election.orphaned(neighbour)
+            self._forget(neighbour)
+            self.lost(neighbour)
+            self.seek()
 
-    def handle(self, item: Item) -> None:
-        """Handles one application message."""
-        topic, message, sender, hops = self.topic(item.topic), item.message, item.peer or 0, item.hops or 0
-        if item.kind == "TotalAck":
-            self.on_total_ack(topic, sender, message, item.covered or ())
-        elif item.kind == "TotalProcessed":
-            self.on_total_processed(topic, sender, message, hops)
-        elif sender in self.clients:
-            self.on_publish(topic, sender, message, hops)
+    def _child_down(self, child: int) -> None:
+        self.tree.child_down(child)
+        self._forget(child)
+        self.lost(child)
+        self.view_changed()
+        self.joining.settle()
+
+    def _forget(self, partner: int) -> None:
+        self.lost_messages.forget(partner)
+        self.garbage.forget(partner)
+        self.joining.forget(partner)
+
+    def lost(self, broker: int) -> None:
+        """Notes that a broker failed, and tells the others."""
+        self.hold.lost(broker)
+
+    # ---- what the sections ask of each other
+
+    def candidates(self) -> list[int]:
+        """Returns brokers to ask; who has come below it since it saw it beside itself is none."""
+        return [broker for broker in self.node.candidates() if broker not in self.node.children]
+
+    def seek(self) -> None:
+        """Looks for a parent, or elects one."""
+        self.election.seek()
+
+    def request(self) -> ParentRequest:
+        """Names the topics whose sub-tree it is in, but not at the root of."""
+        repair = self.node.repair
+        return ParentRequest(tuple(repair.upward), repair.break_degree, repair.is_joining)
+
+    def attached(self) -> None:
+        """The new parent is in the sub-trees that the old one was in."""
+        for name in self.node.repair.upward:
+            self.topics.of(name).add(self.node.parent or 0, "broker")
+
+    def came_back(self, broker: int) -> None:
+        """Its place in the tree is gone, and with it the vote that it gave; two newcomers know no places (rule G22)."""
+        if self.node.is_newcomer:
+            self.search.declined(broker)
         else:
-            self.on_metadata(topic, sender, message, hops, item.covered or ())
+            self.lost(broker)
 
-    def on_publish(self, topic: Topic, client: int, message: Message, hops: int) -> None:
-        """A client brings a message; one that it sends again may be known."""
-        if message.id not in topic.seen and all(waiting.message.id != message.id for waiting in topic.queue):
-            topic.queue.append(Waiting(message, self.next_position(), client, hops))
-            self.run_pass(topic)
+    def view_changed(self) -> None:
+        """Has children and clients told."""
+        self.tree.view_changed()
 
-    def run_pass(self, topic: Topic) -> None:
-        """Lets in the messages of the entry queue that may enter; those whose keys a processed one unlocks too."""
-        while (position := next_admitted([waiting.message for waiting in topic.queue], topic.locked)) is not None:
-            entered = topic.queue.pop(position)
-            if entered.message.id in topic.seen:
-                continue
-            self.on_metadata(topic, entered.client, entered.message, entered.hops, ())
+    def _admit(self) -> None:
+        self.tree.admit()
 
-    def on_metadata(self, topic: Topic, sender: int, message: Message, hops: int, covered: Sequence[int]) -> None:
-        """Passes a message on; one in total order locks its keys first."""
-        if not message.is_total:
-            self._pass_on(topic, sender, message, hops)
-        elif message.id not in topic.processed:
-            self._lock(topic, sender, message, hops)
-            self._acknowledge(topic, sender, message, covered)
+    def _election_ended(self, deferred: Sequence[Deferred]) -> None:
+        for sender, request in deferred:
+            self.tree.on_parent_request(request, sender)
+        self.joining.settle()
 
-    def _note(self, topic: Topic, what: str, message: Message, hops: int) -> None:
-        self.buffered(topic.buffer, Event(what, message, hops))
+    def buffer(self, topic: str) -> Buffer:
+        """Returns the buffer of a topic."""
+        return self.buffers.of(topic)
 
-    def _pass_on(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
-        if message.id in topic.seen:
-            return
-        self._note(topic, "passed", message, hops)
-        for neighbour in sorted((topic.brokers | topic.clients) - ({sender} & topic.brokers)):
-            self.send(neighbour, "Metadata", message, hops + 1)
+    def collect(self, topic: str, runs: Runs) -> None:
+        """Forgets messages that everybody has had."""
+        self.garbage.collect(topic, runs)
 
-    def _lock(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
-        if message.id in topic.pending:
-            if sender == self.parent:
-                topic.pending[message.id].sent = None
-                topic.pending[message.id].is_from_below = False
-            return
-        self._note(topic, "passed", message, hops)
-        covered = {self.node, *topic.clients}
-        pending = Pending(message, self.next_position(), sender != self.parent, hops, covered)
-        topic.pending[message.id] = pending
-        for child in sorted((topic.brokers & self.children) - {sender}):
-            self.send(child, "Metadata", message, hops + 1)
+    def needs(self, partner: int, event: Event) -> bool:
+        """Returns whether there is somebody to pass a message on to."""
+        return self.missing.needs(partner, event)
 
-    def _acknowledge(self, topic: Topic, sender: int, message: Message, covered: Sequence[int]) -> None:
-        pending = topic.pending[message.id]
-        pending.covered.update(covered)
-        if sender in self.children:
-            pending.acked.add(sender)
-        self.try_all(topic)
+    def own_copy(self, message: Message) -> Message:
+        """Returns a message that is pending here with its body."""
+        return self.missing.own_copy(message)
 
-    def on_total_ack(self, topic: Topic, sender: int, message: Message, covered: Sequence[int]) -> None:
-        """A child says that its part of the sub-tree has locked the keys."""
-        if message.id in topic.pending:
-            self._acknowledge(topic, sender, message, covered)
+    def resume(self, parked: Parked) -> None:
+        """Handles what was put aside."""
+        self.exchange.resume(parked)
 
-    def try_all(self, topic: Topic) -> None:
-        """Sends the parent what is ready, or processes it, in the order of arrival."""
-        if self.is_waiting:
-            return
-        while any(self._try(topic, pending) for pending in list(topic.pending.values())):
-            pass
-
-    def is_topic_root(self, topic: Topic) -> bool:
-        """Returns whether the sub-tree of a topic goes on upward."""
-        return self.is_root or (self.parent is not None and self.parent not in topic.brokers)
-
-    def _try(self, topic: Topic, pending: Pending) -> bool:
-        if not pending.acked >= topic.brokers & self.children:
-            return False
-        earlier = [
-            other
-            for other in topic.pending.values()
-            if other.arrival < pending.arrival and other.message.shares(pending.message)
-        ]
-        if self.is_topic_root(topic):
-            if earlier or not topic.members <= pending.covered | self.failed:
-                return False
-            self.process(topic, None, pending.message, pending.hops)
-            return True
-        if self.parent is None or pending.sent == pending.covered or any(other.sent is None for other in earlier):
-            return False
-        kind = "Metadata" if pending.sent is None and pending.is_from_below else "TotalAck"
-        pending.sent = set(pending.covered)
-        self.send(self.parent, kind, pending.message, pending.hops + 1, pending.covered)
-        return True
-
-    def on_total_processed(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
-        """The topic's root has seen all acknowledgements."""
-        if message.id not in topic.processed:
-            self.process(topic, sender, message, hops)
-            self.try_all(topic)
-
-    def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
-        """Unlocks the keys, delivers the message, passes the news on, and lets in what waited."""
-        topic.pending.pop(message.id, None)
-        self._note(topic, "processed", message, hops)
-        for client in sorted(topic.clients):
-            self.send(client, "Metadata", message, hops + 1)
-        for neighbour in sorted(topic.brokers - {sender}):
-            self.send(neighbour, "TotalProcessed", message, hops + 1)
-        self.run_pass(topic)
-
-    def leave(self) -> None:
-        """Leaves queues and pending messages behind for the next rounds."""
-        for topic in self.topics.values():
-            for waiting in topic.queue:
-                self.keep(
-                    "entry_queue", waiting.message, waiting.arrival, peer=waiting.client, hops=waiting.hops
-                )  # fmt: skip
-            for pending in topic.pending.values():
-                self.keep(
-                    "pending", pending.message, pending.arrival, kind="below" if pending.is_from_below else "above",
-                    hops=pending.hops, covered=sorted(pending.covered), acked=sorted(pending.acked),
-                    sent=None if pending.sent is None else sorted(pending.sent),
-                )  # fmt: skip
+    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
+        """Sends an Exception on."""
+        self.missing.ask_publisher(message, lacking, sender)

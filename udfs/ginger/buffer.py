@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
-from udfs.ginger.queue import Message
+from udfs.ginger.queue import Id, Message
 
-Id = tuple[int, int]
-Runs = dict[str, list[list[int]]]
-"""Ids by source (as text, for JSON): the first and the last number of each run of numbers, ascending."""
+Runs = dict[int, list[list[int]]]
+"""Ids by source: the first and the last number of each run of numbers, ascending."""
 
 
 class Event(NamedTuple):
-    """An entry of a buffer: a message ``passed`` at a broker, or was ``processed`` there; ``hops`` to get there."""
+    """An entry of a buffer.
+
+    Attributes:
+        what: ``passed`` at a broker, or ``processed`` there.
+        message: The message.
+        hops: Links that it travelled over to get there.
+    """
 
     what: str
     message: Message
     hops: int
 
 
-def in_runs(runs: Mapping[str, list[list[int]]], of: Id) -> bool:
+class Left(NamedTuple):
+    """What is kept of an event that has left a buffer.
+
+    Attributes:
+        event: What it was.
+        source: The client that published the message.
+        source_seq: Its number among the client's calls.
+        hops: Links that it travelled over.
+    """
+
+    event: str
+    source: int
+    source_seq: int
+    hops: int
+
+
+def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
     """Returns whether an id is in one of the runs."""
-    own = runs.get(str(of[0]), [])
+    own = runs.get(of[0])
+    if not own:
+        return False
     position = bisect_right(own, of[1], key=lambda run: run[0]) - 1
     return position >= 0 and of[1] <= own[position][1]
 
 
-def joined(runs: Runs, others: Iterable[tuple[str, list[list[int]]]]) -> Runs:
+def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
     """Returns runs with those of others, which may overlap."""
     found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
     for source, own in others:
@@ -44,6 +67,11 @@ def joined(runs: Runs, others: Iterable[tuple[str, list[list[int]]]]) -> Runs:
     return found
 
 
+def runs_of(ids: Collection[Id]) -> Runs:
+    """Returns ids as runs."""
+    return joined({}, ((source, [[seq, seq]]) for source, seq in sorted(ids)))
+
+
 class Known(set[Id]):
     """Ids that a node has had, beside those that everybody has had."""
 
@@ -53,7 +81,7 @@ class Known(set[Id]):
         self._buffer = buffer
 
     def __contains__(self, of: object) -> bool:
-        """Returns whether it has had an id."""
+        """Returns whether the node has had an id."""
         return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
 
 
@@ -67,76 +95,65 @@ class Buffer:
         whole: Those that are in the buffer, by their positions.
         collected: The messages that everybody has had, so that there is nothing else left of them.
         mark: No event up to this position is in the buffer.
-        has_changed: Whether any left in this round.
     """
 
     topic: str
-    left: list[Event] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
     whole: dict[int, Event] = field(default_factory=dict)
     collected: Runs = field(default_factory=dict)
     mark: int = -1
-    has_changed: bool = False
 
     def __post_init__(self) -> None:
-        """Knows no ids yet: ``seen`` passed here, ``processed`` were processed."""
+        """Knows the ids of its events: ``seen`` passed here, ``processed`` were processed."""
         self.seen = Known(self)
         self.processed = Known(self)
+        for event, source, seq, _ in self.left:
+            self._know(event, Id(source, seq))
+        for what, message, _ in self.whole.values():
+            self._know(what, message.id)
 
     @property
     def events(self) -> list[Event]:
         """All of them, in order."""
-        return [*self.left, *self.whole.values()]
+        left = [Event(what, Message(self.topic, source, seq, "", (), 0), hops) for what, source, seq, hops in self.left]
+        return [*left, *self.whole.values()]
 
     def has(self, event: Event) -> bool:
         """Returns whether it had an event."""
         return event.message.id in (self.seen if event.what == "passed" else self.processed)
 
-    def add(self, position: int, event: Event) -> None:
-        """Adds an event at the end."""
-        if not in_runs(self.collected, event.message.id):
-            self.whole[position] = event
-            self._know(event)
+    def add(self, position: int, event: Event) -> bool:
+        """Adds an event at the end; returns whether it did, for what everybody has had is over."""
+        if in_runs(self.collected, event.message.id):
+            return False
+        self.whole[position] = event
+        self._know(event.what, event.message.id)
+        return True
 
-    def _know(self, event: Event) -> None:
-        self.seen.add(event.message.id)
-        if event.what == "processed":
-            self.processed.add(event.message.id)
+    def _know(self, what: str, of: Id) -> None:
+        self.seen.add(of)
+        if what == "processed":
+            self.processed.add(of)
 
-    def shrink(self, size: int) -> None:
-        """Lets the oldest events leave, until no more than ``size`` (bufferSize) are in it."""
-        while len(self.whole) > size:
-            self.mark = next(iter(self.whole))
-            what, message, hops = self.whole.pop(self.mark)
-            self.left.append(Event(what, message.without_body(), hops))
-            self.has_changed = True
+    def shrink(self, size: int) -> list[int]:
+        """Lets the oldest events leave, until no more than ``size`` (bufferSize) are in it; returns their positions."""
+        n_gone = len(self.whole) - size
+        gone = list(islice(self.whole, n_gone)) if n_gone > 0 else []
+        for position in gone:
+            what, message, hops = self.whole.pop(position)
+            self.left.append(Left(what, *message.id, hops))
+            self.mark = position
+        return gone
 
-    def collect(self, runs: Mapping[str, list[list[int]]]) -> None:
-        """Forgets messages that everybody has had but for their ids (section 6.1)."""
+    def collect(self, runs: Runs) -> list[int]:
+        """Forgets messages that everybody has had but for their ids (section 6.1); returns the positions of events."""
         self.collected = joined(self.collected, runs.items())
         last = max(self.whole, default=self.mark)
-        self.left = [event for event in self.left if not in_runs(self.collected, event.message.id)]
-        self.whole = {p: event for p, event in self.whole.items() if not in_runs(self.collected, event.message.id)}
+        self.left = [event for event in self.left if not in_runs(self.collected, Id(event.source, event.source_seq))]
+        gone = [position for position, event in self.whole.items() if in_runs(self.collected, event.message.id)]
+        for position in gone:
+            del self.whole[position]
         for ids in (self.seen, self.processed):
             ids.difference_update([of for of in ids if in_runs(self.collected, of)])
         self.mark = max(self.mark, next(iter(self.whole)) - 1 if self.whole else last)
-        self.has_changed = True
-
-    def read(self, mark: int, details: str | None) -> None:
-        """Reads what `text` gave, and the mark; events are added after it."""
-        self.mark = mark
-        given: dict[str, Any] = json.loads(details or "{}")
-        self.collected = given["collected"]
-        for what, source, seq, hops in given["left"]:
-            event = Event(what, Message(self.topic, source, seq, "", (), 0), hops)
-            self.left.append(event)
-            self._know(event)
-
-    def text(self) -> str:
-        """Returns what has left as JSON: what, source, number and hops of each, and the runs of what is collected."""
-        left = [[what, *message.id, hops] for what, message, hops in self.left]
-        return json.dumps({"left": left, "collected": self.collected}, sort_keys=True)
-
-
-def runs_of(ids: Collection[Id]) -> Runs:
-    """Returns ids as runs."""
-    return joined({}, ((str(source), [[seq, seq]]) for source, seq in sorted(ids)))
+        return gone

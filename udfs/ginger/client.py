@@ -2,196 +2,238 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from udfs.ginger.buffer import Buffer, Event, Id, Runs, in_runs
-from udfs.ginger.garbage_collection import GarbageCollector
-from udfs.ginger.items import Item
+from udfs.ginger import lost_messages, messages as ms, parent_search
+from udfs.ginger.buffer import Buffer, Event, Runs, in_runs
+from udfs.ginger.buffers import PUBLISHED, Buffers
+from udfs.ginger.garbage_collection import Reports
+from udfs.ginger.hold_queue import held
+from udfs.ginger.lost_messages import LostMessages
+from udfs.ginger.messages import ParentRequest
 from udfs.ginger.missing_sets import MissingSets
-from udfs.ginger.queue import Message
+from udfs.ginger.node import Node
+from udfs.ginger.parent_search import ParentSearch
+from udfs.ginger.queue import Id, Message
+from udfs.ginger.records import BufferedEvent, Delivered
+from udfs.ginger.repair_records import Exceptional, Parked
+from udfs.ginger.role import Role
 
 
-class Client(GarbageCollector):
-    """A client in a round; where nodes may crash it has buffers of what it delivered, and what it published."""
+class Client(Role):
+    """A client; where the tree may be mended it has buffers of what it delivered, and what it published."""
 
-    def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
-        """Reads its state: as in `Asker`, and ``client_topic``, ``exception`` and ``hold``."""
-        self.topics: dict[str, bool] = {}
-        self.published: dict[Id, tuple[int, Message]] = {}
-        self.delivered: dict[str, Buffer] = {}
-        self.exceptions: list[Item] = []
-        self.hold: list[Item] = []
-        super().__init__(node, round_, state)
+    def __init__(self, node: Node) -> None:
+        """Puts it together."""
+        self.node = node
+        self._state = node.state
+        self._buffers = Buffers(node)
+        self._reports = Reports(node, self._buffers)
+        self._lost = LostMessages(self)
+        self._search = ParentSearch(self)
+        events = self._state.metadata_buffer.items()
+        own = [(position, event.message) for position, event in events if event.event == PUBLISHED]
+        self._published: dict[Id, tuple[int, Message]] = {m.id: (position, m) for position, m in own}
+        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
+            ms.Metadata: self._on_metadata,
+            ms.Subscribed: self._on_subscribed,
+            ms.Lacking: self._on_exception,
+            ms.Repeat: lambda m, _: self._lost.on_repeat(m),
+            ms.ParentResponse: self._search.on_response,
+            ms.ParentBuffer: self._on_parent_buffer,
+            ms.LostMessages: self._on_lost_messages,
+            ms.TreeViewUpdate: self._on_tree_view_update,
+            ms.Collect: self._on_collect,
+        }
 
-    def _read_client_topic(self, row: Item) -> None:
-        self.topics[row.topic or ""] = row.kind == "subscribed"
+    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
+        """Handles a message."""
+        self._handlers[type(m)](m, src)
 
-    def _read_history(self, row: Item) -> None:
-        if row.kind == "published":
-            if not self.has_delivered_all(row.message):
-                self.published[row.message.id] = row.position, row.message
-        else:
-            super()._read_history(row)
+    def on_timer(self, name: str, key: int) -> None:
+        """Handles a timer."""
+        if name == parent_search.TIMER:
+            self._search.on_timer()
+        elif name == lost_messages.TIMER:
+            self._lost.on_timer()
 
-    def _read_exception(self, row: Item) -> None:
-        self.exceptions.append(row)
+    # ---- calls (sections 3.3 and 3.4)
 
-    def _read_hold(self, row: Item) -> None:
-        self.hold.append(row)
+    def subscribe(self, topic: str, subscription_id: int, source_seq: int) -> None:
+        """Sends a subscription to the edge broker."""
+        if self.node.parent is not None:
+            self.node.send(self.node.parent, ms.Subscribe(self.node.id, source_seq, topic, subscription_id))
 
-    def buffer(self, topic: str | None) -> Buffer:
-        """Returns the deliveries of a topic."""
-        return self.delivered.setdefault(topic or "", Buffer(topic or ""))
-
-    def buffers(self) -> list[Buffer]:
-        """Returns the deliveries of all topics."""
-        return [buffer for _, buffer in sorted(self.delivered.items())]
-
-    def needs(self, partner: int, event: Event) -> bool:
-        """A client delivers what it subscribes to."""
-        return self.topics.get(event.message.topic, False)
-
-    def has_delivered_all(self, message: Message) -> bool:
-        """Returns whether everybody has had a message."""
-        return in_runs(self.buffer(message.topic).collected, message.id)
-
-    def has_delivered(self, message: Message) -> bool:
-        """Returns whether it has delivered a message."""
-        return message.id in self.buffer(message.topic).seen
-
-    def handle(self, item: Item) -> None:
-        """Handles a call or a message."""
-        self.hear(item)
-        match item.kind:
-            case "publish":
-                self.publish(item.message)
-            case "Metadata":
-                self.on_metadata(item)
-            case "Exception":
-                self.on_exception(item)
-            case _:
-                self.handle_repair(item)
+    def _on_subscribed(self, m: ms.Subscribed, _: int) -> None:
+        """The subscription stands."""
+        self.node.ctx.confirm(m.source_seq)
 
     def publish(self, message: Message) -> None:
         """Hands a message to the edge broker, if there is one that it is level with."""
-        if self.may_crash:
-            position = self.next_position()
-            self.published[message.id] = position, message
-            self.keep("history", message, position, kind="published")
-        if self.is_level and self.parent is not None:
-            self.send(self.parent, "Metadata", message, 1)
+        node = self.node
+        if node.is_mended:
+            position = node.next_position()
+            self._published[message.id] = position, message
+            self._state.metadata_buffer[position] = BufferedEvent(*message, position, PUBLISHED, None)
+        if node.is_level and node.parent is not None:
+            node.send(node.parent, ms.Metadata(*message, 1))
 
-    def on_metadata(self, item: Item) -> None:
+    # ---- deliveries
+
+    def _on_metadata(self, m: ms.Metadata, sender: int) -> None:
         """Delivers a message, unless it has to wait for some that have to be repeated."""
-        if self.parked:
-            self.hold.append(item._replace(relation="hold"))
+        if self._state.parked:
+            self._state.hold.append(held(m, sender))
         else:
-            self.deliver(item.message, item.hops or 0)
+            self._deliver(m.message, m.hops)
 
-    def deliver(self, message: Message, hops: int) -> None:
+    def _deliver(self, message: Message, hops: int) -> None:
         """Delivers a message, once."""
-        if not self.has_delivered(message):
-            self.keep("delivered", message, hops=hops)
-            self.buffered(self.buffer(message.topic), Event("processed" if message.is_total else "passed", message, 0))
+        node = self.node
+        if message.id in self._buffers.of(message.topic).seen:
+            return
+        node.ctx.deliver(message.source, message.source_seq, message.issued_round, hops)
+        position = node.next_position()
+        self._state.delivered.append(Delivered(position, message.topic, message.source, message.source_seq))
+        self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
-    def on_exception(self, item: Item) -> None:
+    def _on_exception(self, m: ms.Lacking, _: int) -> None:
         """A message of this client has left the buffers, and somebody lacks it: it is published again (4.3.2.3)."""
-        lacking = int(item.details or 0)
-        if all((told.message.id, told.peer) != (item.message.id, lacking) for told in self.exceptions):
-            position = self.next_position()
-            self.exceptions.append(item._replace(relation="exception", position=position, peer=lacking, details=None))
-        if self.parent is not None:
-            self.send(self.parent, "Repeat", self.published[item.message.id][1], details=item.details)
+        told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
+        self._state.exception[m.source, m.source_seq, m.lacking] = told
+        if self.node.parent is not None:
+            self.node.send(self.node.parent, ms.Repeat(*self._published[m.message.id][1], m.lacking))
 
-    def on_neighbor_down(self, neighbour: int) -> None:
+    # ---- another edge broker (section 4.2.3.1)
+
+    def neighbour_down(self, neighbour: int) -> None:
         """The edge broker failed."""
-        if neighbour == self.parent:
-            self.parent = None
-            self.remember(is_level=False)
-            self.forget_partner(neighbour)
-            self.remember(told={})
-            self.hold.clear()
-            self.lost(neighbour)
-            self.seek()
+        if neighbour != self.node.parent:
+            return
+        self.node.disconnect(neighbour)
+        self.node.repair.is_level = False
+        self._lost.forget(neighbour)
+        self._reports.forget()
+        self._state.hold = []
+        self.lost(neighbour)
+        self.seek()
 
-    def on_tree_view_update(self, item: Item) -> None:
-        """Remembers whom it saw before: a new edge broker may be cut off before it sees anybody itself."""
-        if item.peer == self.parent:
-            seen = {str(broker): self.latency.get(broker, 1) for broker in self.view}
-            self.remember(seen={**self.recall("seen", {}), **seen})
-        super().on_tree_view_update(item)
+    def lost(self, broker: int) -> None:
+        """Notes that a broker failed."""
+        self.node.repair.dead.add(broker)
+
+    def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
+        """Remembers whom it saw before: a new edge broker may be cut off before it sees anybody itself (rule G21)."""
+        if sender == self.node.parent:
+            seen = {broker: self.node.rounds_to(broker) for broker in self._state.tree_view}
+            self.node.repair.seen |= seen
+        self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Those of its view; when all of these have failed, those of earlier ones."""
-        earlier = {int(broker): latency for broker, latency in self.recall("seen", {}).items()}
-        if found := super().candidates():
+        """Returns those of its view; when all of these have failed, those of earlier ones."""
+        if found := self.node.candidates():
             return found
-        self.latency = earlier | self.latency
-        return sorted(earlier.keys() - self.dead)
+        earlier = self.node.repair.seen
+        self.node.latency = earlier | self.node.latency
+        return sorted(earlier.keys() - self.node.repair.dead)
 
-    def request(self) -> dict[str, Any]:
-        """A client names the topics that it works on; among them those that it subscribes to."""
-        subscribed = sorted(topic for topic, is_subscribed in self.topics.items() if is_subscribed)
-        return {
-            "subscribedTopics": sorted(self.topics), "breakDegree": self.recall("break_degree", False),
-            "isClient": True, "subscribed": subscribed,
-        }  # fmt: skip
+    def seek(self) -> None:
+        """Looks for another broker."""
+        self._search.seek()
 
-    def on_parent_buffer(self, item: Item) -> None:
+    def request(self) -> ParentRequest:
+        """Names the topics that it works on; among them those that it subscribes to."""
+        topics = self._state.client_topic
+        subscribed = tuple(topic for topic in topics if self._subscribes(topic))
+        return ParentRequest(tuple(topics), self.node.repair.break_degree, is_client=True, subscribed=subscribed)
+
+    def _subscribes(self, topic: str) -> bool:
+        row = self._state.client_topic.get(topic)
+        return row is not None and row.usage == "subscribed"
+
+    def attached(self) -> None:
+        """Waits for the ParentBuffer of its new broker."""
+
+    def came_back(self, broker: int) -> None:
+        """Asks a newcomer again later."""
+        self._search.declined(broker)
+
+    def view_changed(self) -> None:
+        """Has nobody to tell."""
+
+    # ---- missing messages (section 4.3.2)
+
+    def _on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
         """Sends what the new broker lacks of what was delivered here."""
-        if item.peer != self.parent:
+        if sender != self.node.parent:
             return
-        theirs = self.told(item)
-        own = MissingSets(failed=self.dead)
-        for topic in theirs.passed:
-            for event in self.buffer(topic).events:
+        theirs = self._lost.told(m.told)
+        own = MissingSets(failed=set(self.node.repair.dead))
+        for topic in sorted(theirs.passed):
+            buffer = self._buffers.of(topic)
+            for event in buffer.events:
                 own.note(event)
-                if not theirs.has(event):
-                    own.events.append(event)
+            own.events += [event for event in buffer.events if not theirs.has(event)]
             own.name(topic)
-            if self.buffer(topic).collected:
-                own.collected[topic] = self.buffer(topic).collected
-        self.send(self.parent or 0, "LostMessageRequest", details=own.text())
+            if buffer.collected:
+                own.collected[topic] = buffer.collected
+        self.node.send(sender, ms.LostMessageRequest(own))
 
-    def on_lost_messages(self, item: Item) -> None:
-        """Delivers what it missed; then its own messages that nobody seems to have go out again."""
-        told = self.filled(item) if item.peer == self.parent else None
+    def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
+        """Delivers what it missed; then its own messages that nobody seems to have go out again (rule G14)."""
+        told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
             return
-        for event in told.events:
-            is_final = event.what == ("processed" if event.message.is_total else "passed")
-            if is_final and event.message.has_body and self.topics[event.message.topic]:
-                self.deliver(event.message, event.hops + 1)
-        self.remember(is_level=True)
-        while self.hold:
-            self.on_metadata(self.hold.pop(0))
-        for _, message in self.published.values():
-            if not self.has_delivered(message):
-                self.send(self.parent or 0, "Metadata", message, 1)
+        for what, message, hops in told.events:
+            is_final = what == ("processed" if message.is_total else "passed")
+            if is_final and message.has_body and self._subscribes(message.topic):
+                self._deliver(message, hops + 1)
+        self.node.repair.is_level = True
+        hold, self._state.hold = self._state.hold, []
+        for row in hold:
+            self._deliver(row.message, row.hops or 0)
+        for _, message in self._published.values():
+            if message.id not in self._buffers.of(message.topic).seen:
+                self.node.send(sender, ms.Metadata(*message, 1))
 
-    def report(self, topic: str) -> None:
-        """Sends what it has delivered."""
-        if self.topics.get(topic, False):
-            self.tell_parent(topic, set(self.buffer(topic).seen), [self.node])
+    def buffer(self, topic: str) -> Buffer:
+        """Returns the deliveries of a topic."""
+        return self._buffers.of(topic)
+
+    def needs(self, partner: int, event: Event) -> bool:
+        """Returns whether it subscribes to the topic of a message."""
+        return self._subscribes(event.message.topic)
+
+    def own_copy(self, message: Message) -> Message:
+        """Returns the message: what left its buffer it has nowhere else."""
+        return message
+
+    def resume(self, parked: Parked) -> None:
+        """Handles what was put aside."""
+        self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
+
+    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
+        """Sends an Exception to its broker."""
+        self.node.flood(ms.Lacking(*message, lacking), sender)
+
+    # ---- garbage collection (section 6.1)
+
+    def _on_collect(self, m: ms.Collect, sender: int) -> None:
+        """Everybody has had messages for good."""
+        if sender == self.node.parent:
+            self.collect(m.topic, m.runs)
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Nobody needs its own messages any more either."""
-        super().collect(topic, runs)
-        own = {of: at for of, (at, message) in self.published.items() if message.topic == topic}
-        gone = [of for of in own if in_runs(runs, of)]
-        if gone:
-            for of in gone:
-                del self.published[of]
-            first = min((at for of, at in own.items() if of not in gone), default=max(own.values()) + 1)
-            self.keep("history", None, first - 1, kind="collected", topic=topic)
+        """Forgets messages that everybody has had, its own among them."""
+        self._reports.collect(topic, runs)
+        for of, (position, message) in list(self._published.items()):
+            if message.topic == topic and in_runs(runs, of):
+                del self._published[of]
+                del self._state.metadata_buffer[position]
 
-    def leave(self) -> None:
-        """Leaves its state behind; without crashes it does not change."""
-        if self.may_crash:
-            self.report_all()
-            self.leave_around("edge")
-            self.leave_buffers()
-            self.rows += [*self.exceptions, *(item._replace(position=self.next_position()) for item in self.hold)]
-            self.keep("repair", None, kind="client", details=json.dumps(self.memory, sort_keys=True))
+    def end_round(self) -> None:
+        """Reports what it has delivered."""
+        for topic in self._reports.topics:
+            if self._subscribes(topic):
+                self._reports.tell_parent(topic, set(self._buffers.of(topic).seen), [self.node.id])

@@ -7,63 +7,111 @@ sees that nobody is left out, Collect goes down the sub-tree, and all forget wha
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from udfs.ginger.buffer import Id, Runs, in_runs, runs_of
-from udfs.ginger.items import Item
-from udfs.ginger.lost_messages import Asker
+from udfs.ginger import messages as ms
+from udfs.ginger.buffer import Runs, in_runs, runs_of
+from udfs.ginger.buffers import Buffers
+from udfs.ginger.node import Node
+from udfs.ginger.ordering import Ordering
+from udfs.ginger.queue import Id
+from udfs.ginger.repair_records import Receipt, Reported
+from udfs.ginger.topics import Topics
 
 
-class GarbageCollector(Asker):
-    """A node with buffers that are collected; its ``memory`` holds how many ids it has ``told`` of each topic."""
+class Reports:
+    """What one node has told its parent to be had for good."""
+
+    def __init__(self, node: Node, buffers: Buffers) -> None:
+        """Reports for a node."""
+        self._node = node
+        self._buffers = buffers
 
     @property
-    def collect_every(self) -> int:
-        """How many messages are told of at once; 0: buffers are not collected."""
-        return self.settings.get("collect_every", 0)
+    def topics(self) -> list[str]:
+        """The topics to look at at the end of a round; none where buffers are not collected."""
+        if not self._node.is_mended or not self._node.setting("collect_every"):
+            return []
+        return [buffer.topic for buffer in self._buffers.all()]
 
-    def report(self, topic: str) -> None:
-        """Sends what it has had for good, if that is much more than it told before."""
-        raise NotImplementedError
-
-    def handle_repair(self, item: Item) -> None:
-        """Handles Collect among the rest."""
-        if item.kind != "Collect":
-            super().handle_repair(item)
-        elif item.peer == self.parent:
-            self.collect(item.topic or "", json.loads(item.details or "{}"))
+    def tell_parent(self, topic: str, ids: Collection[Id], covered: Iterable[int]) -> None:
+        """Sends Received: all nodes of ``covered`` have had the messages for good; if these are many more by now."""
+        node, told = self._node, self._node.state.reported.get(topic)
+        enough = (told.n_messages if told else 0) + node.setting("collect_every")
+        if node.parent is not None and node.is_level and len(ids) >= enough:
+            node.state.reported[topic] = Reported(topic, len(ids))
+            node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
         """Forgets messages that everybody has had."""
-        before = len(self.buffer(topic).seen)
-        super().collect(topic, runs)
-        told = self.recall("told", {})
-        if topic in told:
-            self.remember(told={**told, topic: max(0, told[topic] - before + len(self.buffer(topic).seen))})
+        buffer = self._buffers.of(topic)
+        before = len(buffer.seen)
+        self._buffers.collect(topic, runs)
+        told = self._node.state.reported.get(topic)
+        if told is not None:
+            told.n_messages = max(0, told.n_messages - before + len(buffer.seen))
 
-    def tell_parent(self, topic: str, ids: Collection[Id], covered: Collection[int]) -> None:
-        """Sends Received: all nodes of ``covered`` have had the messages for good."""
-        told = self.recall("told", {})
-        if self.parent is not None and self.is_level and len(ids) >= told.get(topic, 0) + self.collect_every:
-            self.remember(told={**told, topic: len(ids)})
-            self.tell(self.parent, "Received", topic, json.dumps(runs_of(ids)), sorted(covered))
+    def forget(self) -> None:
+        """Forgets what was told: a new parent is told everything."""
+        self._node.state.reported.clear()
 
-    def tell(
-        self, dst: int, kind: str, topic: str, details: str | None = None, covered: list[int] | None = None
-    ) -> None:  # fmt: skip
-        """Sends what is about a topic, not about a message."""
-        latency = self.latency.get(dst)
-        self.keep(
-            "out", None, kind=kind, peer=dst, topic=topic, covered=covered, latency_rounds=latency, details=details
-        )
 
-    def report_all(self) -> None:
-        """Looks at all topics at the end of a round."""
-        if self.collect_every:
-            for buffer in self.buffers():
-                self.report(buffer.topic)
+class GarbageCollection:
+    """The garbage collection of one broker's buffers."""
 
-    def common(self, ids: Collection[Id], runs: Runs) -> set[Id]:
-        """Returns those of the ids that are in runs."""
-        return {of for of in ids if in_runs(runs, of)}
+    def __init__(self, node: Node, topics: Topics, ordering: Ordering, reports: Reports) -> None:
+        """Collects for a broker."""
+        self._node = node
+        self._state = node.state
+        self._topics = topics
+        self._ordering = ordering
+        self._reports = reports
+
+    def on_received(self, m: ms.Received, sender: int) -> None:
+        """A child or a client has had messages for good, and so have all below it."""
+        self._state.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
+
+    def on_collect(self, m: ms.Collect, sender: int) -> None:
+        """Everybody has had messages for good."""
+        if sender == self._node.parent:
+            self.collect(m.topic, m.runs)
+
+    def end_round(self) -> None:
+        """Reports on all topics."""
+        for topic in self._reports.topics:
+            self._report(topic)
+
+    def _report(self, name: str) -> None:
+        """Collects what all below it have had, and at the topic's root everybody, or tells the parent."""
+        node, topic = self._node, self._topics.of(name)
+        below = sorted(topic.brokers & node.children | topic.clients)
+        told = [self._state.receipt.get((name, other)) for other in below]
+        if node.is_waiting or None in told:
+            return
+        ids, covered = set(topic.seen) - topic.pending.keys(), {node.id}
+        for row in told:
+            if row is not None:
+                covered.update(row.covered)
+                ids = {of for of in ids if in_runs(row.runs, of)}
+        if not self._ordering.is_topic_root(topic):
+            self._reports.tell_parent(name, ids, covered)
+        elif len(ids) >= node.setting("collect_every") and topic.members <= covered | self._state.failed.keys():
+            self.collect(name, runs_of(ids))
+
+    def collect(self, name: str, runs: Runs) -> None:
+        """Forgets what everybody has had, also where it is pending; those below hear of it."""
+        topic = self._topics.of(name)
+        new = [of for of in topic.seen if in_runs(runs, of)]
+        self._reports.collect(name, runs)
+        for pending in [pending for of, pending in topic.pending.items() if in_runs(runs, of)]:
+            self._ordering.process(topic, None, pending.message, pending.hops)
+        publishers = {of.source for of in new} & self._node.clients
+        below = topic.brokers & self._node.children | topic.clients | publishers
+        for other in sorted(below if new else ()):
+            self._node.send(other, ms.Collect(name, runs_of(new)))
+
+    def forget(self, partner: int) -> None:
+        """What a partner that failed has had counts no more; a new parent is told of everything."""
+        for key in [key for key in self._state.receipt if key[1] == partner]:
+            del self._state.receipt[key]
+        self._reports.forget()

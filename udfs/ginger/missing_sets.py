@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from udfs.ginger.buffer import Event, Id, Runs, in_runs
-from udfs.ginger.queue import Message
+from udfs.ginger.buffer import Event, Runs, in_runs
+from udfs.ginger.queue import Id
 
 
 @dataclass
@@ -31,7 +29,7 @@ class MissingSets:
     failed: set[int] = field(default_factory=set)
     back: set[int] = field(default_factory=set)
     collected: dict[str, Runs] = field(default_factory=dict)
-    members: dict[str, list[int]] = field(default_factory=dict)
+    members: dict[str, set[int]] = field(default_factory=dict)
 
     def name(self, topic: str) -> None:
         """Says that it is about a topic, known messages or none."""
@@ -50,34 +48,3 @@ class MissingSets:
         known = self.passed if event.what == "passed" else self.processed
         topic, of = event.message.topic, event.message.id
         return of in known.get(topic, ()) or in_runs(self.collected.get(topic, {}), of)
-
-    def text(self) -> str:
-        """Returns it as JSON."""
-        return json.dumps({
-            "events": [[what, *message[:4], list(message.keys), message.issued_round, hops]
-                       for what, message, hops in self.events],
-            "passed": _listed(self.passed), "processed": _listed(self.processed), "failed": sorted(self.failed),
-            **({"back": sorted(self.back)} if self.back else {}),
-            **({"collected": self.collected} if self.collected else {}),
-            **({"members": self.members} if self.members else {}),
-        })  # fmt: skip
-
-
-def _listed(ids: dict[str, set[Id]]) -> dict[str, list[Id]]:
-    return {topic: sorted(of_topic) for topic, of_topic in sorted(ids.items())}
-
-
-def _sets(ids: dict[str, list[Iterable[int]]]) -> dict[str, set[Id]]:
-    return {topic: {(source, seq) for source, seq in of_topic} for topic, of_topic in ids.items()}
-
-
-def read_missing_sets(text: str | None) -> MissingSets:
-    """Reads what `MissingSets.text` returns."""
-    given = json.loads(text or "{}")
-    events = [
-        Event(what, Message(topic, source, seq, guarantee, tuple(keys), issued), hops)
-        for what, topic, source, seq, guarantee, keys, issued, hops in given["events"]
-    ]
-    passed, processed = _sets(given["passed"]), _sets(given["processed"])
-    others = set(given.get("back", ())), given.get("collected", {}), given.get("members", {})
-    return MissingSets(events, passed, processed, set(given["failed"]), *others)

@@ -1,130 +1,166 @@
-"""What all nodes have: neighbours, a view of the tree, and a place for what they send and keep in a round."""
+"""What all nodes have: neighbours, a view of the tree, and links to send over."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from udfs.ginger.items import Item, with_message
-from udfs.ginger.queue import Message
+from udfs.ginger.records import Neighbour, TreeView
+from udfs.ginger.state import State
+from udfs.ginger.tree import relationship
+from udfs.nodes.context import Context
 
 _PLACES = 1 << 20
-_NONE: dict[str, Any] = {}
+_SIBLING = (1, 1)
 
 
 class Node:
-    """A node in a round; `rows` is what it leaves behind."""
+    """A node with its tables, and the round that it is in."""
 
-    def __init__(self, node: int, round_: int, state: Sequence[Item]) -> None:
-        """Reads its state.
+    def __init__(self, state: State) -> None:
+        """Reads who is around.
 
         Args:
-            node: Its id.
-            round_: The round.
-            state: Items of all relations but ``inbox``, those of each in order of position. ``mode`` is there where
-                nodes may crash, and ``repair`` where the node has anything to do with it.
+            state: Its tables.
         """
-        self.node = node
-        self.round = round_
-        self.rows: list[Item] = []
-        self._place = round_ * _PLACES
+        self.state = state
+        self.repair = state.repair
+        self.latency: dict[int, int] = {}
+        self._near = {other: row.latency_rounds for other, row in state.neighbour.items()}
+        self._far = {other: row.latency_rounds for other, row in state.tree_view.items()}
+        self._place = -1
         self.parent: int | None = None
         self.children: set[int] = set()
         self.clients: set[int] = set()
-        self.latency: dict[int, int] = {}
-        self.view: dict[int, tuple[int, int]] = {}
-        self.settings: dict[str, int] = _NONE
-        self.memory: dict[str, Any] = {}
-        for row in state:
-            getattr(self, f"_read_{row.relation}")(row)
+        for other, row in state.neighbour.items():
+            if row.relationship in ("parent", "edge"):
+                self.parent = other
+            else:
+                (self.children if row.relationship == "child" else self.clients).add(other)
 
-    def _read_neighbour(self, row: Item) -> None:
-        other = row.peer or 0
-        self.latency[other] = row.latency_rounds or 1
-        if row.kind in ("parent", "edge"):
-            self.parent = other
-        else:
-            (self.children if row.kind == "child" else self.clients).add(other)
-
-    def _read_tree_view(self, row: Item) -> None:
-        other = row.peer or 0
-        self.view[other] = (row.hops or 0, row.issued_round or 0)
-        self.latency.setdefault(other, row.latency_rounds or 1)
-
-    def _read_mode(self, row: Item) -> None:
-        self.settings = json.loads(row.details or "{}")
-
-    def _read_repair(self, row: Item) -> None:
-        self.memory = json.loads(row.details or "{}")
+    def enter(self, ctx: Context, sender: int | None) -> None:
+        """Goes on in a round; how far away the sender of a message is it remembers while the round lasts."""
+        self.ctx = ctx
+        if self._place < ctx.round * _PLACES:
+            self._place = ctx.round * _PLACES
+            self.latency = self._far | self._near
+        if sender is not None and sender != ctx.node and ctx.sent_round is not None:
+            self.latency.setdefault(sender, ctx.round - ctx.sent_round)
 
     @property
-    def may_crash(self) -> bool:
-        """Whether nodes of any run may crash, so that state for repairs is kept."""
-        return bool(self.settings)
+    def id(self) -> int:
+        """Its id."""
+        return self.ctx.node
+
+    def setting(self, name: str) -> int:
+        """Returns a setting that is a number."""
+        return int(self.ctx.settings[name])
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the tree of the run may be mended, so that state for repairs is kept."""
+        return self.repair.is_mended
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it has a parent, or is the root, and has all that it missed."""
+        return self.repair.is_level
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a broker is being reconfigured, so that application messages are held."""
+        return not self.repair.is_level or bool(self.state.awaited or self.state.hold)
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether it joins, or is back, and has had no parent yet, which would have told it what there is."""
+        return self.repair.is_joining and self.repair.lost_parent is None
 
     @property
     def neighbours(self) -> set[int]:
         """The brokers that it is connected to."""
         return self.children | ({self.parent} if self.parent is not None else set())
 
+    @property
+    def residual_degree(self) -> int:
+        """Connections that a broker may still take in."""
+        used = len(self.children) + len(self.clients) + (self.parent is not None)
+        return self.setting("total_degree") - used
+
     def next_position(self) -> int:
         """Returns ascending numbers, those of later rounds above those of earlier ones."""
         self._place += 1
         return self._place
 
-    def send(
-        self, dst: int, kind: str, message: Message | None = None, hops: int | None = None,
-        covered: Iterable[int] | None = None, details: str | None = None,
-    ) -> None:  # fmt: skip
+    def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
         """Puts a message on a link; a node's messages leave in the order in which it sends them."""
-        body = None if covered is None else sorted(covered)
-        latency = self.latency.get(dst)
-        self.keep("out", message, kind=kind, peer=dst, hops=hops, covered=body, latency_rounds=latency, details=details)
+        self.ctx.send(dst, message, after=self.latency.get(dst))
 
-    def connect(self, other: int) -> None:
-        """Opens a connection to a new neighbour; if that is down, the failure detector says so."""
-        self.keep("connected", None, peer=other, latency_rounds=self.latency.get(other, 1))
+    def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages
+        """Sends on through the tree, away from where it came from."""
+        for neighbour in sorted(self.neighbours - {sender}):
+            self.send(neighbour, message)
 
-    def timer(self, what: str, partner: int, number: int, rounds: int) -> None:
-        """Wakes the node after so many rounds, to see whether a partner has answered.
+    def rounds_to(self, other: int) -> int:
+        """Returns the rounds to another node, as far as they are known."""
+        return self.latency.get(other, 1)
 
-        Args:
-            what: What it has to do: ``parent``, ``again``, ``vote`` or ``child``.
-            partner: The partner.
-            number: Distinguishes timers of the same kind, so that one of an earlier talk is known for stale.
-            rounds: When.
+    def patience(self, partner: int) -> int:
+        """Returns the rounds in which a partner that is up has answered, with an election of its own in between."""
+        return 2 * self.rounds_to(partner) + 3 * self.setting("timer_rounds")
+
+    # ---- neighbours
+
+    def set_parent(self, parent: int) -> None:
+        """Connects to a new parent, or edge broker."""
+        self.parent = parent
+        self._connect(parent, "edge" if self.repair.role == "client" else "parent")
+
+    def add_child(self, child: int, *, is_client: bool) -> None:
+        """Connects to a new child or client."""
+        (self.clients if is_client else self.children).add(child)
+        self._connect(child, "client" if is_client else "child")
+
+    def _connect(self, other: int, kind: str) -> None:
+        """Opens a connection; the failure detector tells of brokers that crash."""
+        rounds = self._near[other] = self.rounds_to(other)
+        self.state.neighbour[other] = Neighbour(other, kind, rounds)
+        if kind != "client":
+            self.ctx.watch(other, rounds)
+
+    def disconnect(self, other: int) -> None:
+        """Has a neighbour no more."""
+        self.state.neighbour.pop(other, None)
+        self._near.pop(other, None)
+        self.ctx.unwatch(other)
+        self.children.discard(other)
+        self.clients.discard(other)
+        if other == self.parent:
+            self.parent = None
+
+    # ---- the view of the tree
+
+    def place(self, broker: int) -> tuple[int, int] | None:
+        """Returns the steps up, then down, by which one comes here from a broker of the view."""
+        seen = self.state.tree_view.get(broker)
+        return None if seen is None else (seen.n_up, seen.n_down)
+
+    def is_sibling(self, broker: int) -> bool:
+        """Returns whether a broker of the view is a child of the same parent."""
+        return self.place(broker) == _SIBLING
+
+    def see(self, view: Iterable[tuple[int, int, int]]) -> None:
+        """Sees other brokers from now on: each with the steps up, then down, by which one comes here."""
+        rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
+        self.state.tree_view = {row.peer: row for row in rows}
+        self._far = {row.peer: row.latency_rounds for row in rows}
+
+    def candidates(self) -> list[int]:
+        """Returns brokers to ask, by hops, ancestors before siblings, then by id (rule G11).
+
+        A newcomer knows no others than its contacts, which may be back by now.
         """
-        self.keep(
-            "out",
-            None,
-            kind="Timer",
-            peer=self.node,
-            latency_rounds=rounds,
-            details=json.dumps([what, partner, number]),
-        )
-
-    def keep(
-        self, relation: str, message: Message | None, position: int | None = None, **others: Any  # noqa: ANN401
-    ) -> None:  # fmt: skip
-        """Leaves a row behind, at a position of its own unless one is given."""
-        self.rows.append(
-            with_message(relation, self.next_position() if position is None else position, message, **others)
-        )
-
-    def hear(self, item: Item) -> None:
-        """Remembers how far away the sender of a message is."""
-        if item.peer is not None and item.latency_rounds and item.peer != self.node:
-            self.latency.setdefault(item.peer, item.latency_rounds)
-
-    def leave_around(self, parent: str) -> None:
-        """Leaves neighbours and view behind; ``parent`` is what the parent is called."""
-        around = {**dict.fromkeys(self.children, "child"), **dict.fromkeys(self.clients, "client")}
-        if self.parent is not None:
-            around[self.parent] = parent
-        for other, relationship in sorted(around.items()):
-            self.keep("neighbour", None, kind=relationship, peer=other, latency_rounds=self.latency.get(other, 1))
-        for other, (up, down) in sorted(self.view.items()):
-            kind = "sibling" if (up, down) == (1, 1) else "ancestor"
-            latency = self.latency.get(other, 1)
-            self.keep("tree_view", None, kind=kind, peer=other, hops=up, issued_round=down, latency_rounds=latency)
+        dead = set() if self.is_newcomer else self.repair.dead
+        found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
+                 for broker, row in self.state.tree_view.items() if broker not in dead]  # fmt: skip
+        return [broker for *_, broker in sorted(found)]

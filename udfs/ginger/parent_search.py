@@ -1,182 +1,108 @@
-"""Looking for a new parent: brokers and clients alike (sections 4.2.3 and 4.2.4)."""
+"""The search for a new parent: brokers and clients alike (sections 4.2.3 and 4.2.4)."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from udfs.ginger.items import Item
-from udfs.ginger.node import Node
+from udfs.ginger import messages as ms
+from udfs.ginger.role import Role
+from udfs.ginger.tree import belongs
 
 MAX_PASSES = 20
-"""Times that a node asks all brokers of its view before it gives up."""
-BACK = "back"
-"""What a newcomer answers those who ask it to take them in."""
+"""Times that a node asks all brokers of its view before it gives up (rule G26)."""
+TIMER = "parent"
+"""Runs out when a broker that was asked has not answered in time, or when a pause is over (Alg. 8)."""
 
 
-class Seeker(Node):
-    """A node whose parent may fail.
+class ParentSearch:
+    """The search of one node: it asks one broker after the other."""
 
-    Its ``memory`` holds ``asked`` and ``attempt`` (the broker that was asked, and how often any was), ``is_promised``
-    (that one joins sub-trees, in order to take the node in), ``declined``,
-    ``break_degree``, ``passes``, ``is_seeking``, ``is_level`` (false from the failure of the parent until the missing
-    messages are there), ``dead`` (brokers that it knows to have failed), ``since`` (when it connected to neighbours),
-    ``is_joining`` (it has no place in the tree yet), and ``lost_parent`` (the last parent that failed).
-    """
-
-    def recall(self, name: str, default: Any) -> Any:  # noqa: ANN401 - values of JSON
-        """Returns what it remembers."""
-        return self.memory.get(name, default)
-
-    def remember(self, **values: Any) -> None:  # noqa: ANN401 - values of JSON
-        """Remembers values until they are changed."""
-        self.memory.update(values)
-
-    @property
-    def dead(self) -> set[int]:
-        """Brokers that it knows to have failed."""
-        return set(self.recall("dead", []))
-
-    @property
-    def is_level(self) -> bool:
-        """Whether it has a parent, or is the root, and has all that it missed."""
-        return bool(self.recall("is_level", True))
-
-    @property
-    def is_newcomer(self) -> bool:
-        """Whether it joins, or is back, and has had no parent yet, which would have told it what there is."""
-        return bool(self.recall("is_joining", False)) and self.recall("lost_parent", None) is None
-
-    def candidates(self) -> list[int]:
-        """Brokers to ask, by hops, ancestors before siblings, then by id.
-
-        A newcomer knows no others than its contacts, which may be back by now.
-        """
-        dead = set() if self.is_newcomer else self.dead
-        found = [broker for broker in self.view if broker not in dead]
-        return sorted(found, key=lambda b: (sum(self.view[b]), self.view[b] == (1, 1), b))
+    def __init__(self, role: Role) -> None:
+        """Searches for a node."""
+        self._role = role
+        self._node = role.node
+        self._own = role.node.repair
 
     def seek(self) -> None:
         """Asks the next broker; one after the other, then with breakDegree, then after a pause all over again."""
-        self.remember(is_seeking=True)
-        live, declined = self.candidates(), self.recall("declined", [])
-        open_ = [broker for broker in live if broker not in declined]
-        if open_:
-            self.ask(open_[0])
-        elif not live or self.recall("passes", 0) >= MAX_PASSES:
-            self.remember(is_isolated=True)
-            self.keep("status", None, kind="ISOLATED")
-        elif not self.recall("break_degree", False):
-            self.remember(break_degree=True, declined=[])
-            self.seek()
+        own, live = self._own, self._role.candidates()
+        left = [broker for broker in live if broker not in own.declined]
+        if left:
+            self.ask(left[0])
+        elif not live or own.n_passes >= MAX_PASSES:
+            self._node.ctx.status("ISOLATED")
+        elif not own.break_degree:
+            own.break_degree, own.declined = True, []
+            self._role.seek()
         else:
-            attempt = self.recall("attempt", 0) + 1
-            self.remember(
-                passes=self.recall("passes", 0) + 1, break_degree=False, declined=[], asked=None, attempt=attempt
-            )
-            self.timer("again", self.node, attempt, self.settings["timer"])
+            own.n_passes, own.break_degree, own.declined, own.asked = own.n_passes + 1, False, [], None
+            self._await(None, self._node.setting("timer_rounds"))
 
     def ask(self, broker: int) -> None:
         """Sends a ParentRequest; a broker that does not answer in time has failed."""
-        attempt = self.recall("attempt", 0) + 1
-        self.remember(asked=broker, attempt=attempt, is_promised=False)
-        self.send(broker, "ParentRequest", details=json.dumps(self.request()))
-        self.timer("parent", broker, attempt, self.patience(broker))
+        self._own.asked, self._own.is_promised = broker, False
+        self._node.send(broker, self._role.request())
+        self._await(broker, self._node.patience(broker))
 
-    def patience(self, partner: int) -> int:
-        """Returns the rounds in which a partner that is up has answered, with an election of its own in between."""
-        return 2 * self.latency.get(partner, 1) + 3 * self.settings["timer"]
+    def _await(self, broker: int | None, rounds: int) -> None:
+        self._own.awaited = broker
+        self._node.ctx.set_timer(TIMER, rounds=rounds)
 
-    def request(self) -> dict[str, Any]:
-        """Returns the body of its ParentRequest."""
-        raise NotImplementedError
-
-    def on_parent_response(self, item: Item) -> None:
-        """A broker accepts, or the next one is asked; null: it joins sub-trees first, and is asked again meanwhile."""
-        if item.peer != self.recall("asked", None):
+    def on_response(self, m: ms.ParentResponse, src: int) -> None:
+        """A broker accepts, or the next one is asked; who joins sub-trees first is asked again meanwhile (rule G25)."""
+        own = self._own
+        if src != own.asked:
             return
-        answer = json.loads(item.details or "false")
-        if answer is None:
-            attempt = self.recall("attempt", 0) + 1
-            self.remember(attempt=attempt, is_promised=True)
-            self.timer("parent", item.peer or 0, attempt, self.patience(item.peer or 0))
+        if m.answer == ms.JOINING:
+            own.is_promised = True
+            self._await(src, self._node.patience(src))
             return
-        self.remember(asked=None)
-        if answer == BACK:
-            self.has_come_back(item.peer or 0)
-            self.seek()
-        elif answer:
-            self.parent = item.peer
-            self.connect(item.peer or 0)
-            self.remember(is_seeking=False, break_degree=False, passes=0, declined=[])
-            self.attached()
+        own.asked = None
+        if m.answer == ms.ACCEPTED:
+            self._node.set_parent(src)
+            own.break_degree, own.n_passes, own.declined = False, 0, []
+            self._role.attached()
+            return
+        if m.answer == ms.BACK:
+            self._role.came_back(src)
         else:
-            self.declined(item.peer or 0)
-            self.seek()
+            self.declined(src)
+        self._role.seek()
 
     def declined(self, broker: int) -> None:
         """Asks others first."""
-        self.remember(declined=[*self.recall("declined", []), broker])
+        self._own.declined.append(broker)
 
-    def has_come_back(self, broker: int) -> None:
-        """A newcomer declines; it may have a place in the tree later."""
-        self.declined(broker)
-
-    def connect(self, other: int) -> None:
-        """Opens a connection to a new neighbour, which may have been one before."""
-        super().connect(other)
-        self.remember(since={**self.recall("since", {}), str(other): self.round})
-
-    def is_stale(self, news: Item) -> bool:
-        """Returns whether NeighborDown was sent before the present connection: the neighbour failed, but is back."""
-        since: int = self.recall("since", {}).get(news.details, 0)
-        return self.round - (news.latency_rounds or 0) < since
-
-    def attached(self) -> None:
-        """A new parent took it in; what else there is to do waits for its ParentBuffer."""
-
-    def on_timer(self, what: str, partner: int, number: int) -> None:
+    def on_timer(self) -> None:
         """A broker that was asked does not answer: it failed; or it is time to ask all once more."""
-        if number != self.recall("attempt", 0) or self.is_level:
+        own, partner = self._own, self._own.awaited
+        if own.is_level:
             return
-        if what == "again" and self.parent is None:
-            self.seek()
-        elif what == "parent" and partner == self.parent:
-            self.on_neighbor_down(partner)
-        elif what == "parent" and partner == self.recall("asked", None) and self.recall("is_promised", False):
+        if partner is None:
+            if self._node.parent is None:
+                self._role.seek()
+        elif partner in self._node.state.parked:
+            return
+        elif partner == self._node.parent:
+            self._role.neighbour_down(partner)
+        elif partner == own.asked and own.is_promised:
             self.ask(partner)
-        elif what == "parent" and partner == self.recall("asked", None):
-            self.remember(asked=None, declined=[*self.recall("declined", []), partner])
-            self.lost(partner)
-            self.seek()
+        elif partner == own.asked:
+            own.asked = None
+            self.declined(partner)
+            self._role.lost(partner)
+            self._role.seek()
 
-    def on_neighbor_down(self, neighbour: int) -> None:
-        """A neighbour failed."""
-        raise NotImplementedError
-
-    def lost(self, broker: int) -> None:
-        """Notes that a broker failed."""
-        self.remember(dead=sorted(self.dead | {broker}))
-
-    def on_tree_view_update(self, item: Item) -> None:
-        """The parent tells what it sees; a step down, and what is near enough, is the node's own view.
+    def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
+        """The parent tells what it sees; a step down, and what is near enough, is the node's own view (Alg. 2).
 
         What it sees is up, also if it had failed before.
         """
-        if item.peer != self.parent:
+        if src != self._node.parent:
             return
-        seen = json.loads(item.details or "[]")
-        self.remember(dead=sorted(self.dead - {other for other, *_ in seen}))
-        self.view = {}
-        for other, up, down, latency in seen:
-            if other != self.node and self.belongs(up, down + 1):
-                self.view[other] = (up, down + 1)
-                self.latency.setdefault(other, latency + (item.latency_rounds or 1))
-        self.view_changed()
-
-    def belongs(self, up: int, down: int) -> bool:
-        """Returns whether a broker from which one comes here by steps up, then down, is an ancestor or a sibling."""
-        return up + down <= self.settings["max_hops"] and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
-
-    def view_changed(self) -> None:
-        """Brokers tell their children."""
+        self._own.dead -= {seen.broker for seen in m.seen}
+        rounds, most, view = self._node.rounds_to(src), self._node.setting("max_hops"), []
+        for other, up, down, latency in m.seen:
+            if other != self._node.id and belongs(up, down + 1, most):
+                view.append((other, up, down + 1))
+                self._node.latency.setdefault(other, latency + rounds)
+        self._node.see(view)
+        self._role.view_changed()

@@ -6,6 +6,18 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 
+class Id(NamedTuple):
+    """What identifies a message within its run.
+
+    Attributes:
+        source: The client that published it.
+        source_seq: Its number among the client's calls.
+    """
+
+    source: int
+    source_seq: int
+
+
 class Message(NamedTuple):
     """A message of a client, as brokers pass it on.
 
@@ -26,9 +38,9 @@ class Message(NamedTuple):
     issued_round: int
 
     @property
-    def id(self) -> tuple[int, int]:
+    def id(self) -> Id:
         """Identifies it within its run."""
-        return self.source, self.source_seq
+        return Id(self.source, self.source_seq)
 
     @property
     def has_body(self) -> bool:
@@ -43,10 +55,6 @@ class Message(NamedTuple):
     def is_total(self) -> bool:
         """Whether it is delivered in total order."""
         return self.guarantee == "total"
-
-    def shares(self, other: Message) -> bool:
-        """Returns whether it has a key item in common with a message of the same topic."""
-        return not set(self.keys).isdisjoint(other.keys)
 
 
 def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | None:

@@ -1,93 +1,95 @@
-"""Which way is up: a tree of brokers seen from its root."""
+"""The tree of brokers with its root (section 3.1), and what every node sees of it (section 4.2.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from udfs.ginger.batches import as_batch, schema_of
-
-NEIGHBOURS = (
-    ("run_id", "bigint"), ("node_id", "bigint"), ("peer", "bigint"), ("relationship", "string"), ("n_up", "bigint"),
-    ("n_down", "bigint"), ("latency_rounds", "bigint"),
-)  # fmt: skip
-"""Columns of what `rooted` returns, with their SQL types."""
-_OUT = schema_of(NEIGHBOURS)
+from udfs.batches import as_batch, schema_of
 
 
-def rooted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns every node's neighbours, and what else it sees of the tree: its ancestors and siblings (section 4.2.2).
+class Around(NamedTuple):
+    """A node that another one is connected to, or sees.
 
-    Args:
-        batches: One row a run: ``run_id``, the ``root``, ``max_hops``, and ``links``, structs ``src, dst,
-            latency_rounds, src_role, dst_role``, both directions of each.
-
-    Yields:
-        One row a node and neighbour (``parent``, ``child``, ``client`` or ``edge``) or broker of its view
-        (``ancestor`` or ``sibling``), columns `NEIGHBOURS`; from the other one comes to the node by ``n_up`` steps
-        upwards and ``n_down`` steps downwards.
+    Attributes:
+        node: The node that has it.
+        peer: The other one.
+        relationship: ``parent``, ``child``, ``client`` or ``edge``; beyond neighbours ``ancestor`` or ``sibling``.
+        n_up: Steps upwards from the other one, before
+        n_down: steps downwards to the node.
+        latency_rounds: Rounds from one to the other.
     """
-    for batch in batches:
-        rows: list[tuple[Any, ...]] = []
-        for run in batch.to_pylist():
-            tree = _Tree(run["root"], run["links"])
-            rows += [(run["run_id"], *row) for row in (*tree.neighbours(), *tree.views(run["max_hops"]))]
-        yield as_batch(rows, _OUT)
+
+    node: int
+    peer: int
+    relationship: str
+    n_up: int
+    n_down: int
+    latency_rounds: int
 
 
-class _Tree:
+class Tree:
     """A tree of brokers with clients, seen from its root."""
 
-    def __init__(self, root: int, links: list[dict[str, Any]]) -> None:
-        self.root = root
-        around: dict[int, list[int]] = {}
-        self.latency: dict[tuple[int, int], int] = {}
-        self.clients: set[int] = set()
-        for link in links:
-            around.setdefault(link["src"], []).append(link["dst"])
-            self.latency[link["src"], link["dst"]] = link["latency_rounds"]
-            if link["src_role"] != "broker":
-                self.clients.add(link["src"])
-        self.parent: dict[int, int] = {}
-        self.children: dict[int, list[int]] = {root: []}
-        self.order = [root]
-        for node in self.order:
-            for other in around.get(node, ()):
-                if other not in self.children:
-                    self.parent[other] = node
-                    self.children[node].append(other)
-                    self.children[other] = []
-                    self.order.append(other)
+    def __init__(self, root: int, latency: Mapping[tuple[int, int], int], clients: Collection[int]) -> None:
+        """Finds out which way is up.
 
-    def neighbours(self) -> Iterator[tuple[Any, ...]]:
+        Args:
+            root: The broker at the root.
+            latency: The latency of each directed link by its ends, both directions.
+            clients: The nodes that are clients.
+        """
+        around: dict[int, list[int]] = {}
+        for src, dst in sorted(latency):
+            around.setdefault(src, []).append(dst)
+        self._latency = latency
+        self._clients = clients
+        self.parent: dict[int, int] = {}
+        self._children: dict[int, list[int]] = {root: []}
+        self._order = [root]
+        for node in self._order:
+            for other in around.get(node, ()):
+                if other not in self._children:
+                    self.parent[other] = node
+                    self._children[node].append(other)
+                    self._children[other] = []
+                    self._order.append(other)
+
+    def neighbours(self) -> Iterator[Around]:
         """Yields every link, in both directions."""
         for node, above in self.parent.items():
-            is_client = node in self.clients
-            yield node, above, "edge" if is_client else "parent", 0, 1, self.latency[above, node]
-            yield above, node, "client" if is_client else "child", 1, 0, self.latency[node, above]
+            up, down = ("edge", "client") if node in self._clients else ("parent", "child")
+            yield Around(node, above, up, 0, 1, self._latency[above, node])
+            yield Around(above, node, down, 1, 0, self._latency[node, above])
 
-    def views(self, max_hops: int) -> Iterator[tuple[Any, ...]]:
-        """Yields what nodes see beyond their neighbours."""
-        view: dict[int, dict[int, tuple[int, int, int]]] = {self.root: {}}
-        for node in self.order[1:]:
+    def views(self, max_hops: int) -> Iterator[Around]:
+        """Yields what nodes see beyond their neighbours, over so many hops."""
+        view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
+        for node in self._order[1:]:
             above = self.parent[node]
             seen = dict(view[above])
             if above in self.parent:
-                seen[self.parent[above]] = (0, 1, self.latency[self.parent[above], above])
-            for other in self.children[above]:
-                if other != node and other not in self.clients:
-                    seen[other] = (1, 0, self.latency[other, above])
-            step = self.latency[above, node]
+                seen[self.parent[above]] = (0, 1, self._latency[self.parent[above], above])
+            for other in self._children[above]:
+                if other != node and other not in self._clients:
+                    seen[other] = (1, 0, self._latency[other, above])
+            step = self._latency[above, node]
             stepped = {other: (up, down + 1, latency + step) for other, (up, down, latency) in seen.items()}
-            view[node] = {
-                other: place
-                for other, place in stepped.items()
-                if sum(place[:2]) <= max_hops and (place[0] == 0 or place[:2] == (1, 1) or place[0] == 1 < place[1])
-            }
+            view[node] = {other: place for other, place in stepped.items() if belongs(*place[:2], max_hops)}
             for other, (up, down, latency) in view[node].items():
-                yield node, other, "sibling" if (up, down) == (1, 1) else "ancestor", up, down, latency
+                yield Around(node, other, relationship(up, down), up, down, latency)
+
+
+def belongs(up: int, down: int, max_hops: int) -> bool:
+    """Returns whether a broker from which one comes by steps up, then down, is in the view of a node (rule G12)."""
+    return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
+
+
+def relationship(up: int, down: int) -> str:
+    """Returns what a broker of the view is."""
+    return "sibling" if (up, down) == (1, 1) else "ancestor"
 
 
 BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))

@@ -14,199 +14,178 @@ from typing import Any
 import pyarrow as pa
 
 from udfs.nodes.context import Context, Internal, Watch
-from udfs.nodes.fields import FieldType
 from udfs.nodes.program import Call, Declared, NodeProgram, Plan
-from udfs.nodes.records import HEAD, kind_of, spec_of
-from udfs.nodes.step import NodeDown, Received
+from udfs.nodes.records import record, spec_of
+from udfs.nodes.step import Received
+from udfs.nodes.texts import Messages, encoders, rows_text, text_rows
 from udfs.nodes.world import Node
 
 _LONG, _TEXT = pa.int64(), pa.string()
 
 
-def _structs(**fields: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.struct([pa.field(name, kind) for name, kind in fields.items()]))
+def structs(**fields: pa.DataType) -> pa.DataType:
+    """Returns the type of a list of structs."""
+    return pa.list_(pa.struct(list(fields.items())))
 
 
-TIMERS = _structs(name=_TEXT, key=_LONG, round=_LONG)
-WATCHED = _structs(peer=_LONG, latency_rounds=_LONG, round=_LONG)
+WATCHED = structs(peer=_LONG, latency_rounds=_LONG, round=_LONG)
 INTERNAL: Mapping[str, pa.DataType] = {
-    "started_round": _LONG, "wake_round": _LONG, "timers": TIMERS, "watched": WATCHED,
+    "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
 }  # fmt: skip
-"""What the harness keeps of a node that is up."""
+"""The columns of a node that is up; `Rows.volatile` names the tables."""
+KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
+"""The columns of what survives a crash; `Rows.durable` names the tables."""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
-    "guarantee": _TEXT, "keys": pa.list_(_TEXT), "matches": pa.list_(_LONG),
+    "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT, "matches": pa.list_(_LONG),
 }  # fmt: skip
 DONE: Mapping[str, pa.DataType] = {
-    "delivered": _structs(source=_LONG, source_seq=_LONG, latency_rounds=_LONG, hops=_LONG),
+    "delivery": structs(source=_LONG, source_seq=_LONG, latency_rounds=_LONG, hops=_LONG),
     "statuses": pa.list_(_TEXT), "confirmed": pa.list_(_LONG), "connected": WATCHED,
-    "fates": _structs(message_id=_LONG, fate=_TEXT),
+    "fates": structs(message_id=_LONG, fate=_TEXT),
 }  # fmt: skip
 """What a node does in a round, beside what it sends and adds."""
-_OF_CALL = {"source": _LONG, "source_seq": _LONG}
-_SENT = {"position": _LONG, "kind": _TEXT, "dst": _LONG, **_OF_CALL, "latency_rounds": _LONG}
-_RECEIVED = {"message_id": _LONG, "kind": _TEXT, "src": _LONG, "sent_round": _LONG, **_OF_CALL}
+RESERVED = frozenset({
+    "run_id", "node_id", "round", "settings", "is_recovered", "received", "calls", "sent", "nodes", "links", "handled",
+    "in_flight", "events", "timer", "watch", *INTERNAL, *KEPT, *DONE,
+})  # fmt: skip
+"""What the harness calls its own columns and tables, beside which those of declarations stand."""
+CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT}
+"""What a message carries as columns: the call that it serves, and all else as JSON."""
+SENT = structs(position=_LONG, kind=_TEXT, dst=_LONG, latency_rounds=_LONG, **CARRIED)
+"""What a node sends in a round."""
+RECEIVED = structs(message_id=_LONG, kind=_TEXT, src=_LONG, sent_round=_LONG, **CARRIED)
+"""What is due at a node in a round."""
 
 
-class Messages:
-    """The messages of a program as columns: what all have in common, and the payload that any of them has."""
+@record(key="name,key")
+class Timer:
+    """A timer that a node has set.
 
-    def __init__(self, plan: Plan) -> None:
-        """Joins the fields of all messages by name.
+    Attributes:
+        name: What it is for.
+        key: Tells timers of one name apart.
+        round: The round in which it runs out.
+    """
 
-        Raises:
-            TypeError: Two messages have a field of one name with different types.
-        """
-        classes = {**plan.kinds, plan.program.down_kind: NodeDown}
-        self._fields: dict[str, dict[str, FieldType]] = {kind: spec_of(cls).types for kind, cls in classes.items()}
-        self._classes = classes
-        self._encoders = {cls: _encoders(cls) for cls in classes.values()}
-        self.comments: dict[str, str] = {}
-        self.payload: dict[str, FieldType] = {}
-        for kind, types in self._fields.items():
-            for name, type_ in types.items():
-                known = self.payload.get(name, type_)
-                if known.arrow != type_.arrow:
-                    raise TypeError(
-                        f"field {name!r} of message {kind} is {type_.sql}, and {known.sql} elsewhere; allowed: one type"
-                    )
-                if name not in HEAD:
-                    self.payload[name] = type_
-
-    def shown(self, kind: str) -> list[str]:
-        """Returns the fields of a kind that its body shows."""
-        return [name for name in self._fields[kind] if name not in HEAD]
-
-    def sent_type(self) -> pa.DataType:
-        """Returns the type of what a node sends in a round."""
-        return _structs(**_SENT, **{name: kind.arrow for name, kind in self.payload.items()})
-
-    def received_type(self) -> pa.DataType:
-        """Returns the type of what is due at a node in a round."""
-        return _structs(**_RECEIVED, **{name: kind.arrow for name, kind in self.payload.items()})
-
-    def columns(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
-        """Returns messages as columns: the call that each serves, and the payload."""
-        found: dict[str, list[Any]] = {name: [None] * len(messages) for name in (*HEAD, *self.payload)}
-        for place, message in enumerate(messages):
-            for name, encode in self._encoders[type(message)]:
-                value = getattr(message, name)
-                found[name][place] = value if encode is None else encode(value)
-        return found
-
-    def kind(self, message: Any) -> str:  # noqa: ANN401 - any message class
-        """Returns the kind of a message."""
-        return self._down if type(message) is NodeDown else kind_of(type(message))
-
-    @property
-    def _down(self) -> str:
-        return next(kind for kind, cls in self._classes.items() if cls is NodeDown)
-
-    def messages(self, kinds: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[Any]:
-        """Returns the messages that columns stand for."""
-        readers = {kind: self._reader(kind, columns) for kind in set(kinds)}
-        return [readers[kind](place) for place, kind in enumerate(kinds)]
-
-    def _reader(self, kind: str, columns: Mapping[str, Sequence[Any]]) -> Any:  # noqa: ANN401
-        cls, given = self._classes[kind], [(columns[name], type_.decode) for name, type_ in self._fields[kind].items()]
-        if all(decode is None for _, decode in given):
-            plain = [values for values, _ in given]
-            return lambda place: cls(*(values[place] for values in plain))
-        return lambda place: cls(
-            *(values[place] if decode is None else decode(values[place]) for values, decode in given)
-        )
+    name: str
+    key: int
+    round: int
 
 
-@cache
-def _encoders(cls: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - a class
-    return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
+@record(key="peer")
+class Watched:
+    """A node that another one watches for crashes.
+
+    Attributes:
+        peer: The node that is watched.
+        latency_rounds: The latency of the connection to it.
+        round: The round since which it is watched.
+    """
+
+    peer: int
+    latency_rounds: int
+    round: int
 
 
 @cache
 def struct_type(cls: type) -> pa.DataType:
     """Returns the type of a record's rows at a node."""
-    return _structs(**{name: kind.arrow for name, kind in spec_of(cls).types.items()})
+    return structs(**{name: kind.arrow for name, kind in spec_of(cls).types.items()})
 
 
 class Rows:
     """The nodes of a program as columns."""
 
     def __init__(self, program: type[NodeProgram]) -> None:
-        """Reads the declarations."""
+        """Reads the declarations.
+
+        Raises:
+            TypeError: One is called as a column or table of the harness is.
+        """
         self.plan = Plan.of(program)
+        for name in program.declared:
+            if name in RESERVED:
+                raise TypeError(f"{program.__name__}.{name} needs another name; taken: {', '.join(sorted(RESERVED))}")
         self.messages = Messages(self.plan)
-        declared = program.declared
-        self.volatile = {n: one for n, one in declared.items() if one.form != "appended" and not one.is_durable}
-        self.durable = {n: one for n, one in declared.items() if one.form != "appended" and one.is_durable}
-        self.appended = {n: one for n, one in declared.items() if one.form == "appended"}
+        own = {"timer": Declared("keyed", Timer, False), "watch": Declared("keyed", Watched, False)}
+        self.volatile: Mapping[str, Declared] = {**own, **self.plan.volatile}
+        self.durable: Mapping[str, Declared] = self.plan.durable
 
     @property
-    def state(self) -> dict[str, pa.DataType]:
-        """The columns of a node that is up: what the harness keeps, and what does not survive a crash."""
-        return {**INTERNAL, **{name: struct_type(one.record) for name, one in self.volatile.items()}}
-
-    @property
-    def kept(self) -> dict[str, pa.DataType]:
-        """The columns of what survives a crash."""
-        return {name: struct_type(one.record) for name, one in self.durable.items()}
+    def kept(self) -> Mapping[str, pa.DataType]:
+        """The columns of what survives a crash, if anything does."""
+        return KEPT if self.durable else {}
 
     @property
     def added(self) -> dict[str, pa.DataType]:
         """The columns of what nodes add in a round."""
-        return {name: struct_type(one.record) for name, one in self.appended.items()}
+        return {name: struct_type(one.record) for name, one in self.plan.appended.items()}
 
     def nodes(self, batch: pa.RecordBatch) -> list[Node]:
-        """Returns the nodes of rows with columns `state` and `kept`; all but `kept` is null where one has been down."""
+        """Returns the nodes of rows with columns `INTERNAL` and `kept`; where one has been down, only `kept` is set."""
         started = batch.column("started_round").to_pylist()
-        timers, watched = (list_rows(batch.column(name)) for name in ("timers", "watched"))
-        declared = {**self.volatile, **self.durable}
-        states = {name: _records(one, batch.column(name)) for name, one in declared.items()}
-        found: list[Node] = []
-        for place, start in enumerate(started):
-            program = self.plan.program()
-            for name, values in states.items():
-                setattr(program, name, declared[name].value(values[place]))
-            found.append(Node(program, Internal(
-                -1 if start is None else start,
-                {(name, key): round_ for name, key, round_ in timers[place]},
-                {peer: Watch(latency, round_) for peer, latency, round_ in watched[place]},
-            )))  # fmt: skip
-        return found
+        volatile = batch.column("volatile_tables").to_pylist()
+        durable = batch.column("durable_tables").to_pylist() if self.durable else [None] * len(started)
+        return [self._node(*row) for row in zip(started, volatile, durable, strict=True)]
+
+    def _node(self, started: int | None, volatile: list[str | None] | None, durable: list[str | None] | None) -> Node:
+        found = self._values(self.volatile, volatile)
+        timers, watched = found.pop("timer"), found.pop("watch")
+        program = self.plan.program()
+        program.set(found | self._values(self.durable, durable))
+        return Node(program, Internal(
+            -1 if started is None else started,
+            {key: one.round for key, one in timers.items()},
+            {peer: Watch(one.latency_rounds, one.round) for peer, one in watched.items()},
+        ))  # fmt: skip
+
+    def _values(self, declared: Mapping[str, Declared], tables: list[str | None] | None) -> dict[str, Any]:
+        """Returns the attributes of a node by name; null stands for what a node has that has just started."""
+        if tables is None:
+            return {name: one.empty() for name, one in declared.items()}
+        pairs = zip(declared.items(), tables, strict=True)
+        return {name: one.value(text_rows(one.record, text)) for (name, one), text in pairs}
 
     def node_columns(self, nodes: Sequence[Node]) -> dict[str, pa.Array]:
-        """Returns nodes as columns `state` and `kept`."""
-        internal = [node.internal for node in nodes]
+        """Returns nodes as columns `INTERNAL` and `kept`."""
         columns = {
-            "started_round": pa.array([one.started_round for one in internal], _LONG),
-            "wake_round": pa.array([one.wake_round for one in internal], _LONG),
-            "timers": as_lists(
-                [[(name, key, at) for (name, key), at in sorted(one.timers.items())] for one in internal], TIMERS
-            ),
-            "watched": as_lists(
-                [[(peer, *watch) for peer, watch in sorted(one.watched.items())] for one in internal], WATCHED
-            ),
+            "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
+            "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
+            "volatile_tables": pa.array([self._volatile(node) for node in nodes], INTERNAL["volatile_tables"]),
         }
-        for name, one in {**self.volatile, **self.durable}.items():
-            columns[name] = _column(one, [one.rows(getattr(node.program, name)) for node in nodes])
+        if self.durable:
+            durable = [self._tables(self.durable, node) for node in nodes]
+            columns["durable_tables"] = pa.array(durable, KEPT["durable_tables"])
         return columns
+
+    def _volatile(self, node: Node) -> list[str | None]:
+        internal = node.internal
+        timers = [Timer(name, key, at) for (name, key), at in sorted(internal.timers.items())]
+        watched = [Watched(peer, *watch) for peer, watch in sorted(internal.watched.items())]
+        return [rows_text(Timer, timers), rows_text(Watched, watched), *self._tables(self.plan.volatile, node)]
+
+    def _tables(self, declared: Mapping[str, Declared], node: Node) -> list[str | None]:
+        given = ((one, getattr(node.program, name)) for name, one in declared.items())
+        return [rows_text(one.record, one.rows(value)) if value else None for one, value in given]
 
     def sent_column(self, contexts: Sequence[Context]) -> pa.Array:
         """Returns what nodes send, one list a node."""
         sent = [one for ctx in contexts for one in ctx.sent]
         columns: dict[str, Sequence[Any]] = {
             "position": [place for ctx in contexts for place in range(len(ctx.sent))],
-            "kind": [self.messages.kind(one.message) for one in sent],
+            "kind": [self.plan.kind(one.message) for one in sent],
             "dst": [one.dst for one in sent],
             "latency_rounds": [one.latency_rounds for one in sent],
             **self.messages.columns([one.message for one in sent]),
         }
-        return lists_of([len(ctx.sent) for ctx in contexts], columns, self.messages.sent_type())
+        return lists_of([len(ctx.sent) for ctx in contexts], columns, SENT)
 
     def done_columns(self, contexts: Sequence[Context]) -> dict[str, pa.Array]:
         """Returns what nodes do in a round, one list a node."""
         watches = [[(peer, *ctx.watched[peer]) for peer in ctx.connected if peer in ctx.watched] for ctx in contexts]
         return {
-            "delivered": as_lists([ctx.deliveries for ctx in contexts], DONE["delivered"]),
+            "delivery": as_lists([ctx.deliveries for ctx in contexts], DONE["delivery"]),
             "statuses": pa.array([ctx.statuses for ctx in contexts], DONE["statuses"]),
             "confirmed": pa.array([ctx.confirmed for ctx in contexts], DONE["confirmed"]),
             "connected": as_lists(watches, WATCHED),
@@ -216,25 +195,20 @@ class Rows:
     def added_columns(self, programs: Sequence[NodeProgram]) -> dict[str, pa.Array]:
         """Returns what nodes have added in a round, one list a node."""
         return {
-            name: _column(one, [getattr(program, name) for program in programs]) for name, one in self.appended.items()
+            name: _column(one, [getattr(program, name) for program in programs])
+            for name, one in self.plan.appended.items()
         }
-
-    def record_column(self, one: Declared, records: Sequence[Any]) -> pa.StructArray:
-        """Returns records of a declaration as structs."""
-        return _column(one, [records]).flatten()
 
     def received(self, column: pa.Array) -> list[list[Received]]:
         """Returns what is due at nodes."""
-        values = column.flatten()
-        heads = {name: values.field(name).to_pylist() for name in _RECEIVED}
-        payload = {name: values.field(name).to_pylist() for name in self.messages.payload}
-        messages = self.messages.messages(heads["kind"], {**heads, **payload})
-        rows = [
-            Received(*row) for row in zip(
-                heads["message_id"], heads["kind"], heads["src"], heads["sent_round"], messages, strict=True
-            )
-        ]  # fmt: skip
-        return cut_lists(column, rows)
+        message = self.messages.message
+        return [
+            [
+                Received(number, kind, src, sent, message(kind, source, seq, body))
+                for number, kind, src, sent, source, seq, body in of_node
+            ]
+            for of_node in list_rows(column)
+        ]
 
 
 _ROWS: dict[type[NodeProgram], Rows] = {}
@@ -254,12 +228,10 @@ def settings_of(text: str) -> Mapping[str, Any]:
     return found
 
 
-def calls(column: pa.Array) -> list[list[Call]]:
-    """Returns the calls at nodes."""
-    columns = {name: column.flatten().field(name).to_pylist() for name in CALL}
-    for name in ("keys", "matches"):
-        columns[name] = [tuple(value or ()) for value in columns[name]]
-    return cut_lists(column, [Call(*row) for row in zip(*columns.values(), strict=True)])
+def as_call(values: Sequence[Any]) -> Call:
+    """Returns a call of its columns, in the order of `CALL`."""
+    given = dict(zip(CALL, values, strict=True))
+    return Call(**{**given, "keys": tuple(given["keys"] or ()), "matches": tuple(given["matches"] or ())})
 
 
 def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
@@ -288,32 +260,27 @@ def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
     return lists_of([len(rows) for rows in lists], dict(zip(names, columns, strict=True)), kind)
 
 
-def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Returns columns, cut into lists of some lengths, as a column of lists of structs."""
+def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Array], kind: pa.DataType) -> pa.Array:
+    """Returns columns, as values or as Arrow has them, cut into lists of some lengths: a column of lists of structs."""
     fields = list(kind.value_type)
-    arrays = [pa.array(list(columns[field.name]), field.type) for field in fields]
+    given = ((columns[field.name], field.type) for field in fields)
+    arrays = [one if isinstance(one, pa.Array) else pa.array(list(one), type_) for one, type_ in given]
     values = pa.StructArray.from_arrays(arrays, fields=fields)
     offsets = [0]
     for length in lengths:
         offsets.append(offsets[-1] + length)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values).cast(kind)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=kind)
+
+
+def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:
+    """Returns the records of a declaration as columns."""
+    return {
+        name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
+        for name, encode in encoders(one.record)
+    }
 
 
 def _column(one: Declared, of_nodes: Sequence[Sequence[Any]]) -> pa.Array:
     """Returns the rows of a declaration, a list for each node, as a column."""
-    flat = [row for rows in of_nodes for row in rows]
-    columns = {
-        name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in flat]
-        for name, encode in _encoders(one.record)
-    }
+    columns = record_columns(one, [row for rows in of_nodes for row in rows])
     return lists_of([len(rows) for rows in of_nodes], columns, struct_type(one.record))
-
-
-def _records(one: Declared, column: pa.Array) -> list[list[Any]]:
-    """Returns the records of a declaration, a list for each node."""
-    values, types = column.flatten(), spec_of(one.record).types
-    columns = []
-    for name, kind in types.items():
-        read = values.field(name).to_pylist()
-        columns.append(read if kind.decode is None else [kind.decode(value) for value in read])
-    return cut_lists(column, [one.record(*row) for row in zip(*columns, strict=True)])

@@ -1,14 +1,14 @@
-"""Types of fields: how a Python annotation is kept in a column.
+"""Types of fields: how a Python annotation is kept in a column, and in JSON.
 
 =====================================  =====================================
-annotation                             column
+annotation                             column, and the value in JSON
 =====================================  =====================================
 ``int``, ``float``, ``str``, ``bool``  BIGINT, DOUBLE, STRING, BOOLEAN
 ``X | None``                           as ``X``
 ``list[X]``, ``tuple[X, ...]``         ARRAY of X
 ``set[X]``, ``frozenset[X]``           ARRAY of X, ascending
 ``dict[K, V]``                         ARRAY of STRUCT(key, value), ascending
-a dataclass                            STRUCT of its fields
+a dataclass, a NamedTuple              STRUCT of its fields; in JSON those that are not None
 =====================================  =====================================
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class FieldType:
 
     Attributes:
         arrow: The type of the column.
-        encode: Turns a value into what Arrow takes; None where it already is.
+        encode: Turns a value into what JSON and Arrow take; None where it already is.
         decode: Turns it back; None where nothing is to do.
     """
 
@@ -76,37 +76,45 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
     if origin in (list, tuple) and (origin is list or given[1:] == (Ellipsis,)):
         return _sequence(origin, field_type(given[0], where))
     if origin in (set, frozenset):
-        return _set(origin, field_type(given[0], where))
+        return _sequence(origin, field_type(given[0], where), sorted)
     if origin is dict:
         return _mapping(field_type(given[0], where), field_type(given[1], where))
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+    if isinstance(annotation, type) and (dataclasses.is_dataclass(annotation) or _is_named_tuple(annotation)):
         return _struct(annotation)
     raise TypeError(
-        f"{where} is annotated with {annotation!r}; allowed: int, float, str, bool, a dataclass of such fields, and"
-        " lists, tuples, sets and dicts of these, each with `| None` or without"
+        f"{where} is annotated with {annotation!r}; allowed: int, float, str, bool, a dataclass or NamedTuple of"
+        " such fields, and lists, tuples, sets and dicts of these, each with `| None` or without"
     )
 
 
 def types_of(record: type) -> dict[str, FieldType]:
-    """Returns the type of each field of a dataclass.
+    """Returns the type of each field of a dataclass or NamedTuple.
 
     Raises:
         TypeError: A field has an annotation that cannot be kept.
     """
     hints = typing.get_type_hints(record)
-    return {
-        field.name: field_type(hints[field.name], f"{record.__name__}.{field.name}")
-        for field in dataclasses.fields(record)
-    }
+    return {name: field_type(hints[name], f"{record.__name__}.{name}") for name in _names(record)}
+
+
+def _names(record: Any) -> Sequence[str]:  # noqa: ANN401 - a class
+    return record._fields if _is_named_tuple(record) else [field.name for field in dataclasses.fields(record)]
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _unless_none(convert: Convert | None) -> Convert | None:
     return None if convert is None else lambda value: None if value is None else convert(value)
 
 
-def _sequence(origin: type, item: FieldType) -> FieldType:
+def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any]] | None = None) -> FieldType:
+    """Returns how a collection is kept: its items as they come, or in an order."""
+
     def encode(value: Any) -> list[Any]:  # noqa: ANN401
-        return list(value) if item.encode is None else [item.encode(one) for one in value]
+        items = value if order is None else order(value)
+        return list(items) if item.encode is None else [item.encode(one) for one in items]
 
     def decode(value: Any) -> Any:  # noqa: ANN401
         return origin(value if item.decode is None else (item.decode(one) for one in value))
@@ -115,26 +123,19 @@ def _sequence(origin: type, item: FieldType) -> FieldType:
     return FieldType(pa.list_(item.arrow), None if is_same else encode, None if is_same else decode)
 
 
-def _set(origin: type, item: FieldType) -> FieldType:
-    def encode(value: Any) -> list[Any]:  # noqa: ANN401
-        ordered = sorted(value)
-        return ordered if item.encode is None else [item.encode(one) for one in ordered]
-
-    def decode(value: Any) -> Any:  # noqa: ANN401
-        return origin(value if item.decode is None else (item.decode(one) for one in value))
-
-    return FieldType(pa.list_(item.arrow), encode, decode)
-
-
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
     as_key, as_value = key.encode or _same, value.encode or _same
     of_key, of_value = key.decode or _same, value.decode or _same
 
     def encode(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-        return [{"key": as_key(one), "value": as_value(given[one])} for one in sorted(given)]
+        pairs = ((one, given[one]) for one in sorted(given))
+        return [
+            {"key": as_key(key)} if value is None else {"key": as_key(key), "value": as_value(value)}
+            for key, value in pairs
+        ]
 
     def decode(given: Any) -> dict[Any, Any]:  # noqa: ANN401
-        return {of_key(one["key"]): of_value(one["value"]) for one in given}
+        return {of_key(one["key"]): of_value(one.get("value")) for one in given}
 
     kind = pa.struct([pa.field("key", key.arrow), pa.field("value", value.arrow)])
     return FieldType(pa.list_(kind), encode, decode)
@@ -142,13 +143,15 @@ def _mapping(key: FieldType, value: FieldType) -> FieldType:
 
 def _struct(record: type) -> FieldType:
     kinds = types_of(record)
-    fields = [(name, kind.encode or _same, kind.decode or _same) for name, kind in kinds.items()]
+    fields = [(name, kind.encode, kind.decode) for name, kind in kinds.items()]
 
     def encode(value: Any) -> dict[str, Any]:  # noqa: ANN401
-        return {name: convert(getattr(value, name)) for name, convert, _ in fields}
+        given = ((name, convert, getattr(value, name)) for name, convert, _ in fields)
+        return {name: one if convert is None else convert(one) for name, convert, one in given if one is not None}
 
     def decode(value: Any) -> Any:  # noqa: ANN401
-        return record(**{name: convert(value[name]) for name, _, convert in fields})
+        given = ((convert, value.get(name)) for name, _, convert in fields)
+        return record(*(one if convert is None else convert(one) for convert, one in given))
 
     return FieldType(pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()]), encode, decode)
 

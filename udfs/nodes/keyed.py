@@ -6,49 +6,50 @@ their keys, so a node that has been kept in memory has to go through them in tha
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-from typing import Any, TypeVar
+from collections.abc import Iterator, KeysView
+from operator import itemgetter
+from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Keyed(dict[K, V]):
-    """Rows by key, in the order of keys; the keys of one are of one type."""
+    """Rows by key, in the order of keys; the keys of one are of one type.
 
-    __slots__ = ("_order",)
+    Rows may be set and dropped while it is gone through: what is gone through is what was there at the beginning.
+    """
+
+    __slots__ = ("_is_sorted",)
 
     def __init__(self, rows: dict[K, V] | None = None) -> None:
         """Starts with some rows."""
-        super().__init__(rows or {})
-        self._order: list[K] | None = None
+        super().__init__(rows or ())
+        self._is_sorted = not rows
+
+    def _sort(self) -> None:
+        """Puts the rows into their order, where a key was added since this was done last."""
+        if not self._is_sorted:
+            rows = sorted(super().items(), key=_key)
+            super().clear()
+            super().update(rows)
+            self._is_sorted = True
 
     def __iter__(self) -> Iterator[K]:
         """Returns the keys in their order, as of now."""
-        if self._order is None or len(self._order) != len(self):
-            self._order = sorted(super().__iter__())  # type: ignore[type-var]
-        return iter(self._order)
+        self._sort()
+        return iter(list(super().__iter__()))
 
     def __setitem__(self, key: K, value: V) -> None:
         """Sets a row."""
         if key not in self:
-            self._order = None
+            self._is_sorted = self._is_sorted and (not self or next(super().__reversed__()) < key)  # type: ignore[operator]
         super().__setitem__(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        """Drops a row."""
-        super().__delitem__(key)
-        self._order = None
-
-    def pop(self, key: K, *default: Any) -> Any:  # noqa: ANN401
-        """Drops a row and returns it, or the default."""
-        self._order = None
-        return super().pop(key, *default)
 
     def popitem(self) -> tuple[K, V]:
         """Drops the row with the last key and returns it."""
-        key = list(self)[-1]
-        return key, self.pop(key)
+        self._sort()
+        return super().popitem()
 
     def setdefault(self, key: K, default: V) -> V:
         """Returns a row, which is set if it is not there."""
@@ -59,21 +60,21 @@ class Keyed(dict[K, V]):
     def update(self, rows: dict[K, V]) -> None:  # type: ignore[override]
         """Sets rows."""
         super().update(rows)
-        self._order = None
-
-    def clear(self) -> None:
-        """Drops all rows."""
-        super().clear()
-        self._order = None
+        self._is_sorted = False
 
     def keys(self) -> KeysView[K]:  # type: ignore[override]
         """Returns the keys in their order."""
         return KeysView(self)
 
-    def values(self) -> ValuesView[V]:  # type: ignore[override]
-        """Returns the rows in the order of their keys."""
-        return ValuesView(self)
+    def values(self) -> list[V]:  # type: ignore[override]
+        """Returns the rows in the order of their keys, as of now."""
+        self._sort()
+        return list(super().values())
 
-    def items(self) -> ItemsView[K, V]:  # type: ignore[override]
-        """Returns keys and rows in the order of keys."""
-        return ItemsView(self)
+    def items(self) -> list[tuple[K, V]]:  # type: ignore[override]
+        """Returns keys and rows in the order of keys, as of now."""
+        self._sort()
+        return list(super().items())
+
+
+_key = itemgetter(0)

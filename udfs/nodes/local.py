@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from udfs.nodes.network import Flight, Given, Network, Rows, Span, Spans, Strike, durable
+from udfs.nodes.collection import rare_collections
+from udfs.nodes.network import Flight, Given, Network, Rows, Span, Spans, Strike
 from udfs.nodes.program import Call, NodeProgram, Plan
 from udfs.nodes.world import NodeInfo, World
 
@@ -82,9 +83,8 @@ class LocalNetwork:
 
     def play(self, last: int) -> Rows:
         """Plays up to a round, that included, and returns what these rounds leave behind; `rows` has all."""
-        if self._network is None:
-            self._network, self.rows = self._begun()
-        rows = self._network.play(last)
+        with rare_collections():
+            rows = self._running().play(last)
         for name in ("handled", "delivered", "statuses", "calls"):
             getattr(self.rows, name).extend(getattr(rows, name))
         for name, added in rows.appended.items():
@@ -105,12 +105,17 @@ class LocalNetwork:
         if node in running.down:
             return running.down[node]
         program = running.nodes[node].program
-        return {name: getattr(program, name) for name in durable(type(program))}
+        return {name: getattr(program, name) for name in self._plan.durable}
 
     @property
     def up(self) -> dict[int, Any]:
         """The programs of all nodes that are up, as they are now."""
         return {at: node.program for at, node in self._running().nodes.items()}
+
+    @property
+    def timers(self) -> dict[int, Mapping[tuple[str, int], int]]:
+        """The timers that are set, by node: the round in which each runs out, by name and key."""
+        return {at: node.internal.timers for at, node in self._running().nodes.items()}
 
     @property
     def round(self) -> int:
@@ -145,4 +150,5 @@ class LocalNetwork:
                 due = call.round if pause is None or pause.end_round is None else pause.end_round
                 by_round.setdefault(due, {}).setdefault(node, []).append(replace(call, round=due))
         given = Given(0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike)
-        return Network.begun(self._plan, given, World(self._nodes, self._links, self._calls, self._settings))
+        world = World(self._nodes, self._links, self._calls, self._settings, has_crashes=bool(self._down))
+        return Network.begun(self._plan, given, world)

@@ -18,9 +18,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.context import Context, Delivered, Internal
-from udfs.nodes.program import Call, NodeProgram, Plan
-from udfs.nodes.records import kind_of
-from udfs.nodes.step import NodeDown, Received, step
+from udfs.nodes.program import Call, NodeDown, Plan
+from udfs.nodes.step import Received, step
 from udfs.nodes.world import BEFORE, Node, World, begin
 
 _GROUP = 1024
@@ -76,7 +75,7 @@ class Spans:
         place = bisect_right(self._rounds, after)
         return self._rounds[place] if place < len(self._rounds) else None
 
-    def down_at(self, round_: int) -> list[int]:
+    def nodes_at(self, round_: int) -> list[int]:
         """Returns the nodes of which a time covers a round."""
         return [node for node in self._of if self.at(node, round_) is not None]
 
@@ -133,11 +132,6 @@ class Given:
     may_duplicate: bool = False
 
 
-def durable(program: type[NodeProgram]) -> list[str]:
-    """Returns the declarations whose rows survive a crash and are read again."""
-    return [name for name, one in program.declared.items() if one.is_durable and one.form != "appended"]
-
-
 class Network:
     """The nodes of one run, what is in flight, and the round that is over."""
 
@@ -179,7 +173,7 @@ class Network:
         for ctx in world.contexts:
             rows.statuses += [(ctx.node, 0, status) for status in ctx.statuses]
         for at, node in sorted(world.at.items()):
-            _take_appended(at, node, rows)
+            network.take_appended(at, node, rows)
         return network, rows
 
     @property
@@ -235,16 +229,22 @@ class Network:
         # 3. network
         self.put(self.numbered(out))
 
+    def close(self) -> None:
+        """Drops the nodes: those that refer to themselves would stay until Python looks for unreachable cycles."""
+        for node in self.nodes.values():
+            vars(node.program).clear()
+        self.nodes.clear()
+
     def _crash(self, round_: int, rows: Rows) -> list[Context]:
         """Takes the nodes down that crash, and returns the reports of the others' failure detectors."""
         crashed = self._given.crashes.starting.get(round_, ())
-        for name, one in self._plan.program.declared.items() if crashed else ():
-            if one.form == "appended" and not one.is_durable:
+        for name, one in self._plan.appended.items() if crashed else ():
+            if not one.is_durable:
                 rows.appended[name] = [row for row in rows.appended[name] if row[0] not in crashed]
         for at in crashed:
             if at in self.nodes:
                 program = self.nodes.pop(at).program
-                self.down[at] = {name: getattr(program, name) for name in durable(self._plan.program)}
+                self.down[at] = {name: getattr(program, name) for name in self._plan.durable}
         reports: list[Context] = []
         for at, node in sorted(self.nodes.items()) if crashed else ():
             seen = [peer for peer in crashed if peer in node.internal.watched]
@@ -301,10 +301,17 @@ class Network:
         rows.statuses += [(at, round_, status) for status in ctx.statuses]
         rows.calls += [(at, call.source_seq, round_, "issued") for call in calls]
         rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
-        _take_appended(at, node, rows)
+        self.take_appended(at, node, rows)
         for peer in ctx.connected:
             if peer not in self.nodes and peer in ctx.watched:
                 self._report(ctx, peer)
+
+    def take_appended(self, at: int, node: Node, rows: Rows) -> None:
+        """Takes the rows that a node has added."""
+        for name in self._plan.appended:
+            if added := getattr(node.program, name):
+                rows.appended[name] += [(at, row) for row in added]
+                setattr(node.program, name, [])
 
     def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
         """Returns what nodes send as messages with ids, in the order of senders and of sending."""
@@ -317,7 +324,7 @@ class Network:
             base = ctx.round * (1 << 40) + group * (1 << 30)
             for dst, message, latency in ctx.sent:
                 counts[group] += 1
-                kind = self._plan.program.down_kind if type(message) is NodeDown else kind_of(type(message))
+                kind = self._plan.kind(message)
                 due = ctx.round + (self._latency(ctx.node, dst, kind) if latency is None else latency)
                 number = base + factor * counts[group]
                 flights.append(Flight(number, kind, ctx.node, dst, ctx.round, due, None, message))
@@ -350,11 +357,3 @@ class Network:
             self._due[one.due_round].append(one)
         else:
             self._lost.append(one)
-
-
-def _take_appended(at: int, node: Node, rows: Rows) -> None:
-    """Takes the rows that a node has added."""
-    for name, one in node.program.declared.items():
-        if one.form == "appended" and (added := getattr(node.program, name)):
-            rows.appended[name] += [(at, row) for row in added]
-            setattr(node.program, name, [])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from udfs.nodes.arrow import CALL, DONE, Rows, calls, list_rows, rows_of, settings_of
+from udfs.nodes.arrow import DONE, INTERNAL, SENT, Rows, as_call, list_rows, rows_of, settings_of, struct_type
+from udfs.nodes.collection import rare_collections
 from udfs.nodes.context import Context, Internal
-from udfs.nodes.program import Call, NodeProgram
+from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.step import step
+from udfs.nodes.texts import text_objects
 from udfs.nodes.world import BEFORE, Node, NodeInfo, World, begin
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -19,8 +21,7 @@ HEAD = {"run_id": pa.int64(), "node_id": pa.int64(), "round": pa.int64()}
 
 def round_schema(rows: Rows) -> pa.Schema:
     """Returns the columns of nodes after a round: their state, what they sent, added and did."""
-    sent = rows.messages.sent_type()
-    return pa.schema(list({**HEAD, **rows.state, **rows.kept, "sent": sent, **rows.added, **DONE}.items()))
+    return pa.schema(list({**HEAD, **INTERNAL, **rows.kept, "sent": SENT, **rows.added, **DONE}.items()))
 
 
 def round_of(program: type[NodeProgram]) -> Play:
@@ -33,63 +34,104 @@ def round_of(program: type[NodeProgram]) -> Play:
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(program)
         for batch in batches:
-            heads = {name: batch.column(name).to_pylist() for name in (*HEAD, "settings", "is_recovered")}
-            nodes, due = rows.nodes(batch), (rows.received(batch.column("received")), calls(batch.column("calls")))
-            contexts = []
-            for place, (received, of_node) in enumerate(zip(*due, strict=True)):
-                node, round_ = nodes[place], heads["round"][place]
-                if heads["is_recovered"][place]:
-                    node.internal = Internal(started_round=round_)
-                ctx = Context(heads["node_id"][place], round_, settings_of(heads["settings"][place]), node.internal)
-                step(
-                    rows.plan, heads["run_id"][place], node, ctx, received, of_node,
-                    is_recovered=heads["is_recovered"][place],
-                )  # fmt: skip
-                contexts.append(ctx)
-            yield _batch(rows, {name: batch.column(name) for name in HEAD}, nodes, contexts)
+            yield _after_round(rows, batch)
 
     return play
+
+
+def _after_round(rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
+    heads = {name: batch.column(name).to_pylist() for name in (*HEAD, "settings", "is_recovered")}
+    nodes, due = rows.nodes(batch), (rows.received(batch.column("received")), list_rows(batch.column("calls")))
+    contexts = []
+    for place, (received, called) in enumerate(zip(*due, strict=True)):
+        node, round_ = nodes[place], heads["round"][place]
+        if heads["is_recovered"][place]:
+            node.internal = Internal(started_round=round_)
+        ctx = Context(heads["node_id"][place], round_, settings_of(heads["settings"][place]), node.internal)
+        step(
+            rows.plan, heads["run_id"][place], node, ctx, received, [as_call(row) for row in called],
+            is_recovered=heads["is_recovered"][place],
+        )  # fmt: skip
+        contexts.append(ctx)
+    return _batch(rows, {name: batch.column(name) for name in HEAD}, nodes, contexts)
 
 
 def start_of(program: type[NodeProgram]) -> Play:
     """Returns the function that makes the nodes of runs before their first round.
 
-    It takes one row a run: ``run_id, settings`` (JSON), and lists ``nodes`` (node_id, name, role), ``links`` (src, dst,
-    latency_rounds) and ``calls`` (node_id, and columns of `arrow.CALL`); it returns one row a node, columns of
-    `round_schema`.
+    It takes one row a run: ``run_id, settings`` (JSON), ``has_crashes``, and lists ``nodes`` (node_id, name, role),
+    ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, and columns of `arrow.CALL`); it returns one row a
+    node, columns of `round_schema`.
     """
 
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(program)
         for batch in batches:
-            for place, world in enumerate(_worlds(batch)):
-                begin(program, world)
-                at = sorted(world.at)
-                contexts = [world.context(node) for node in at]
-                run = batch.column("run_id")[place].as_py()
-                head = {"run_id": [run] * len(at), "node_id": at, "round": [BEFORE] * len(at)}
-                arrays = {name: pa.array(values, HEAD[name]) for name, values in head.items()}
-                yield _batch(rows, arrays, [world.at[node] for node in at], contexts)
+            with rare_collections():
+                left = _begun(rows, batch)
+            yield left
 
     return play
 
 
+def _begun(rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the nodes of runs as they are before the first round."""
+    run, nodes, contexts = list[int](), list[Node](), list[Context]()
+    for number, world in zip(batch.column("run_id").to_pylist(), _worlds(batch), strict=True):
+        begin(rows.plan.program, world)
+        for at, node in sorted(world.at.items()):
+            run.append(number)
+            nodes.append(node)
+            contexts.append(world.context(at))
+    head = {"run_id": run, "node_id": [ctx.node for ctx in contexts], "round": [BEFORE] * len(contexts)}
+    return _batch(rows, {name: pa.array(values, HEAD[name]) for name, values in head.items()}, nodes, contexts)
+
+
+def table_schema(one: Declared) -> pa.Schema:
+    """Returns the columns of the table of a declaration."""
+    own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
+    return pa.schema([*own.items(), *struct_type(one.record).value_type])
+
+
+def table_of(one: Declared) -> Play:
+    """Returns the function that makes the table of a declaration.
+
+    It takes one row a node: ``run_id, node_id``, and ``text``, its rows as `texts.rows_text` writes them; it returns
+    columns of `table_schema`.
+    """
+
+    def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema, kind = table_schema(one), struct_type(one.record).value_type
+        for batch in batches:
+            run, node, text = (batch.column(name).to_pylist() for name in ("run_id", "node_id", "text"))
+            of_node = [text_objects(rows) for rows in text]
+            lengths = [len(rows) for rows in of_node]
+            values = pa.array([row for rows in of_node for row in rows], kind)
+            columns = [_repeated(run, lengths), _repeated(node, lengths)]
+            if one.form == "ordered":
+                columns.append(pa.array([place for length in lengths for place in range(length)], pa.int64()))
+            yield pa.RecordBatch.from_arrays([*columns, *values.flatten()], schema=schema)
+
+    return play
+
+
+def _repeated(values: Sequence[int], lengths: Sequence[int]) -> pa.Array:
+    pairs = zip(values, lengths, strict=True)
+    return pa.array([value for value, length in pairs for _ in range(length)], pa.int64())
+
+
 def _worlds(batch: pa.RecordBatch) -> Iterator[World]:
     columns = [list_rows(batch.column(name)) for name in ("nodes", "links", "calls")]
-    for settings, nodes, links, called in zip(batch.column("settings").to_pylist(), *columns, strict=True):
+    heads = [batch.column(name).to_pylist() for name in ("settings", "has_crashes")]
+    for settings, has_crashes, nodes, links, called in zip(*heads, *columns, strict=True):
         of_node: dict[int, list[Call]] = {}
         for node, *call in sorted(called, key=lambda row: (row[0], row[2])):
             of_node.setdefault(node, []).append(as_call(call))
         yield World(
             {node: NodeInfo(node, name, role) for node, name, role in sorted(nodes)},
             {(src, dst): latency for src, dst, latency in sorted(links)}, of_node, settings_of(settings),
+            has_crashes,
         )  # fmt: skip
-
-
-def as_call(values: list[Any]) -> Call:
-    """Returns a call of its columns, in the order of `arrow.CALL`."""
-    given = dict(zip(CALL, values, strict=True))
-    return Call(**{**given, "keys": tuple(given["keys"] or ()), "matches": tuple(given["matches"] or ())})
 
 
 def _batch(rows: Rows, head: dict[str, Any], nodes: list[Node], contexts: list[Context]) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from udfs.nodes.keyed import Keyed
-from udfs.nodes.records import key_of, kind_of, spec_of
+from udfs.nodes.records import key_of, kind_of, message, spec_of
 
 if TYPE_CHECKING:
     from udfs.nodes.context import Context
@@ -48,7 +48,7 @@ class Call:
         round: The round in which it is due.
         subscription_id: Subscribe, unsubscribe: the subscription.
         join_point: Join: the node to join at.
-        topic: Publish: the topic; subscribe: the topic, if it is about one only.
+        topic: Publish: the topic; subscribe: the topic that it asks for, alone or with more.
         guarantee: Publish: the order of delivery that is asked for.
         keys: Publish: the key items that the order is about.
         matches: Publish: ids of the subscriptions that it satisfies.
@@ -69,6 +69,9 @@ class Call:
     role: str | None = None
 
 
+_EMPTY: Mapping[str, Callable[[], Any]] = {"keyed": Keyed, "ordered": list, "appended": list}
+
+
 @dataclass(frozen=True)
 class Declared:
     """An attribute of a program that nodes keep between rounds.
@@ -85,12 +88,13 @@ class Declared:
 
     def empty(self) -> Any:  # noqa: ANN401 - a dict, a list or a record
         """Returns its value at a node that has just started."""
-        return {"keyed": Keyed, "ordered": list, "appended": list}.get(self.form, self.record)()
+        return _EMPTY.get(self.form, self.record)()
 
     def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
         """Returns a value as rows, in the order in which they are kept."""
         if self.form == "keyed":
-            return list(value.values())
+            rows: Sequence[Any] = value.values()
+            return rows
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
@@ -126,6 +130,17 @@ def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
     return Declared("appended", record, is_durable)  # type: ignore[return-value]
 
 
+@message("NODE_DOWN")
+class NodeDown:
+    """A report of a node's own failure detector.
+
+    Attributes:
+        peer: The node that is down.
+    """
+
+    peer: int
+
+
 class NodeProgram:
     """A node of a protocol, in one incarnation.
 
@@ -158,8 +173,11 @@ class NodeProgram:
 
     def __init__(self) -> None:
         """Starts with nothing."""
-        for name, given in self.declared.items():
-            setattr(self, name, given.empty())
+        self.set({name: given.empty() for name, given in self.declared.items()})
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Sets declared attributes to values as `Declared` makes them."""
+        self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
         """Sets an attribute; rows by key are gone through in the order of keys, whatever dict they are given as."""
@@ -208,15 +226,21 @@ class Plan:
 
     Attributes:
         program: The class.
-        kinds: The class of each kind of message.
-        handlers: The handler of each kind of message, a function of the program.
+        kinds: The class of each kind of message, that of the failure detector's reports among them.
+        handlers: The handler of each kind of message of the program's own, a function of the program.
         phase: The place in a round of each kind of message and call, and of `TIMERS`.
+        volatile: The declarations whose rows go with their node.
+        durable: Those whose rows survive a crash and are read again.
+        appended: Those whose rows nodes only add.
     """
 
     program: type[NodeProgram]
     kinds: Mapping[str, type]
     handlers: Mapping[str, Callable[..., None]]
     phase: Mapping[str, int]
+    volatile: Mapping[str, Declared]
+    durable: Mapping[str, Declared]
+    appended: Mapping[str, Declared]
 
     @classmethod
     def of(cls, program: type[NodeProgram]) -> Plan:
@@ -225,16 +249,29 @@ class Plan:
         Raises:
             TypeError: A kind of message has no handler, or stands in two phases.
         """
-        kinds = {kind_of(one): one for one in program.messages}
-        handlers = {}
-        for kind, message in kinds.items():
-            spec_of(message)
-            name = f"on_{snake(kind)}"
-            handler = getattr(program, name, None) or getattr(program, "on_message", None)
-            if handler is None:
-                raise TypeError(f"{program.__name__} has no handler {name} for its message {kind}")
-            handlers[kind] = handler
-        return cls(program, kinds, handlers, _phases(program, list(kinds)))
+        own = {kind_of(one): one for one in program.messages}
+        kinds = {**own, program.down_kind: NodeDown}
+        read = {name: one for name, one in program.declared.items() if one.form != "appended"}
+        return cls(
+            program, kinds, {kind: _handler(program, kind, one) for kind, one in own.items()},
+            _phases(program, list(kinds)),
+            {name: one for name, one in read.items() if not one.is_durable},
+            {name: one for name, one in read.items() if one.is_durable},
+            {name: one for name, one in program.declared.items() if name not in read},
+        )  # fmt: skip
+
+    def kind(self, message: Any) -> str:  # noqa: ANN401 - any message class
+        """Returns the kind of a message."""
+        return self.program.down_kind if type(message) is NodeDown else kind_of(type(message))
+
+
+def _handler(program: type[NodeProgram], kind: str, message: type) -> Callable[..., None]:
+    spec_of(message)
+    name = f"on_{snake(kind)}"
+    handler: Callable[..., None] | None = getattr(program, name, None) or getattr(program, "on_message", None)
+    if handler is None:
+        raise TypeError(f"{program.__name__} has no handler {name} for its message {kind}")
+    return handler
 
 
 def _phases(program: type[NodeProgram], kinds: Sequence[str]) -> dict[str, int]:
@@ -244,11 +281,11 @@ def _phases(program: type[NodeProgram], kinds: Sequence[str]) -> dict[str, int]:
         for kind in (phase,) if isinstance(phase, str) else phase:
             if kind == ANY:
                 rest = place
-            elif kind in named or kind not in {*kinds, *CALLS, TIMERS, program.down_kind}:
+            elif kind in named or kind not in {*kinds, *CALLS, TIMERS}:
                 allowed = ", ".join([*kinds, *CALLS, TIMERS, ANY])
                 raise TypeError(f"{program.__name__}.order names {kind!r} twice or wrongly; allowed, once: {allowed}")
             else:
                 named[kind] = place
     last = len(program.order)
-    others = {**dict.fromkeys([*kinds, program.down_kind], rest), TIMERS: last + 1, **dict.fromkeys(CALLS, last + 2)}
+    others = {**dict.fromkeys(kinds, rest), TIMERS: last + 1, **dict.fromkeys(CALLS, last + 2)}
     return {**others, **named}

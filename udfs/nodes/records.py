@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 from udfs.nodes.fields import FieldType, types_of
@@ -100,13 +101,10 @@ def spec_of(cls: type) -> RecordSpec:
     return RecordSpec(cls, key, _grain(doc), types, comments)
 
 
+@cache
 def key_of(cls: type) -> Callable[[Any], Any]:
     """Returns what reads the key of a record: the value of its field, or a tuple of several."""
-    names = spec_of(cls).key
-    if len(names) == 1:
-        only = names[0]
-        return lambda row: getattr(row, only)
-    return lambda row: tuple(getattr(row, name) for name in names)
+    return attrgetter(*spec_of(cls).key)
 
 
 def _grain(doc: str) -> str:

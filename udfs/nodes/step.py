@@ -8,19 +8,7 @@ from typing import Any, NamedTuple
 
 from udfs.nodes.context import Context
 from udfs.nodes.program import TIMERS, Call, NodeProgram, Plan
-from udfs.nodes.records import message
 from udfs.nodes.world import Node
-
-
-@message("NODE_DOWN")
-class NodeDown:
-    """A report of a node's own failure detector.
-
-    Attributes:
-        peer: The node that is down.
-    """
-
-    peer: int
 
 
 class ProgramError(Exception):

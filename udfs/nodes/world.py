@@ -50,6 +50,8 @@ class World:
         links: The latency of each directed link, by its ends.
         calls: All application calls, by node.
         settings: The protocol's settings, and ``seed``.
+        has_crashes: Whether a node crashes at some time: what is kept for the case that one does need not be kept
+            without.
         at: The state of each node, to be set.
     """
 
@@ -57,6 +59,7 @@ class World:
     links: Mapping[tuple[int, int], int]
     calls: Mapping[int, Sequence[Call]]
     settings: Mapping[str, Any]
+    has_crashes: bool = False
     at: dict[int, Node] = field(default_factory=dict)
 
     def neighbours(self, node: int) -> dict[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from udfs.repository import dissemination, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import BundleNak, BundleRetransmit, Copy
@@ -64,19 +66,22 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
     """Stores what another repository has sent; if any of it is new, asks for more at once."""
-    waiting = _waiting(at)
-    for copy in m.copies:
-        key = Key(copy.publication.source, copy.incarnation, copy.n)
+    keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
+    on_way = _on_way(at)
+    is_new = any((at.topic, *key) in at.node.lacking and key not in on_way for key in keys)
+    for key, copy in zip(keys, m.copies, strict=True):
         for client in copy.acknowledged:
             dissemination.acknowledge(at, client, key)
         storage.store(at, key, copy.publication)
-    more = [key for key in _waiting(at) if m.origin in at.node.lacking[at.topic, *key].holders]
-    is_full = len(m.copies) >= at.rounds("fetch_batch")
-    if more and is_full and len(_waiting(at)) < len(waiting):
-        at.send(BundleNak, (m.origin,), tuple(Upto(*key) for key in more[: at.rounds("fetch_batch")]))
+    most = at.rounds("fetch_batch")
+    if is_new and len(m.copies) >= most:
+        on_way = _on_way(at)
+        more = (row for row in at.of(at.node.lacking) if m.origin in row.holders and Key.of(row) not in on_way)
+        wanted = tuple(Upto(row.publisher, row.incarnation, row.n) for row in islice(more, most))
+        if wanted:
+            at.send(BundleNak, (m.origin,), wanted)
 
 
-def _waiting(at: At) -> list[Key]:
-    """Returns what is lacking and not on its way to the disk."""
-    on_way = {Key.of(row) for row in at.of(at.node.storing)}
-    return [key for row in at.of(at.node.lacking) if (key := Key.of(row)) not in on_way]
+def _on_way(at: At) -> set[Key]:
+    """Returns the messages on their way to the disk."""
+    return {Key.of(row) for row in at.of(at.node.storing)}

@@ -10,7 +10,7 @@ from udfs.repository.events import Key
 from udfs.repository.repository_events import Migrate
 from udfs.repository.repository_records import STORED, Member
 
-LEFT = "left"
+LEFT = "LEFT"
 
 
 def watch(at: At) -> None:
@@ -79,7 +79,8 @@ def go_on(at: At) -> None:
         _migrate(at)
         if at.duty.is_operational and _is_covered(at):
             log.is_leaving, log.is_left = False, True
-            at.ctx.status(LEFT)
+            if all(one.is_left or not one.is_member for one in at.node.log.values()):
+                at.ctx.status(LEFT)
     if log.is_left and at.peers:
         at.send(GossipLeave, at.peers)
     if log.is_leaving or (log.is_left and at.peers):

@@ -169,6 +169,7 @@ class Repository(State):
     def call_steer(self, call: Call, ctx: Context) -> None:
         """Turns to another repository."""
         steering.call(topics.at_call(self, call, ctx), call)
+        ctx.confirm(call.source_seq)
 
     def call_register(self, call: Call, ctx: Context) -> None:
         """Authorises a client."""
@@ -182,8 +183,10 @@ class Repository(State):
         """Adds this repository to its bundles."""
         for topic in sorted(self.log):
             recovery.join(At(self, ctx, topic))
+        ctx.confirm(call.source_seq)
 
     def call_leave(self, call: Call, ctx: Context) -> None:
         """Takes this repository out of its bundles."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
+        ctx.confirm(call.source_seq)

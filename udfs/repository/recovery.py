@@ -14,8 +14,8 @@ from udfs.repository.events import Key, Upto
 from udfs.repository.repository_events import ProbeAnswer
 from udfs.repository.repository_records import Duty
 
-OPERATIONAL = "operational"
-RECOVERING = "recovering"
+OPERATIONAL = "OPERATIONAL"
+RECOVERING = "RECOVERING"
 
 
 def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
@@ -28,9 +28,8 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
 
 
 def on_probe(at: At, m: Probe) -> None:
-    """Answers a client that looks for a steering repository, if this one may steer it (rule P27)."""
-    if at.is_operational:
-        at.send(ProbeAnswer, (m.origin,), m.role)
+    """Answers a client that looks for a steering repository: who is there, and whether it may be this (rule P27)."""
+    at.send(ProbeAnswer, (m.origin,), m.role, at.is_operational, at.members)
 
 
 def join(at: At) -> None:
@@ -47,7 +46,7 @@ def begin(at: At) -> None:
         membership.watch(at)
         return
     slots.reread(at)
-    at.ctx.status(RECOVERING)
+    _say(at, RECOVERING)
     for subscriber in at.of(at.node.subscriber):
         dissemination.recount(at, subscriber)
     membership.watch(at)
@@ -136,8 +135,21 @@ def finish(at: At) -> None:
 def complete(at: At) -> None:
     """Makes the repository operational: it may steer clients from now on."""
     at.duty.is_operational = at.log.is_complete = True
-    at.ctx.status(OPERATIONAL)
+    if all(_is_ready(at, topic) for topic in at.node.log):
+        _say(at, OPERATIONAL)
     membership.watch(at)
     if slots.reserved(at):
         at.wake("nak", at.rounds("nak_rounds"))
     at.wake("rectify", at.rounds("rectify_rounds"))
+
+
+def _is_ready(at: At, topic: str) -> bool:
+    """Returns whether a topic lacks nothing here: the repository is operational when all its topics are."""
+    log, duty = at.node.log[topic], at.node.duty.get(topic)
+    return not log.is_member or log.is_left or (duty is not None and duty.is_operational)
+
+
+def _say(at: At, status: str) -> None:
+    """Notes a state of the whole repository, once a round."""
+    if status not in at.ctx.statuses:
+        at.ctx.status(status)

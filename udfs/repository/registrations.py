@@ -21,7 +21,6 @@ def is_admitted(at: At, client: int, role: str, number: int) -> bool:
     if is_authorised(at, client, role):
         return True
     at.send(Refuse, (client,), role, number)
-    at.ctx.status("refuses")
     return False
 
 

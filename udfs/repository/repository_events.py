@@ -44,13 +44,17 @@ class Listed:
 
 @message("R2C-Probe")
 class ProbeAnswer(Addressed):
-    """A repository that is operational answers a probe.
+    """A member of the bundle answers a probe.
 
     Attributes:
         role: As in the probe.
+        is_operational: Whether it may steer the client.
+        members: The bundle's members.
     """
 
     role: str
+    is_operational: bool
+    members: tuple[int, ...]
 
 
 @message("R2C-Migrate")

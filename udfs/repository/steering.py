@@ -46,10 +46,14 @@ def seek_again(at: At, role: str) -> None:
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
-    """Notes who has answered in this round."""
+    """Notes who has answered in this round; one that may not steer the client says who else there is."""
     row = at.node.steering.get((at.topic, m.role))
-    if row is not None and row.is_seeking:
+    if row is None or not row.is_seeking:
+        return
+    if m.is_operational:
         row.answers = (*row.answers, m.origin)
+    else:
+        learn(at, tuple(sorted({*at.bundle.members, *m.members})))
 
 
 def on_migrate(at: At, m: Migrate) -> None:
@@ -65,7 +69,6 @@ def on_refuse(at: At, m: Refuse) -> None:
     if row is not None and hear(at, row, m):
         row.is_refused = True
         row.is_established = row.is_established and row.role != PUBLISHER
-        at.ctx.status("refused")
         at.ctx.set_timer(f"ask {row.role}", at.number, at.rounds("failure_rounds"))
 
 

@@ -39,9 +39,14 @@ def on_persistent(at: At, m: Persistent) -> None:
 
 
 def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
-    """Takes a message with its number."""
-    if steering.hear(at, _steering(at), m):
-        expect(at, Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round))
+    """Takes a message with its number; one that has been delivered was asked for twice, and is not kept."""
+    if not steering.hear(at, _steering(at), m):
+        return
+    one = Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round)
+    expect(at, one)
+    if _is_passed(at, one):
+        proceed(at)
+    else:
         keep(at, m.publication, m.hops)
 
 
@@ -94,9 +99,12 @@ def _advance(at: At, sync: int) -> None:
 
 
 def proceed(at: At) -> None:
-    """Delivers what is stable, in the order of the repository's numbers (rules P6 and P9)."""
+    """Delivers what is stable, in the order of the repository's numbers (rules P6 and P9).
+
+    Who designates anew at the end of the round delivers no more: the cut of a new subscription has its marks.
+    """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
-    if row is None or chosen is None or not chosen.is_established:
+    if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
         return
     for one in at.of(at.node.expected):
         if one.seq > row.position:
@@ -115,8 +123,8 @@ def _pass(at: At, row: Reading, one: Expected) -> bool:
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation
-    mark, buffered = at.node.mark.get(index), at.node.buffered.get((at.topic, one.source, one.source_seq))
-    if mark is None or mark.n < one.n:
+    buffered = at.node.buffered.get((at.topic, one.source, one.source_seq))
+    if not _is_passed(at, one):
         if buffered is None:
             return False
         at.ctx.deliver(one.source, one.source_seq, buffered.publication.issued_round, buffered.hops)
@@ -161,10 +169,14 @@ def ask(at: At) -> None:
         at.wake("wait", wait)
 
 
-def _is_at_hand(at: At, one: Expected) -> bool:
+def _is_passed(at: At, one: Expected) -> bool:
     mark = at.node.mark.get((at.topic, one.source, one.incarnation))
-    is_passed = mark is not None and mark.n >= one.n
-    return one.source == MARKER or is_passed or (at.topic, one.source, one.source_seq) in at.node.buffered
+    return mark is not None and mark.n >= one.n
+
+
+def _is_at_hand(at: At, one: Expected) -> bool:
+    is_buffered = (at.topic, one.source, one.source_seq) in at.node.buffered
+    return one.source == MARKER or _is_passed(at, one) or is_buffered
 
 
 def reset(at: At) -> None:

@@ -114,13 +114,12 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Asks a steering repository that is silent for T_idle; without an answer k times the next (rule P14)."""
+    """Asks a steering repository that is silent for T_idle, again every T_p; after k tries the next (rule P14)."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
-    silent = at.round - row.heard_round
-    if row.is_established and not row.is_seeking and silent >= wait:
-        if not steering.is_tired(at, row):
-            request(at, row)
-        wait = at.rounds("publisher_rounds")
-    else:
-        wait = max(1, wait - silent) if row.is_established else wait
-    at.wake("idle", wait)
+    if row.is_established and not row.is_seeking:
+        wait -= at.round - row.heard_round
+        if wait <= 0:
+            if not steering.is_tired(at, row):
+                request(at, row)
+            wait = at.rounds("publisher_rounds")
+    at.ctx.set_timer("idle", at.number, wait)

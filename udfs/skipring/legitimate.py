@@ -147,6 +147,11 @@ class Convergence:
     problem: str | None = None
     broken_round: int | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether messages in flight alone keep it from being clean."""
+        return self.explicit_round is not None and self.clean_round is None
+
     def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:
         """Looks at the end of a round.
 

@@ -189,10 +189,10 @@ class SkipRing(NodeProgram):
     def _timeout(self, own: Subscription, ctx: Context) -> None:
         """Does a subscriber's Timeout for a topic; without a label, action (i) of 3.2.1 is all it does."""
         supervisor = self._responsible(own.topic)
-        if own.label is None:
+        if own.label is None and own.wants:
+            send(ctx, supervisor, ms.Subscribe(own.topic))
+        elif own.label is None:
             own.clear()
-            if own.wants:
-                send(ctx, supervisor, ms.Subscribe(own.topic))
         elif not own.wants:
             send(ctx, supervisor, ms.Unsubscribe(own.topic))
         else:

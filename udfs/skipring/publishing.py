@@ -45,7 +45,7 @@ class Publisher:
         """Sends the root of the trie to a ring neighbour, chosen at random (Timeout)."""
         nodes = self._own.ring_nodes()
         if nodes:
-            dst = nodes[int(self._ctx.draw("neighbour") * len(nodes))]
+            dst = nodes[int(self._ctx.draw(f"neighbour of {self._own.topic}") * len(nodes))]
             send(self._ctx, dst, CheckTrie(self._own.topic, (self._trie.root,)))
 
     def check_trie(self, m: CheckTrie, src: int) -> None:

@@ -6,38 +6,30 @@ topic converges anew, and the closure holds until the next one. In a round there
 1. nodes that crash;
 2. changes of what nodes want;
 3. other changes of explicit state, and of databases;
-4. messages that come or go; whether the state is legitimate is asked at the end.
+4. messages that come or go; whether the state is legitimate is asked at the end, as long as that may change.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from udfs.batches import as_batch
 from udfs.nodes.network import Flight
-from udfs.skipring.graph import broken
+from udfs.skipring.flights import Flights, flights_of
+from udfs.skipring.graph import broken, diameter, undirected
 from udfs.skipring.history import label_from, subscription_from
 from udfs.skipring.labels import Label, label_of
 from udfs.skipring.legitimate import Convergence, Snapshot
-from udfs.skipring.messages import (
-    GetConfiguration,
-    Introduce,
-    IntroduceShortcut,
-    Remove,
-    SetData,
-    Subscribe,
-    Unsubscribe,
-)
-from udfs.skipring.state import Contact, Subscription
+from udfs.skipring.state import Subscription
 
 START, CRASH = "start", "crash"
-KINDS = ("Introduce", "IntroduceShortcut", "SetData", "Remove", "Subscribe", "Unsubscribe", "GetConfiguration")
-"""The kinds of messages that say something of nodes, or record them."""
+LARGE = 500
+"""Subscribers of a topic from which on a diameter takes too long as long as the ring is a mere list."""
 Row = Mapping[str, Any]
 
 
@@ -91,6 +83,9 @@ class Measured:
         n_recorded: Those of them that the database has.
         n_wrong_labels: Those whose label is none, or not the one in the database.
         max_degree: The most neighbours that one of them has.
+        n_edges: Edges between them, without directions.
+        diameter: The most hops between two of them; None: some do not reach each other, or there are more than `LARGE`
+            of them and some labels are wrong.
     """
 
     round: int
@@ -98,26 +93,30 @@ class Measured:
     n_recorded: int
     n_wrong_labels: int
     max_degree: int
+    n_edges: int
+    diameter: int | None
 
 
 class TopicReplay:
     """A topic while its history is played."""
 
-    def __init__(self, topic: str, crashed: set[int]) -> None:
+    def __init__(self, topic: str, crashed: set[int], *, is_measured: bool) -> None:
         """Starts with nothing.
 
         Args:
             topic: The topic.
             crashed: The subscribers whose crash has been reported; the caller adds to it.
+            is_measured: Whether each round is measured, which takes long in large topics.
         """
         self.topic = topic
         self.kept: dict[int, Subscription | None] = {}
         self.entries: dict[Label, int | None] = {}
-        self.flights: dict[int, Flight] = {}
+        self.flights: Flights | None = None
         self.disturbances = [Disturbance(0, START, None)]
         self.measured: list[Measured] = []
         self.broken: list[Broken] = []
         self._crashed = crashed
+        self._is_measured = is_measured
         self._is_changed = True
 
     @property
@@ -147,17 +146,26 @@ class TopicReplay:
             self.entries.pop(label, None)
         self._change(round_, supervisor, f"its tuple of label {label}")
 
-    def observe(self, round_: int) -> None:
-        """Looks at the end of a round."""
+    def observe(self, round_: int, upcoming: int) -> None:
+        """Looks at the end of a round, and of those up to the next in which anything but messages may change."""
         last = self.disturbances[-1]
-        is_open = last.seen.explicit_round is not None and last.seen.clean_round is None
-        if self._is_changed or is_open:
-            snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed)
-            last.seen.observe(round_, snapshot, sorted(self.flights.values()))
-            last.n_subscribers = len(self.members)
+        snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed)
         if self._is_changed:
-            self.measured.append(self._measure(round_))
+            last.n_subscribers = len(self.members)
+            if self._is_measured:
+                self.measured.append(self._measure(round_))
+            last.seen.observe(round_, snapshot, self._in_flight(round_))
+            round_ += 1
+        for later in range(round_, upcoming):
+            if not last.seen.is_open:
+                break
+            last.seen.observe(later, snapshot, self._in_flight(later))
         self._is_changed = False
+
+    def _in_flight(self, round_: int) -> Iterator[Flight]:
+        """Yields the messages in flight at the end of a round; they are read when somebody asks."""
+        if self.flights is not None:
+            yield from self.flights.at(round_)
 
     def end(self) -> None:
         """Looks at the last state: it is that of a skip ring, if the topic has been clean."""
@@ -165,8 +173,7 @@ class TopicReplay:
             return
         members = self.members
         self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
-        edges = {node: self._references(node) & members - {node} for node in members}
-        self.broken += [Broken("degrees", None, *found) for found in broken(edges)]
+        self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def _wrong_labels(self, members: set[int]) -> Iterator[tuple[int, str]]:
         wanted = {label_of(index) for index in range(len(members))}
@@ -180,6 +187,9 @@ class TopicReplay:
                 yield node, f"it has label {label} of topic {self.topic}, as node {seen[label]} has"
             else:
                 seen[label] = node
+
+    def _edges(self, members: set[int]) -> dict[int, set[int]]:
+        return {node: self._references(node) & members - {node} for node in sorted(members)}
 
     def _references(self, node: int) -> set[int]:
         own = self.kept.get(node)
@@ -214,42 +224,46 @@ class TopicReplay:
         wrong = sum(own is None or own.label is None or label.get(node) != own.label
                     for node, own in self.kept.items() if node in members)  # fmt: skip
         most = max((len(self._references(node)) for node in members), default=0)
-        return Measured(round_, len(members), len(members & label.keys()), wrong, most)
+        edges = undirected(self._edges(members))
+        n_edges = sum(map(len, edges.values())) // 2
+        far = None if wrong and len(members) > LARGE else diameter(edges)
+        return Measured(round_, len(members), len(members & label.keys()), wrong, most, n_edges, far)
 
 
 class RunReplay:
     """A run while its history is played."""
 
-    def __init__(self, run: Row) -> None:
+    def __init__(self, run: Row, messages: pa.StructArray | None, *, is_measured: bool = False) -> None:
         """Takes the history.
 
         Args:
             run: ``run_id, last_round``, and lists of structs, ascending: ``crashes`` (round, node_id),
-                ``configurations`` and ``databases`` (columns of the tables, the round first), ``messages`` (message_id,
-                kind, src, dst, sent_round, due_round, body; of `KINDS`, without those that links lost), ``reports``
-                (round, peer).
+                ``configurations`` and ``databases`` (columns of the tables, the round first), ``reports`` (round,
+                peer).
+            messages: Those of `flights.KINDS`, ascending, without those that links lost; fields of `flights.MESSAGE`.
+            is_measured: Whether topics are measured in each round.
         """
+        self._is_measured = is_measured
         self._topics: dict[str, TopicReplay] = {}
         self._crashed: set[int] = set()
         self._down = {row["node_id"]: row["round"] for row in run["crashes"] or ()}
         self._agenda: dict[int, list[tuple[int, Callable[[], None]]]] = defaultdict(list)
-        self._plan(run)
+        self._plan(run, messages)
         self._last = run["last_round"]
 
     def play(self) -> dict[str, TopicReplay]:
         """Plays all rounds, and returns the topics."""
-        for round_ in sorted({*self._agenda, 0, self._last}):
-            if round_ > self._last:
-                break
+        planned = sorted(round_ for round_ in {*self._agenda, 0, self._last} if round_ <= self._last)
+        for round_, upcoming in zip(planned, [*planned[1:], self._last + 1], strict=True):
             for _, act in sorted(self._agenda.get(round_, ()), key=lambda item: item[0]):
                 act()
             for topic in self._topics.values() if round_ >= 0 else ():
-                topic.observe(round_)
+                topic.observe(round_, upcoming)
         for topic in self._topics.values():
             topic.end()
         return self._topics
 
-    def _plan(self, run: Row) -> None:
+    def _plan(self, run: Row, messages: pa.StructArray | None) -> None:
         wants: dict[tuple[str, int], bool] = {}
         for row in run["configurations"] or ():
             topic, own = self._topic(row["topic"]), subscription_from(row)
@@ -264,58 +278,16 @@ class RunReplay:
                 self._at(round_, 1, topic.crash, round_, node)
         for row in run["reports"] or ():
             self._at(row["round"], 1, self._crashed.add, row["peer"])
-        for row in run["messages"] or ():
-            self._fly(row)
-
-    def _fly(self, row: Row) -> None:
-        """Has a message come and go; one that meets a node which is down was never to be received."""
-        if self._down.get(row["dst"], row["due_round"] + 1) <= row["due_round"]:
-            return
-        flight = _flight(row)
-        topic = self._topic(flight.message.topic)
-        self._at(flight.sent_round, 4, topic.flights.__setitem__, flight.message_id, flight)
-        self._at(flight.due_round, 5, topic.flights.pop, flight.message_id)
+        if messages is not None:
+            for name, flights in flights_of(messages, self._down):
+                self._topic(name).flights = flights
 
     def _topic(self, name: str) -> TopicReplay:
-        return self._topics.setdefault(name, TopicReplay(name, self._crashed))
+        return self._topics.setdefault(name, TopicReplay(name, self._crashed, is_measured=self._is_measured))
 
     def _at(self, round_: int, step: int, act: Callable[..., Any], *args: Any) -> None:  # noqa: ANN401
         self._agenda[round_].append((step, lambda: act(*args)))
 
-
-def _flight(row: Row) -> Flight:
-    head = (row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"])
-    return Flight(*head, None, _MESSAGES[row["kind"]](json.loads(row["body"])))
-
-
-def _label(body: Row | None) -> Label:
-    if body is None:
-        raise ValueError("a message names a node without a label")
-    return Label(body["bits"], body["numerator"])
-
-
-def _label_or_none(body: Row | None) -> Label | None:
-    return None if body is None else _label(body)
-
-
-def _contact(body: Row | None) -> Contact | None:
-    return None if body is None else Contact(body["node"], _label(body["label"]))
-
-
-_MESSAGES: Mapping[str, Callable[[Row], Any]] = {
-    "Introduce": lambda m: Introduce(
-        m["topic"], m["node"], _label(m["label"]), _label_or_none(m.get("believed")), m["flag"]
-    ),
-    "IntroduceShortcut": lambda m: IntroduceShortcut(m["topic"], m["node"], _label(m["label"])),
-    "SetData": lambda m: SetData(
-        m["topic"], _contact(m.get("predecessor")), _label_or_none(m.get("label")), _contact(m.get("successor")),
-        m["reason"],
-    ),
-    "Remove": lambda m: Remove(m["topic"], m["node"]),
-    "Subscribe": lambda m: Subscribe(m["topic"]),
-    "Unsubscribe": lambda m: Unsubscribe(m["topic"]),
-    "GetConfiguration": lambda m: GetConfiguration(m["topic"], m["reason"]),
-}  # fmt: skip
 
 CONVERGENCE = {
     "run_id": pa.int64(), "topic": pa.string(), "disturbance": pa.int64(), "round": pa.int64(), "cause": pa.string(),
@@ -325,7 +297,8 @@ CONVERGENCE = {
 """Columns of what `convergence` gives."""
 PROGRESS = {
     "run_id": pa.int64(), "topic": pa.string(), "round": pa.int64(), "n_subscribers": pa.int64(),
-    "n_recorded": pa.int64(), "n_wrong_labels": pa.int64(), "max_degree": pa.int64(),
+    "n_recorded": pa.int64(), "n_wrong_labels": pa.int64(), "max_degree": pa.int64(), "n_edges": pa.int64(),
+    "diameter": pa.int64(),
 }  # fmt: skip
 """Columns of what `progress` gives."""
 BROKEN = {
@@ -359,9 +332,9 @@ def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
         for one in topic.measured:
-            yield topic.topic, one.round, one.n_subscribers, one.n_recorded, one.n_wrong_labels, one.max_degree
+            yield topic.topic, *astuple(one)
 
-    return _each(batches, PROGRESS, rows)
+    return _each(batches, PROGRESS, rows, is_measured=True)
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -380,14 +353,12 @@ def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _each(
     batches: Iterable[pa.RecordBatch], columns: Mapping[str, pa.DataType],
-    rows: Callable[[TopicReplay], Iterator[tuple[Any, ...]]],
+    rows: Callable[[TopicReplay], Iterator[tuple[Any, ...]]], *, is_measured: bool = False,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     schema = pa.schema(list(columns.items()))
     for batch in batches:
         found: list[tuple[Any, ...]] = []
-        for run in batch.to_pylist():
-            for _, topic in sorted(RunReplay(run).play().items()):
+        for run, messages in zip(batch.drop_columns("messages").to_pylist(), batch.column("messages"), strict=True):
+            for _, topic in sorted(RunReplay(run, messages.values, is_measured=is_measured).play().items()):
                 found += [(run["run_id"], *row) for row in rows(topic)]
-        lists = list(zip(*found, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(list(values), one.type) for values, one in zip(lists, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield as_batch(found, schema)

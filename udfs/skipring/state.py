@@ -83,8 +83,8 @@ class Subscription:
         return list(dict.fromkeys(one.node for one in self.on_ring()))
 
     def neighbours(self) -> list[int]:
-        """Returns all distinct neighbours."""
-        short = (node for node in self.short.values() if node is not None)
+        """Returns all distinct neighbours: those on the ring, then those in slots, in the order of labels."""
+        short = (node for _, node in sorted(self.short.items()) if node is not None)
         return list(dict.fromkeys([*self.ring_nodes(), *short]))
 
     def clear(self) -> None:

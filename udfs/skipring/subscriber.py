@@ -55,14 +55,11 @@ class Member:
             self._linearize(m.node, m.label)
 
     def _hear(self, node: int, label: Label) -> None:
-        """Notes that a ring neighbour has introduced itself, and its label."""
-        is_moved = False
+        """Notes that a ring neighbour has introduced itself, and its label; then the ring is sorted anew."""
         for one in self._own.on_ring():
             if one.node == node:
-                is_moved |= one.label != label
                 one.label, one.silent = label, 0
-        if is_moved:
-            self._sort()
+        self._sort()
 
     def _linearize(self, node: int, label: Label) -> None:
         """Keeps the nearest node on a side, and passes the other one to it (Linearize)."""
@@ -160,13 +157,17 @@ class Member:
     def _request(self) -> None:
         """Asks for the configuration: actions (ii) and (iv), and where a neighbour is silent (rules K6 and K13)."""
         own = self._own
-        if self._ctx.draw("label") < request_probability(self._label):
+        if self._draw("label") < request_probability(self._label):
             self._get_configuration("label")
-        if own.left is None and self._ctx.draw("minimum") < _HALF:
+        if own.left is None and self._draw("minimum") < _HALF:
             self._get_configuration("minimum")
         limit = int(self._ctx.settings["silence_intervals"])
-        if any(one.silent > limit for one in own.on_ring()) and self._ctx.draw("silence") < _HALF:
+        if any(one.silent > limit for one in own.on_ring()) and self._draw("silence") < _HALF:
             self._get_configuration("silence")
+
+    def _draw(self, purpose: str) -> float:
+        """Returns a draw of the topic: those of a node's topics are independent."""
+        return self._ctx.draw(f"{purpose} of {self._own.topic}")
 
     def _get_configuration(self, reason: str) -> None:
         send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
@@ -204,7 +205,7 @@ class Member:
         beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
         chains = [chain(self._label, one.label) for one in beside]
         old, own.short = own.short, {label: own.short.get(label) for labels in chains for label in labels}
-        for label, node in old.items():
+        for label, node in sorted(old.items()):
             if node is not None and label not in own.short:
                 self._introduce_self(node, label, LIN)
         partners = [

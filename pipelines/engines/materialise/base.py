@@ -177,7 +177,7 @@ class TrackingMaterialiser(Materialiser):
 def asked_facts(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:
     """Asks for the facts of relations in one query."""
     asked = [
-        relations[name].frame.selectExpr(*(f"{sql} as {fact}" for fact, sql in of.items()))
+        relations[name].frame.selectExpr(*(f"{sql} as `{fact}`" for fact, sql in of.items()))
         for name, of in facts.items()
         if of and name in relations
     ]

@@ -55,7 +55,7 @@ def build_faults(
     for number, fault in enumerate(faults):
         try:
             if number not in wrong:
-                listed += [(number, one) for one in _one_by_one(fault, number, overlay, seed, horizon)]
+                listed += [(number, one) for one in one_by_one(fault, number, overlay, seed, horizon)]
         except InputError as error:
             problems += error.problems
     try:
@@ -85,8 +85,16 @@ def build_faults(
     )  # fmt: skip
 
 
-def _one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields the faults that a generator makes, and others as they are; crashes are made elsewhere."""
+def one_by_one(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
+    """Yields the faults that a generator makes, and others as they are; crashes are made elsewhere.
+
+    Args:
+        fault: The fault, or the generator.
+        number: Its place in the scenario.
+        overlay: The run's overlay.
+        seed: The run's seed.
+        horizon: The last round in which something can go wrong.
+    """
     if not isinstance(fault, FaultGenerator):
         yield fault
     elif isinstance(fault.generate, DrawnTimes):

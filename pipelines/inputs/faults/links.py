@@ -104,7 +104,7 @@ class LinkRows:
         for kind in event_kinds(fault):
             for pair in self._split(fault, until) if is_split else self._pairs(fault):
                 self.event(kind, pair, fault.round, until)
-        drawn = _Drawn(fault, f"faults.{number}.{fault.kind}")
+        drawn = _Drawn(fault, f"faults.{stream_of(fault, number)}.{fault.kind}")
         if isinstance(fault, Loss) and fault.burst is not None:
             self._bursts(fault, fault.burst, drawn, until)
         elif not is_split:
@@ -194,6 +194,12 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
             _, code = np.unique(np.stack(now), axis=1, return_inverse=True)
             rows += [(node, low, high, side) for node, side in enumerate(code.ravel().tolist())]
     return table_of(rows, SIDE)
+
+
+def stream_of(fault: LinkFault, number: int) -> int:
+    """Returns which draws decide for a fault: those that it names, else those of its place in the scenario's list."""
+    own = fault.stream if isinstance(fault, MessageFault) else None
+    return number if own is None else own
 
 
 def event_kinds(fault: LinkFault) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.errors import DataFileError, OverlayError, Problem, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies
-from pipelines.inputs.overlay.clients import with_clients
+from pipelines.inputs.overlay.attached import with_attached
 from pipelines.inputs.overlay.files import load_file
 from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.graph import Overlay
@@ -38,6 +38,7 @@ from pipelines.spec.overlay import (
 
 Place = tuple[str | int, ...]
 _MAX_NAMES = 12
+_MAX_LEFT = 5
 _SOURCES = "links, file, topohub, generate, nodes"
 
 
@@ -49,7 +50,7 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
     3. Replace the latencies if the scenario asks for others.
     4. Cut it to a tree if the scenario asks for one or the protocol needs one; by latency in ms.
     5. Round the latencies up to whole rounds.
-    6. Attach the clients.
+    6. Attach the servers and the clients.
 
     Args:
         spec: What the scenario says.
@@ -63,16 +64,18 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
     """
     if spec.nodes is not None:
         return _without_links(spec.nodes)
-    graph = _source(spec, seed, round_ms, beside)
-    _check_name(graph, spec.join_root, ("overlay", "join_root"))
-    graph = _with_latency(graph, spec.latency, seed, round_ms, beside)
-    graph = _cut(graph, spec, needs_tree=needs_tree)
+    source = _source(spec, seed, round_ms, beside)
+    whole = largest_component(source)
+    _check_name(whole, spec.join_root, ("overlay", "join_root"))
+    whole = _with_latency(whole, spec.latency, seed, round_ms, beside)
+    graph = _cut(whole, spec, needs_tree=needs_tree)
     if graph.ms is None:
         rounds = np.ones(len(graph.a), dtype=np.int64)
     else:
         with _blamed_on(("time", "round_ms"), with_field=False):
             rounds = latencies.to_rounds(graph.ms, round_ms)
-    return with_clients(Overlay(graph.names, graph.a, graph.b, rounds), spec.clients, seed)
+    notes = tuple(note for note in (graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph)) if note)
+    return with_attached(Overlay(graph.names, graph.a, graph.b, rounds, notes=notes), spec.servers, spec.clients, seed)
 
 
 def describe() -> list[tuple[str, str]]:
@@ -121,9 +124,9 @@ def _found(path: str, beside: Path | None, place: Place) -> Path:
 
 
 def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) -> WeightedGraph:
-    """Returns the connected graph of the one source that is given."""
+    """Returns the graph of the one source that is given."""
     if spec.links is not None:
-        return _from_links(spec.links, round_ms)
+        return _from_links(spec.links, spec.order or (), round_ms)
     if spec.file is not None:
         path = _found(spec.file.path, beside, ("overlay", "file", "path"))
         with _blamed_on(("overlay", "file")):
@@ -131,10 +134,10 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
         if not spec.file.largest_component and (split := split_message(graph)) is not None:
             message = f"{split}; set largest_component: true to take the largest part, or add links"
             raise OverlayError(Problem(("overlay", "file", "path"), message))
-        return largest_component(graph)
+        return graph
     if spec.topohub is not None:
         with _blamed_on(("overlay", "topohub")):
-            return largest_component(load_hub(spec.topohub.name))
+            return load_hub(spec.topohub.name)
     if spec.generate is not None:
         with _blamed_on(("overlay", "generate")):
             return generate(spec.generate, seed)
@@ -149,9 +152,9 @@ def _without_links(spec: NodesOverlay) -> Overlay:
     return Overlay(tuple(names), none, none, none, spec.count, (SUPERVISOR, SUBSCRIBER))
 
 
-def _from_links(links: list[Link], round_ms: float) -> WeightedGraph:
+def _from_links(links: list[Link], order: Sequence[str], round_ms: float) -> WeightedGraph:
     """Returns the graph of a list of links, which the scenario's model has found simple and connected."""
-    index: dict[str, int] = {}
+    index = {name: place for place, name in enumerate(order)}
     ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
     ms = np.array([(link[2] if len(link) == 3 else 1) * round_ms for link in links], dtype=np.float64)
     return merge_parallel(tuple(index), ends, ms)
@@ -191,6 +194,23 @@ def _cycle_problem(links: list[Link]) -> Problem:
         f"this link closes the cycle {' - '.join([*shown, *cycle[:1]])}, and the protocol needs a tree; remove "
         f"one of these {len(cycle)} links, or put all links in an edge list for file: {{path: ..., tree: minimum}}",
     )
+
+
+def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
+    """Returns that nodes outside the largest component are left out, or nothing."""
+    kept = set(whole.names)
+    left = [name for name in source.names if name not in kept]
+    if not left:
+        return ""
+    shown = ", ".join(left[:_MAX_LEFT]) + (", ..." if len(left) > _MAX_LEFT else "")
+    return f"{len(left)} of {len(source.names)} nodes are left out, which the largest component does not reach: {shown}"
+
+
+def _left_links(whole: WeightedGraph, graph: WeightedGraph) -> str:
+    """Returns that a tree was cut out of a graph with cycles, or nothing."""
+    n_left = len(whole.a) - len(graph.a)
+    text = f"{n_left} of {len(whole.a)} links are left out, for a tree; settings tree and root say for which"
+    return text if n_left else ""
 
 
 def _check_name(graph: WeightedGraph, name: str | None, place: Place) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from io import BytesIO, StringIO
 from typing import Any
 
@@ -13,24 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import nearest
-from pipelines.inputs.overlay.routers import decode, delay_ms
-from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph, merge_parallel
+from pipelines.inputs.overlay.columns import Columns
+from pipelines.inputs.overlay.routers import decode, delay
+from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel
 
 _MAX_SHOWN = 10
+_NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 Row = tuple[str, tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of an edge list mean what; without ``latency`` every link takes one round."""
-
-    src: str
-    dst: str
-    latency: str | None = None
 
 
 def parse_text(content: bytes, delimiter: str, columns: Columns) -> WeightedGraph:
     """Reads an edge list with a line of column titles; nodes in the order in which they appear first.
+
+    Without a column of latencies every link takes one round.
 
     Args:
         content: The file.
@@ -119,13 +113,14 @@ def _graph(rows: Iterable[Row], columns: Columns) -> WeightedGraph:
         places.append(place)
         links.append((src, dst))
         if columns.latency is not None:
-            delays.append(delay_ms(values[2], place))
+            delays.append(delay(values[2], place))
     if not links:
         raise ContentError("the file has no link; an edge list has at least one row below the column titles")
     _refuse(places, links)
     ends = [(index.setdefault(src, len(index)), index.setdefault(dst, len(index))) for src, dst in links]
-    ms: Floats | None = None if columns.latency is None else np.array(delays, dtype=np.float64)
-    return merge_parallel(tuple(index), ends, ms)
+    if columns.latency is None:
+        return merge_parallel(tuple(index), ends, latency_note=_NO_LATENCY)
+    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)))
 
 
 def _refuse(places: Sequence[str], links: Sequence[tuple[str, str]]) -> None:

@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from pipelines.errors import nearest
-from pipelines.inputs.overlay.edgelist import Columns, parse_parquet, parse_text
+from pipelines.inputs.overlay.columns import Columns
+from pipelines.inputs.overlay.edgelist import parse_parquet, parse_text
 from pipelines.inputs.overlay.graphml import parse_graphml
 from pipelines.inputs.overlay.routers import parse_pssim, parse_rocketfuel
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
@@ -30,7 +31,8 @@ _ENDINGS = {
     ".pq": "parquet",
 }
 _BEGINNINGS = ((b"<", "graphml"), (b"NODES", "rocketfuel"), (b"No of nodes", "pssim"), (b"PAR1", "parquet"))
-_EDGE_LISTS = ("csv", "tsv", "parquet")
+_NAMED = {"graphml": ("latency",), **dict.fromkeys(("csv", "tsv", "parquet"), ("src", "dst", "latency"))}
+"""Format → what a scenario may name in it."""
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
@@ -47,7 +49,7 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
         stamp = path.stat()
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror}") from error
-    columns = Columns(spec.src, spec.dst, spec.latency)
+    columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit)
     given = tuple(sorted(spec.model_fields_set & {"src", "dst", "latency"}))
     return _load(path, stamp.st_mtime_ns, stamp.st_size, spec.member, columns, given)
 
@@ -70,6 +72,16 @@ def read_bytes(path: Path) -> bytes:
         raise ContentError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+def graphml_text(path: Path, spec: FileOverlay) -> bytes | None:
+    """Returns the bytes of a GraphML file, out of its archive; None where the file is of another format.
+
+    Raises:
+        ContentError: The file cannot be read.
+    """
+    name, content = _content(path, spec.member)
+    return content if _format(name, content) == "graphml" else None
+
+
 @lru_cache(maxsize=512)
 def _load(
     path: Path, _mtime: int, _size: int, member: str | None, columns: Columns, given: tuple[str, ...]
@@ -78,8 +90,9 @@ def _load(
     if not content.strip():
         raise ContentError(f"{name} is empty; formats that can be read: {_FORMATS}")
     kind = _format(name, content)
-    if given and kind not in _EDGE_LISTS:
-        raise ContentError(f"{name} is no edge list: it has no columns to name; leave {given[0]} out", given[0])
+    for field in given:
+        if field not in _NAMED.get(kind, ()):
+            raise ContentError(f"{name} is no edge list: it has no column to name; leave {field} out", field)
     try:
         return _parse(kind, content, columns)
     except ContentError as error:
@@ -137,7 +150,7 @@ def _format(name: str, content: bytes) -> str:
 
 def _parse(kind: str, content: bytes, columns: Columns) -> WeightedGraph:
     if kind == "graphml":
-        return parse_graphml(content)
+        return parse_graphml(content, columns)
     if kind == "rocketfuel":
         return parse_rocketfuel(content)
     if kind == "pssim":

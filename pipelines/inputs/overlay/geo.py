@@ -28,6 +28,11 @@ def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to
     return km
 
 
+def fibre_ms(km: Floats) -> Floats:
+    """Returns one-way latencies of fibres by their lengths (200 km/ms)."""
+    return km / FIBRE_KM_PER_MS
+
+
 def propagation_ms(km: Floats) -> Floats:
     """Returns one-way latencies: light in fibre (200 km/ms) on a path 1.3 times the distance, at least 0.5 ms.
 
@@ -35,6 +40,6 @@ def propagation_ms(km: Floats) -> Floats:
         km: Distances; where one is NaN (an end without coordinates) the link gets the median
             of the others, or the floor if there are no others.
     """
-    ms = np.maximum(km / FIBRE_KM_PER_MS * DETOUR, FLOOR_MS)
+    ms = np.maximum(fibre_ms(km) * DETOUR, FLOOR_MS)
     known = ~np.isnan(ms)
     return np.where(known, ms, np.median(ms[known]) if known.any() else FLOOR_MS)

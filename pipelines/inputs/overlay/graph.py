@@ -12,16 +12,18 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Overlay:
-    """A connected overlay of brokers, in the order in which its source names them, with the clients at them.
+    """A connected overlay of brokers, in the order in which its source names them, with servers and clients at them.
 
     Attributes:
-        names: One name a node; a node's id is its index here. Clients come last.
+        names: One name a node; a node's id is its index here. Servers and then clients come last.
         a: One end of each undirected link, a node id; shape (links,), a < b, links sorted by (a, b).
         b: The other end of each link; shape (links,).
         latency_rounds: Whole rounds of one hop, at least 1; shape (links,).
         n_clients: How many of the nodes are clients; each has one link, to its edge broker. Where the protocol makes
             the overlay itself there are no links: brokers are its servers, clients all that have applications.
         roles: What brokers and clients are called in table ``node``.
+        n_servers: How many of the nodes are servers; each has one link, to its edge broker.
+        notes: What the user should know about how it came from its source, a sentence each.
     """
 
     names: tuple[str, ...]
@@ -30,10 +32,17 @@ class Overlay:
     latency_rounds: Ints
     n_clients: int = 0
     roles: tuple[str, str] = ("broker", "client")
+    n_servers: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def n_brokers(self) -> int:
         """How many of the nodes are brokers: those with the lowest ids."""
+        return len(self.names) - self.n_servers - self.n_clients
+
+    @property
+    def first_client(self) -> int:
+        """The lowest id of clients; as many nodes as there are, if there is none."""
         return len(self.names) - self.n_clients
 
     @property
@@ -43,8 +52,9 @@ class Overlay:
 
     @property
     def applications(self) -> Ints:
-        """The nodes that may have applications: all, or where the protocol makes the overlay, the clients."""
-        return np.arange(0 if self.has_links else self.n_brokers, len(self.names), dtype=np.int64)
+        """The nodes that may have applications: all, or where others serve them, the clients."""
+        is_served = not self.has_links or self.n_servers > 0
+        return np.arange(self.first_client if is_served else 0, len(self.names), dtype=np.int64)
 
     @property
     def is_tree(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -11,33 +12,78 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 import numpy as np
 
-from pipelines.inputs.overlay.geo import great_circle_km, propagation_ms
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel, unique_names
+from pipelines.errors import nearest
+from pipelines.inputs.overlay.columns import Columns
+from pipelines.inputs.overlay.geo import FLOOR_MS, great_circle_km, propagation_ms
+from pipelines.inputs.overlay.routers import delay
+from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph, merge_parallel, unique_names
+
+_LIKE_LATENCIES = ("latency", "delay", "rtt")
+
+Edge = tuple[Any, Any, Mapping[str, Any]]
 
 
-def parse_graphml(content: bytes) -> WeightedGraph:
-    """Reads a GraphML file: node attributes ``label``, ``Latitude``, ``Longitude``; latencies by great-circle distance.
+def parse_graphml(content: bytes, columns: Columns) -> WeightedGraph:
+    """Reads a GraphML file: node attributes ``label``, ``Latitude``, ``Longitude``.
 
+    Latencies are those of the edge attribute that is named, else they follow from the great-circle distances.
     Directed links count as undirected, parallel links as the shortest of them, self-loops are dropped.
 
     Args:
         content: The file.
+        columns: The edge attribute of the latency, if any.
 
     Raises:
-        ContentError: It is no XML (with the line), no GraphML, or a coordinate is no number.
+        ContentError: It is no XML (with the line), no GraphML, a coordinate or a latency is no number, or an edge has
+            no latency.
     """
     graph = _read(content)
     if not graph:
         raise ContentError("the GraphML file has no node; a graph needs at least one <node>")
     nodes = list(graph.nodes(data=True))
     index = {node: i for i, (node, _) in enumerate(nodes)}
-    place = np.array([[_degrees(node, data, "Latitude"), _degrees(node, data, "Longitude")] for node, data in nodes])
-    ends = np.array([(index[u], index[v]) for u, v in graph.edges()], dtype=np.int64).reshape(-1, 2)
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    u, v = place[ends[:, 0]], place[ends[:, 1]]
-    ms = propagation_ms(great_circle_km(u[:, 0], u[:, 1], v[:, 0], v[:, 1]))
+    edges = [(u, v, data) for u, v, data in graph.edges(data=True) if u != v]
+    ends = np.array([(index[u], index[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
     labels = [None if (label := data.get("label")) is None else str(label) for _, data in nodes]
-    return merge_parallel(unique_names(labels, [str(node) for node, _ in nodes]), ends, ms)
+    names = unique_names(labels, [str(node) for node, _ in nodes])
+    if columns.latency is not None:
+        defaults = graph.graph.get("edge_default", {})
+        return merge_parallel(names, ends, _named_ms(edges, columns.latency, defaults, columns))
+    place = np.array([[_degrees(node, data, "Latitude"), _degrees(node, data, "Longitude")] for node, data in nodes])
+    u, v = place[ends[:, 0]], place[ends[:, 1]]
+    km = great_circle_km(u[:, 0], u[:, 1], v[:, 0], v[:, 1])
+    return merge_parallel(names, ends, propagation_ms(km), _note(km, _attributes(edges)))
+
+
+def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], columns: Columns) -> Floats:
+    """Returns the latencies that an edge attribute says."""
+    found = []
+    for u, v, data in edges:
+        value = data.get(name, defaults.get(name))
+        if value is None:
+            known = _attributes(edges)
+            shown = f"its edges have {', '.join(known)}" if known else "its edges have no attributes"
+            message = f"the edge of {u!r} and {v!r} has no attribute {name!r};{nearest(name, known)} {shown}"
+            raise ContentError(message, "latency")
+        found.append(delay(value, f"the edge of {u!r} and {v!r}, {name}"))
+    return columns.in_ms(np.array(found, dtype=np.float64))
+
+
+def _attributes(edges: Sequence[Edge]) -> list[str]:
+    return sorted({str(name) for _, _, data in edges for name in data})
+
+
+def _note(km: Floats, attributes: Sequence[str]) -> str:
+    """Returns what positions do not say of latencies, and which edge attributes look as if they did."""
+    like = [name for name in attributes if any(word in name.lower() for word in _LIKE_LATENCIES)]
+    named = ", ".join(like or attributes)
+    hint = f"; to take an edge attribute, name it with file.latency: {named}" if named else ""
+    n_unknown = int(np.isnan(km).sum())
+    if len(km) and n_unknown == len(km):
+        return f"no node has a position, so every link takes {FLOOR_MS:g} ms{hint}"
+    if n_unknown:
+        return f"{n_unknown} of {len(km)} links end at nodes without a position and take the median of the others{hint}"
+    return f"latencies follow from positions, not from the edge attribute {', '.join(like)}{hint}" if like else ""
 
 
 def _read(content: bytes) -> nx.Graph[Any]:

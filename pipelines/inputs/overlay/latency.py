@@ -14,7 +14,7 @@ from pipelines.errors import nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.graph import Ints
-from pipelines.inputs.overlay.routers import decode, delay_ms
+from pipelines.inputs.overlay.routers import decode, delay
 from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
 from pipelines.spec.overlay import Latency
 
@@ -166,7 +166,7 @@ def _titled(content: bytes) -> Matrix:
             raise ContentError(f"line {line}: {len(cells)} numbers for {len(titles)} columns")
         if not np.isnan(rtt[column[title]]).all():
             raise ContentError(f"line {line}: the row {title!r} is there already; titles are unique")
-        rtt[column[title]] = [delay_ms(cell, f"line {line}") for cell in cells]
+        rtt[column[title]] = [delay(cell, f"line {line}") for cell in cells]
     missing = [title for title in titles if np.isnan(rtt[column[title]]).any()]
     if missing:
         raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same titles")

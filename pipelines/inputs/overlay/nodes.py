@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,13 @@ def leaves(overlay: Overlay) -> Ints:
     return np.flatnonzero(degree <= 1).astype(np.int64)
 
 
-def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
+def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: Place) -> Ints:
     """Returns the ids of the chosen nodes.
 
     Args:
         nodes: Names (kept in their order), a number drawn without replacement, ``all`` (that may have
-            applications), ``leaves``, ``brokers`` or ``clients`` (these in order of ids).
+            applications), ``leaves``, ``brokers``, ``servers``, ``clients`` or ``inner``, the brokers without clients
+            (these in order of ids).
         overlay: The run's overlay.
         seed: The run's seed.
         purpose: What the draw is for; each purpose draws its own nodes.
@@ -61,6 +62,10 @@ def choose_nodes(nodes: Nodes, overlay: Overlay, seed: int, purpose: str, place:
         return _some_leaves(overlay, place)
     if nodes == "brokers":
         return np.arange(overlay.n_brokers, dtype=np.int64)
+    if nodes == "inner":
+        return _some_inner(overlay, place)
+    if nodes == "servers":
+        return _some_servers(overlay, place)
     if nodes == "clients":
         return _some_clients(overlay, place)
     if nodes > count:
@@ -88,10 +93,20 @@ def _named(names: list[str], overlay: Overlay, place: Place) -> Ints:
 
 
 def _some_leaves(overlay: Overlay, place: Place) -> Ints:
-    found = leaves(overlay)
+    found = np.intersect1d(leaves(overlay), overlay.applications)
     if not len(found):
         raise WorkloadError(
             Problem(place, "the overlay has no leaves (nodes with one link); give names, a number, or all")
+        )
+    return found
+
+
+def _some_inner(overlay: Overlay, place: Place) -> Ints:
+    is_client = overlay.b >= overlay.first_client  # clients have the highest ids
+    found = np.setdiff1d(np.arange(overlay.n_brokers, dtype=np.int64), overlay.a[is_client])
+    if not len(found):
+        raise WorkloadError(
+            Problem(place, "every broker of the overlay has clients; allowed: names, all, or clients at fewer brokers")
         )
     return found
 
@@ -101,4 +116,12 @@ def _some_clients(overlay: Overlay, place: Place) -> Ints:
         raise WorkloadError(
             Problem(place, "the overlay has no clients; list some in overlay.clients, or give names, a number, or all")
         )
-    return np.arange(overlay.n_brokers, len(overlay.names), dtype=np.int64)
+    return np.arange(overlay.first_client, len(overlay.names), dtype=np.int64)
+
+
+def _some_servers(overlay: Overlay, place: Place) -> Ints:
+    if not overlay.n_servers:
+        raise WorkloadError(
+            Problem(place, "the overlay has no servers; list some in overlay.servers, or give names, a number, or all")
+        )
+    return np.arange(overlay.n_brokers, overlay.first_client, dtype=np.int64)

@@ -32,7 +32,7 @@ def parse_rocketfuel(content: bytes) -> WeightedGraph:
     for k in range(n_edges):
         line, fields = _fields(lines, "label src dest weight bw delay", "EDGES", n_edges, k)
         ends.append((_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)))
-        delays.append(delay_ms(fields[5], f"line {line}"))
+        delays.append(delay(fields[5], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
     return merge_parallel(unique_names(labels, map(str, range(n_nodes))), ends, np.array(delays, dtype=np.float64))
 
@@ -66,7 +66,7 @@ def parse_pssim(content: bytes) -> WeightedGraph:
             if end not in index:
                 raise ContentError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
         ends.append((index[fields[1]], index[fields[2]]))
-        delays.append(delay_ms(fields[3], f"line {line}"))
+        delays.append(delay(fields[3], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
     return merge_parallel(tuple(index), ends, np.array(delays, dtype=np.float64))
 
@@ -87,8 +87,8 @@ def decode(content: bytes) -> str:
     return text
 
 
-def delay_ms(text: object, place: str) -> float:
-    """Returns a delay in ms.
+def delay(text: object, place: str) -> float:
+    """Returns a delay, in ms where the format knows no other unit.
 
     Args:
         text: The cell.
@@ -100,9 +100,9 @@ def delay_ms(text: object, place: str) -> float:
     try:
         value = float(str(text))
     except ValueError as error:
-        raise ContentError(f"{place}: the delay is {text!r}; a delay is a number of milliseconds, 0 or more") from error
+        raise ContentError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more") from error
     if not math.isfinite(value) or value < 0:
-        raise ContentError(f"{place}: the delay is {text}; a delay is finite, 0 ms or more")
+        raise ContentError(f"{place}: the delay is {text}; a delay is finite, 0 or more")
     return value
 
 

@@ -36,12 +36,14 @@ class WeightedGraph:
         a: The smaller end of each link; shape (links,), links sorted by (a, b).
         b: The larger end of each link; shape (links,).
         ms: Latency of each link in ms; shape (links,). None: every link takes one round.
+        latency_note: What the user should know about latencies that the source does not say; empty: it says all.
     """
 
     names: tuple[str, ...]
     a: Ints
     b: Ints
     ms: Floats | None = None
+    latency_note: str = ""
 
     def __post_init__(self) -> None:
         """Makes the arrays read-only: graphs are shared between runs."""
@@ -56,7 +58,8 @@ class WeightedGraph:
 
     def links(self, kept: npt.NDArray[np.bool_] | Ints) -> WeightedGraph:
         """Returns the graph on the same nodes with some of its links (a mask, or sorted positions)."""
-        return WeightedGraph(self.names, self.a[kept], self.b[kept], None if self.ms is None else self.ms[kept])
+        ms = None if self.ms is None else self.ms[kept]
+        return WeightedGraph(self.names, self.a[kept], self.b[kept], ms, self.latency_note)
 
 
 def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str, ...]:
@@ -81,7 +84,7 @@ def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str,
 
 
 def merge_parallel(
-    names: tuple[str, ...], ends: Sequence[tuple[int, int]] | Ints, ms: Floats | None = None
+    names: tuple[str, ...], ends: Sequence[tuple[int, int]] | Ints, ms: Floats | None = None, latency_note: str = ""
 ) -> WeightedGraph:
     """Returns the graph without self-loops, with the shortest of parallel links.
 
@@ -89,6 +92,7 @@ def merge_parallel(
         names: One name a node.
         ends: The two ends of each link, shape (links, 2), in any order and direction.
         ms: The latency of each.
+        latency_note: As in `WeightedGraph`.
     """
     pairs = np.sort(np.asarray(ends, dtype=np.int64).reshape(-1, 2), axis=1)
     weights = np.zeros(len(pairs)) if ms is None else ms
@@ -97,7 +101,8 @@ def merge_parallel(
     pairs = pairs[order]
     first = np.ones(len(pairs), dtype=bool)
     first[1:] = np.any(pairs[1:] != pairs[:-1], axis=1)
-    return WeightedGraph(names, pairs[first, 0], pairs[first, 1], None if ms is None else ms[order][first])
+    kept = None if ms is None else ms[order][first]
+    return WeightedGraph(names, pairs[first, 0], pairs[first, 1], kept, latency_note)
 
 
 def component_labels(n_nodes: int, a: Ints, b: Ints) -> Ints:
@@ -135,7 +140,7 @@ def largest_component(graph: WeightedGraph) -> WeightedGraph:
     kept = inside[graph.a]
     names = tuple(name for name, keep in zip(graph.names, inside.tolist(), strict=True) if keep)
     ms = None if graph.ms is None else graph.ms[kept]
-    return WeightedGraph(names, new_id[graph.a[kept]], new_id[graph.b[kept]], ms)
+    return WeightedGraph(names, new_id[graph.a[kept]], new_id[graph.b[kept]], ms, graph.latency_note)
 
 
 def split_message(graph: WeightedGraph) -> str | None:

@@ -15,6 +15,7 @@ from pipelines.inputs.workload.generated_publications import generated_publicati
 from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
 from pipelines.inputs.workload.joins import listed_joins
 from pipelines.inputs.workload.lists import listed_publications, listed_subscriptions
+from pipelines.inputs.workload.other_calls import listed_calls
 from pipelines.inputs.workload.tables import Workload
 from pipelines.spec.workload import (
     PublicationFileSource,
@@ -28,7 +29,7 @@ Part = TypeVar("Part")
 
 
 def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Workload:
-    """Returns one run's subscriptions, publications and joins.
+    """Returns one run's subscriptions, publications, joins and other calls.
 
     Args:
         spec: The workload of the scenario.
@@ -52,10 +53,11 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: 
     subscription = gather(lambda: _subscriptions(spec, overlay, seed, horizon, beside))
     publications = gather(lambda: _publications(spec, overlay, seed, horizon, beside))
     join = gather(lambda: listed_joins(spec.joins, overlay, horizon))
-    if subscription is None or publications is None or join is None:
+    other_call = gather(lambda: listed_calls(spec.calls, overlay, horizon))
+    if subscription is None or publications is None or join is None or other_call is None:
         raise WorkloadError(*problems)
     publication, attribute = publications
-    return Workload(subscription=subscription, publication=publication, attribute=attribute, join=join)
+    return Workload(subscription, publication, attribute, join, other_call)
 
 
 def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> pa.Table:
@@ -83,7 +85,7 @@ def _publications(
 def describe() -> list[tuple[str, str]]:
     """Returns each source of a workload with one line about it, as ``roundtable list workloads`` shows them."""
     return [
-        ("list", "subscriptions, publications and joins written in the scenario, one by one"),
+        ("list", "subscriptions, publications, joins and other calls written in the scenario, one by one"),
         ("file csv", "CSV with a line of titles, also as .gz or .xz: columns named by the scenario"),
         ("file tsv", "the same with tabs and no quoting, e.g. Last.fm user_artists.dat"),
         ("file parquet", "Parquet: columns named by the scenario"),

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from pipelines.inputs.overlay.nodes import Ints
 from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION
 
+NO_CONTENT = "{}"
+"""The JSON of a publication without attributes."""
+
 
 def to_json(value: object) -> str:
     """Returns JSON with sorted keys and no spaces; text stays as it is, beyond ASCII too."""
@@ -38,7 +41,7 @@ def json_rows(columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
         rows: Number of rows, the length of each column.
     """
     if not columns:
-        return pa.repeat(pa.scalar("{}", pa.string()), rows)
+        return pa.repeat(pa.scalar(NO_CONTENT, pa.string()), rows)
     parts = [
         pc.binary_join_element_wise(f"{to_json(name)}:", _json_values(columns[name]), "") for name in sorted(columns)
     ]

@@ -13,7 +13,7 @@ from pipelines.errors import DataFileError, PredicateError, Problem, WorkloadErr
 from pipelines.files import find_file
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place
-from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
+from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, column_type, texts_of
 from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.reading import Source, load, source_of
@@ -58,7 +58,17 @@ def publications_of_file(
     names = _content_names(rows, file)
     rows.raise_problems()
     topic, content, attribute = _contents(source, file.topic, names)
+    _refuse_empty(rows, topic, content)
     return publication_rows(node, round_, topic, content), attribute
+
+
+def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
+    """Refuses rows that no subscription can ask for."""
+    empty = pc.indices_nonzero(pc.and_(pc.is_null(topic), pc.equal(content, NO_CONTENT)))
+    if len(empty):
+        which = f"row {empty[0].as_py() + 1} has" if len(empty) == 1 else f"{len(empty)} rows have"
+        rows.refuse("path", f"{which} neither topic nor content, so no subscription is satisfied; leave them out")
+        rows.raise_problems()
 
 
 def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:

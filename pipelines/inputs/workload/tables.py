@@ -18,6 +18,11 @@ ATTRIBUTE = pa.schema(
 )
 JOIN = pa.schema([("node_id", pa.int64()), ("join_point", pa.int64()), ("round", pa.int64())])
 
+OTHER_CALL = pa.schema([
+    ("node_id", pa.int64()), ("round", pa.int64()), ("kind", pa.string()), ("topic", pa.string()),
+    ("peer", pa.int64()), ("role", pa.string()),
+])  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -32,9 +37,11 @@ class Workload:
             text); ``publication`` is the row number in ``publication``; exactly one of ``number``
             and ``text`` is set.
         join: One row a node that joins while the run goes on.
+        other_call: One row a call of another kind.
     """
 
     subscription: pa.Table
     publication: pa.Table
     attribute: pa.Table
     join: pa.Table
+    other_call: pa.Table

@@ -35,5 +35,17 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=True,
     module="pipelines.protocols.delta.protocol",
+    variants=tuple({"delta": delta} for delta in (1, 2, 3)),
+    application=("PUB",),
+    acknowledgement=("CONF",),
+    recovery=(
+        "PAR_TOP",
+        "PAR_SUB",
+        "REJOIN",
+        "DETECT",
+        "CON_REQUEST",
+        "SYN_REQUEST",
+        "STATUS",
+    ),
     views="pipelines.protocols.delta.views",
 )

@@ -68,5 +68,12 @@ SPEC = ProtocolSpec(
     confirms=False,
     reconfigures=True,
     module="pipelines.protocols.epidemic.protocol",
+    variants=tuple({"recovery": one} for one in ("none", "push", "combined_pull", "push_pull")),
+    application=("EVENT",),
+    recovery=(
+        "GOSSIP",
+        "REQUEST",
+        "REPLY",
+    ),
     views="pipelines.protocols.epidemic.views",
 )

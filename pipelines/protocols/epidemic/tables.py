@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.round import State
+from pipelines.contract.round import State, grown
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING, table
 
 KINDS = ("SUB", "UNSUB", "EVENT", "GOSSIP", "REQUEST", "REPLY")
@@ -42,10 +42,6 @@ BODY = f"""case
   when kind = 'REQUEST' then to_json(named_struct('digest', digest))
   else to_json(named_struct('pattern_id', pattern_id))
 end"""
-
-
-def _same(increments: DataFrame) -> DataFrame:
-    return increments
 
 
 def _once(increments: DataFrame) -> DataFrame:
@@ -148,7 +144,7 @@ STATES = (
     State(PATTERN, is_durable=True),
     State(CLIENT, is_durable=True),
     State(ROUTING_ENTRY),
-    State(TAG, compact=_same, is_durable=True),
+    State(TAG, compact=grown, is_durable=True),
     State(COUNTER, is_durable=True),
     State(RECEIVED, compact=_once, is_durable=True),
     State(EXPECTED, is_durable=True),

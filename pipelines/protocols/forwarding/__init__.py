@@ -21,4 +21,5 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=False,
     module="pipelines.protocols.forwarding.protocol",
+    application=("PUB",),
 )

@@ -16,7 +16,7 @@ select h.run_id, h.node_id, h.source, h.source_seq,
   coalesce(concat('messages are held until ', n.name, ' has told what it missed'),
     'messages are held until the broker has a new parent') as reason
 from state_hold h
-left join state_await a on a.run_id = h.run_id and a.node_id = h.node_id
+left join state_awaited a on a.run_id = h.run_id and a.node_id = h.node_id
 left join node n on n.run_id = a.run_id and n.node_id = a.partner
 where h.kind = 'Metadata'
 """
@@ -61,8 +61,13 @@ where guarantee = ''
 CLIENT_WAITS = """
 select b.run_id, b.node_id, b.source, b.source_seq, 'the client has no edge broker' as reason
 from state_metadata_buffer b
-join state_repair r on r.run_id = b.run_id and r.node_id = b.node_id and r.role = 'client'
+join state_repair r on r.run_id = b.run_id and r.node_id = b.node_id and r.role = 'client' and not r.is_level
 left join state_delivered d on d.run_id = b.run_id and d.node_id = b.node_id and d.source = b.source
   and d.source_seq = b.source_seq
-where b.event = 'published' and get_json_object(r.memory, '$.is_level') = 'false' and d.position is null
+where b.event = 'published' and d.position is null
 """
+WAITS = {
+    "repair": CLIENT_WAITS, "entry_queue": ENTRY_QUEUE_WAITS, "hold": HOLD_WAITS, "pending": PENDING_WAITS,
+    "gap": GAP_WAITS,
+}  # fmt: skip
+"""By the declaration whose rows wait."""

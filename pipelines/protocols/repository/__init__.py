@@ -1,1 +1,68 @@
 """Reliable delivery through repositories (Pallickara, Bulut, Fox: NaradaBrokering)."""
+
+from __future__ import annotations
+
+from pipelines.contract.spec import ProtocolSpec
+from pipelines.protocols.repository.check import problems
+from pipelines.protocols.repository.settings import RepositorySettings
+
+SPEC = ProtocolSpec(
+    name="repository",
+    summary="publish/subscribe with storage: repositories number, keep and recover what is published",
+    settings=RepositorySettings,
+    needs_tree=False,
+    confirms=True,
+    confirms_delivery=False,
+    variants=({}, {"baseline": True}),
+    module="pipelines.protocols.repository.protocol",
+    application=(
+        "Message",
+        "P2R-Order",
+        "R2S*-Persistent",
+    ),
+    acknowledgement=(
+        "R2P-ACK",
+        "S2R-ACK",
+        "R2S-Sync",
+        "Gossip-ACK",
+    ),
+    recovery=(
+        "P2R-Retransmit",
+        "P2R-Recovery",
+        "R2P-NAK",
+        "R2P-Recovery",
+        "R2S-Retransmit",
+        "R2S-Rectify",
+        "S2R-NAK",
+        "S2R-Recovery",
+        "R2R-NAK",
+        "R2R-Retransmit",
+        "R2R-Assist",
+        "R2R-Recovery",
+        "Broker-Up",
+    ),
+    views="pipelines.protocols.repository.views",
+    keeps_source_order=False,
+    builds_overlay=False,
+    check=problems,
+    maintenance=(
+        "Gossip-ACK",
+        "Gossip-LEAVE",
+        "C2R-Probe",
+        "R2C-Probe",
+        "P2R-Recovery",
+        "P2R-Order",
+        "R2P-ACK",
+        "R2P-NAK",
+        "S2R-Recovery",
+        "R2S-Rectify",
+        "R2R-NAK",
+        "R2R-Assist",
+        "R2R-Recovery",
+        "R2C-Migrate",
+        "Refuse",
+    ),
+    servers="repository",
+    calls=("steer", "register", "deregister", "join", "leave"),
+    is_node_program=True,
+)

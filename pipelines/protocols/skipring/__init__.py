@@ -13,11 +13,18 @@ SPEC = ProtocolSpec(
     needs_tree=False,
     confirms=False,
     module="pipelines.protocols.skipring.protocol",
+    application=("PublishNew",),
+    recovery=(
+        "Publish",
+        "CheckTrie",
+        "CheckAndPublish",
+    ),
     views="pipelines.protocols.skipring.views",
     keeps_source_order=False,
     builds_overlay=False,
     check=problems,
     maintenance=("Introduce", "IntroduceShortcut", "SetData", "GetConfiguration", "CheckTrie"),
     makes_overlay=True,
+    edges="held_edge",
     is_node_program=True,
 )

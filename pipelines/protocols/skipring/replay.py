@@ -10,8 +10,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.audit import Reader
 from udfs.skipring import replay
+from udfs.skipring.flights import KINDS
 
-_KINDS = ", ".join(f"'{kind}'" for kind in replay.KINDS)
+_KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 HISTORY = f"""
 with configurations as (
   select run_id, array_sort(collect_list(
@@ -35,7 +36,8 @@ with configurations as (
   group by run_id
 ), messages as (
   select run_id, array_sort(collect_list(
-    struct(message_id, kind, src, dst, sent_round, due_round, body))) as messages
+    struct(message_id, kind, src, dst, sent_round, due_round, get_json_object(body, '$.topic') as topic, body)
+  )) as messages
   from sent_message
   where kind in ({_KINDS}) and fate <> 'lost_link'
   group by run_id
@@ -60,8 +62,12 @@ Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def convergence(reader: Reader) -> DataFrame:
-    """Returns how the topics of each run converged: one row a disturbance, columns `replay.CONVERGENCE`."""
-    return _played(reader, replay.convergence, replay.CONVERGENCE)
+    """Returns how the topics of each run converged, a row a disturbance: columns `replay.CONVERGENCE` and ``name``."""
+    columns = [*replay.CONVERGENCE]
+    columns.insert(columns.index("node_id") + 1, "name")
+    named = reader.table("node").select("run_id", "node_id", "name")
+    played = _played(reader, replay.convergence, replay.CONVERGENCE)
+    return played.join(named, ["run_id", "node_id"], "left").select(columns)
 
 
 def progress(reader: Reader) -> DataFrame:

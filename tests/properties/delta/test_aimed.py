@@ -6,18 +6,18 @@ struck anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
 from support.delta.aimed import DETECTORS, KINDS, Plan, as_runs, bases, struck_again, wrong
+from support.delta.touched import Touched, noted
+from support.one_job import OneJob, Stores
 
+from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import protocol
-from pipelines.protocols.delta.work import Phase, Work
+from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, run_all, scenario
 
@@ -50,48 +50,25 @@ ONCE_BROKEN = [ANSWER_OF_THE_DEAD, *REQUESTS_OF_THE_DEAD]
 BASES = list(bases(1, N_PLANS, is_short=True))
 
 
-@pytest.fixture(scope="module")
-def touched() -> Iterator[dict[str, tuple[set[str], set[str]]]]:
-    """What the phases of `delta` read and write in the jobs of this module, by name."""
-    found: dict[str, tuple[set[str], set[str]]] = {phase.name: (set(), set()) for phase in protocol.PHASES}
-    now, change, running = Work.now, Work.change, list[str]()
-
-    def read(work: Work, name: str) -> DataFrame:
-        found[running[-1]][0].add(name)
-        return now(work, name)
-
-    def written(work: Work, name: str, frame: DataFrame) -> None:
-        found[running[-1]][1].add(name)
-        change(work, name, frame)
-
-    def noted(phase: Phase) -> Phase:
-        def run(work: Work) -> None:
-            running.append(phase.name)
-            phase.run(work)
-            running.pop()
-
-        return replace(phase, run=run)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Work, "now", read)
-        patch.setattr(Work, "change", written)
-        patch.setattr(protocol, "PHASES", tuple(map(noted, protocol.PHASES)))
-        yield found
+def delta_runs() -> dict[str, list[RunConfig]]:
+    """Returns plans that are struck then, and behind them those that broke a guarantee once."""
+    return {"played": as_runs([*BASES, *ONCE_BROKEN])}
 
 
 @pytest.fixture(scope="module")
-def played(
-    sail: Session, tmp_path_factory: pytest.TempPathFactory, touched: dict[str, tuple[set[str], set[str]]]
-) -> Store:
-    """Plans that are struck then, and behind them those that broke a guarantee once."""
-    return run_all(as_runs([*BASES, *ONCE_BROKEN]), sail, tmp_path_factory.mktemp("played"))
+def played(stores: Stores) -> Store:
+    return stores("played")
 
 
 @pytest.fixture(scope="module")
-def struck(played: Store, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Plan], Any]:
-    """Plans that have been played and struck, and the audits' report on them."""
+def struck(
+    played: Store, sail: Session, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Plan], AuditReport, Touched]:
+    """Plans that have been played and struck, the audits' report on them, and what phases touched in their job."""
     plans = struck_again(BASES, played, 0)
-    return plans, audited(run_all(as_runs(plans), sail, tmp_path_factory.mktemp("struck")))
+    with noted() as touched:
+        store = run_all(as_runs(plans), sail, tmp_path_factory.mktemp("struck"))
+    return plans, audited(store), touched
 
 
 def test_connections_to_incarnations_that_are_over_are_reported(played: Store) -> None:
@@ -103,14 +80,14 @@ def test_connections_to_incarnations_that_are_over_are_reported(played: Store) -
     assert played.read("delivery").where(f"run_id >= {first}").count() == 2 * len(ONCE_BROKEN)
 
 
-def test_no_strike_within_the_bound_breaks_a_guarantee(struck: tuple[list[Plan], Any]) -> None:
-    plans, report = struck
+def test_no_strike_within_the_bound_breaks_a_guarantee(struck: tuple[list[Plan], AuditReport, Touched]) -> None:
+    plans, report, _ = struck
     assert wrong(report, plans) == []
     assert broken(report) == {}
 
 
-def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan], Any]) -> None:
-    plans, report = struck
+def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan], AuditReport, Touched]) -> None:
+    plans, report, _ = struck
     assert len(plans) >= N_PLANS / 2
     assert sum(run.within_bound for run in report.runs) >= 0.6 * len(report.runs)
     assert len(report.runs) == len(DETECTORS) * len(plans)
@@ -120,10 +97,11 @@ def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan],
 
 
 def test_phases_read_and_write_what_they_declare(
-    struck: tuple[list[Plan], Any], touched: dict[str, tuple[set[str], set[str]]]
+    struck: tuple[list[Plan], AuditReport, Touched], one_job: OneJob
 ) -> None:
-    for phase in protocol.PHASES:
-        reads, writes = touched[phase.name]
-        assert reads
-        assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())
-    assert touched["finish"][1], "something was confirmed"
+    for touched in (one_job.touched, struck[2]):
+        for phase in protocol.PHASES:
+            reads, writes = touched[phase.name]
+            assert reads
+            assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())
+        assert touched["finish"][1], "something was confirmed"

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 from support.beyond import Extent, as_runs, explanations, fault_of, protocols, ratios, schedule
+from support.one_job import Stores
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_module
+from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.testing import run_all
 
@@ -21,14 +23,20 @@ SHORT = Extent(
 SETTINGS = {name: [one for one in protocols() if one["name"] == name][:3] for name in ("forwarding", "delta")}
 
 
+SCHEDULES = [schedule(seed, SHORT) for seed in range(N_SCHEDULES)]
+
+
+def delta_runs() -> dict[str, list[RunConfig]]:
+    return {"delta": as_runs(SCHEDULES, SETTINGS["delta"])}
+
+
 @pytest.fixture(scope="module")
-def readers(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoreReader]:
+def readers(sail: Session, stores: Stores, tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoreReader]:
     """The same schedules under forwarding, and under δ = 0, 1 and 2."""
-    schedules = [schedule(seed, SHORT) for seed in range(N_SCHEDULES)]
-    assert any(one.is_chain for one in schedules)
-    root = tmp_path_factory.mktemp("beyond")
-    stores = {name: run_all(as_runs(schedules, settings), sail, root) for name, settings in SETTINGS.items()}
-    return {name: StoreReader(sail, store.root) for name, store in stores.items()}
+    assert any(one.is_chain for one in SCHEDULES)
+    forwarding = run_all(as_runs(SCHEDULES, SETTINGS["forwarding"]), sail, tmp_path_factory.mktemp("beyond"))
+    found = {"forwarding": forwarding, "delta": stores("delta")}
+    return {name: StoreReader(sail, store.root) for name, store in found.items()}
 
 
 def test_every_loss_is_explained_by_a_crash_on_its_way(readers: dict[str, StoreReader]) -> None:

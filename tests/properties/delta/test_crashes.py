@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,11 @@ from support.delta.schedules import (
     played,
     short_schedules,
 )
+from support.one_job import Stores
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
+from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import audited, run_all
@@ -53,7 +56,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module")
 def networks(request: pytest.FixtureRequest) -> list[Network]:
     """Short schedules as the sequential program played them, with both duplicate detectors."""
-    chosen = _eventful() if request.param is None else itertools.islice(_as_they_come(), *request.param)
+    return _eventful() if request.param is None else _twice(itertools.islice(_as_they_come(), *request.param))
+
+
+def _twice(chosen: Iterator[Network]) -> list[Network]:
     return [one for first in chosen for one in (first, play(first.schedule, "visited"))]
 
 
@@ -61,9 +67,14 @@ def _as_they_come() -> Iterator[Network]:
     return (random_run(seed, "identifier") for seed in short_schedules(100))
 
 
-def _eventful() -> Iterator[Network]:
-    yield from itertools.islice(filter(_is_eventful, _as_they_come()), N_SCHEDULES)
-    yield from (random_run(seed, "identifier") for seed in ONCE_BROKEN)
+@cache
+def _eventful() -> list[Network]:
+    found = itertools.islice(filter(_is_eventful, _as_they_come()), N_SCHEDULES)
+    return _twice(itertools.chain(found, (random_run(seed, "identifier") for seed in ONCE_BROKEN)))
+
+
+def delta_runs() -> dict[str, list[RunConfig]]:
+    return {"eventful": as_runs(_eventful())}
 
 
 def _is_eventful(one: Network) -> bool:
@@ -73,8 +84,13 @@ def _is_eventful(one: Network) -> bool:
 
 
 @pytest.fixture(scope="module")
-def store(networks: list[Network], sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(
+    request: pytest.FixtureRequest, networks: list[Network], sail: Session, tmp_path_factory: pytest.TempPathFactory
+) -> Store:
     """The same schedules as runs of one job."""
+    if networks is _eventful():
+        stores: Stores = request.getfixturevalue("stores")
+        return stores("eventful")
     root: Path = tmp_path_factory.mktemp("crashes")
     return run_all(as_runs(networks), sail, root)
 

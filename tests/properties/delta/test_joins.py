@@ -8,10 +8,12 @@ from typing import Any
 
 import networkx as nx
 import pytest
+from support.one_job import Stores
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
 from pipelines.inputs.overlay.graph import Overlay
+from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 
@@ -62,10 +64,8 @@ def late_joiners(seed: int) -> dict[str, Any]:
     return scenario(protocol={"name": "delta", "delta": seed % 5}, overlay={"links": links}, workload=work)
 
 
-def check(scenarios: list[dict[str, Any]], session: Session, root: Path) -> Store:
+def check(runs: list[RunConfig], store: Store) -> None:
     """Eq. (1) and Level-2 at every node of every run, and a delivery of the last publication to every subscriber."""
-    runs = run_configs(scenarios)
-    store = run_all(runs, session, root)
     views = _by_run(rows(store, "state_topology", "run_id", "node_id", "a", "b", "is_marked"))
     entries = _by_run(
         rows(store, "state_routing_entry", "run_id", "node_id", "subscription_id", "origin", "responsible")
@@ -98,7 +98,6 @@ def check(scenarios: list[dict[str, Any]], session: Session, root: Path) -> Stor
         assert last[3] is not None
         got = [node for node, source, seq in delivered.get(run.run_id, []) if (source, seq) == last[:2]]
         assert sorted(got) == sorted({node for _, node in stays})
-    return store
 
 
 def _by_run(found: list[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
@@ -108,8 +107,13 @@ def _by_run(found: list[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
     return grouped
 
 
-def test_every_link_by_a_join(sail: Session, tmp_path: Path) -> None:
-    store = check([joining_tree(seed) for seed in range(60)], sail, tmp_path)
+def delta_runs() -> dict[str, list[RunConfig]]:
+    return {"joining": run_configs([joining_tree(seed) for seed in range(60)])}
+
+
+def test_every_link_by_a_join(stores: Stores) -> None:
+    store = stores("joining")
+    check(delta_runs()["joining"], store)
     status = rows(store, "node_status", "run_id", "node_id", "status")
     nodes = rows(store, "node", "run_id", "node_id")
     assert {row[:2] for row in status if row[2] == "VALID_JOINED"} == set(nodes)
@@ -118,7 +122,8 @@ def test_every_link_by_a_join(sail: Session, tmp_path: Path) -> None:
 
 
 def test_waves_of_concurrent_joins(sail: Session, tmp_path: Path) -> None:
-    check([late_joiners(seed) for seed in range(100)], sail, tmp_path)
+    runs = run_configs([late_joiners(seed) for seed in range(100)])
+    check(runs, run_all(runs, sail, tmp_path))
 
 
 @pytest.mark.parametrize("latency", [1, 3])

@@ -14,11 +14,12 @@ from oracles.ginger.messages import Publication
 from oracles.ginger.network import Setup
 from support.ginger.adversary import TREES, base, chosen
 from support.ginger.nodes import plain, played
-from support.ginger.setups import FIRST_ROUND, Crashing, Timed
+from support.ginger.setups import FIRST_ROUND, Crashing, Timed, stored
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows, run_all, run_configs
+from pipelines.testing import audited, broken, rows
+from udfs.ginger.messages import JOINING
 
 Swept = Callable[..., Crashing]
 ROUNDS = range(209, 231)
@@ -49,7 +50,7 @@ def cases() -> list[Crashing]:
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, cases: list[Crashing]) -> Store:
-    return run_all(run_configs([case.scenario for case in cases]), sail, tmp_path_factory.mktemp("ginger_adversary"))
+    return stored(cases, sail, tmp_path_factory.mktemp("ginger_adversary"))
 
 
 def test_whoever_is_left_alone_by_an_election_is_the_root(store: Store, cases: list[Crashing]) -> None:
@@ -114,7 +115,8 @@ def test_siblings_elect_again_when_the_winner_fails() -> None:
     case = swept({0: None, 1: 0, 2: 0, 3: 0}, {4: 2, 5: 3, 6: 1}, {(0, 3): 9})
     networks = [played(case({0: 208, 1: at})) for at in range(209, 320)]
     assert [network.violations() for network in networks if network.beyond or network.violations()] == []
-    gone = {len(item.covered or ()) for network in networks for *_, item in network.sent if item.kind == "RootElection"}
+    votes = [flight.message for network in networks for flight in network.sent if flight.kind == "RootElection"]
+    gone = {len(vote.brokers) for vote in votes if vote.vote is not None}
     assert {1, 2} <= gone
 
 
@@ -138,7 +140,8 @@ def test_who_was_told_to_wait_notices_a_failure_soon() -> None:
     case = replace(base("two children", 9), crashes={2: 208, 0: 226})
     network = played(case)
     assert (network.beyond, network.violations(), network.status) == ([], [], {4: "OPERATIONAL"})
-    assert any(src == 0 and item.details == "null" for _, src, item in network.sent)
+    answers = [flight.message for flight in network.sent if flight.kind == "ParentResponse" and flight.src == 0]
+    assert JOINING in {message.answer for message in answers}
     assert network.last_round < FIRST_ROUND + 400
 
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 from support.ginger.nodes import played
-from support.ginger.setups import FIRST_ROUND, Crashing, coming_back, delivery_orders
+from support.ginger.setups import FIRST_ROUND, Crashing, coming_back, delivery_orders, stored
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows, run_all, run_configs
+from pipelines.testing import audited, broken, rows
+from udfs.ginger.messages import Failed
 
 SOON = FIRST_ROUND + 100
 N_RUNS = 16
@@ -33,8 +34,8 @@ def test_nodes_that_come_back_or_join_keep_all_guarantees() -> None:
     assert len(within) > 150
     assert {status for network in within.values() for status in network.status.values()} == {"OPERATIONAL"}
     assert sum(len(cases[seed].until) for seed in within) > 100
-    found = [item for network in within.values() for *_, item in network.sent if item.kind == "TopicJoined"]
-    assert sum(item.details is not None for item in found) > 5
+    found = [flight.message for network in within.values() for flight in network.sent if flight.kind == "TopicJoined"]
+    assert sum(message.told is not None for message in found) > 5
     assert sum(len(cases[seed].joins) for seed in within) > 100
 
 
@@ -42,14 +43,15 @@ def test_a_broker_that_is_back_tells_of_its_failure_itself() -> None:
     """B4 fails and recovers, and B2, the only one that knew that it had failed, fails before it tells anybody."""
     network = played(coming_back(254, 3))
     assert network.violations() == []
-    assert any(item.kind == "Failed" and item.details == "[4, false]" for *_, item in network.sent)
+    assert Failed(4, is_down=False) in [flight.message for flight in network.sent]
 
 
 def test_a_new_root_tells_a_sibling_that_it_did_not_know() -> None:
     """B2 recovers below the root, which fails before B1 hears of it; B1 is the new root when B2's vote comes."""
     network = played(coming_back(864, 3))
     assert network.violations() == []
-    assert [(src, item.peer) for _, src, item in network.sent if item.details == "null"].count((1, 2)) == 1
+    news = [flight for flight in network.sent if flight.kind == "RootElection" and flight.message.vote is None]
+    assert [(flight.src, flight.dst) for flight in news].count((1, 2)) == 1
 
 
 @pytest.mark.parametrize("seed", [466, 511, 1056])
@@ -77,7 +79,7 @@ def cases() -> list[Crashing]:
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, cases: list[Crashing]) -> Store:
-    return run_all(run_configs([case.scenario for case in cases]), sail, tmp_path_factory.mktemp("ginger_joins"))
+    return stored(cases, sail, tmp_path_factory.mktemp("ginger_joins"))
 
 
 def test_the_engine_delivers_as_the_nodes_do_by_themselves(store: Store, cases: list[Crashing]) -> None:

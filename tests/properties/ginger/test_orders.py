@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from oracles.ginger.network import TimedNetwork
-from support.ginger.setups import Timed, delivery_orders, timed_setup
+from support.ginger.setups import Timed, delivery_orders, stored, timed_setup
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows, run_all, run_configs
+from pipelines.testing import audited, broken, rows
 
 N_RUNS = 250
 
@@ -20,7 +20,7 @@ def setups() -> list[Timed]:
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory, setups: list[Timed]) -> Store:
-    return run_all(run_configs([timed.scenario for timed in setups]), sail, tmp_path_factory.mktemp("ginger"))
+    return stored(setups, sail, tmp_path_factory.mktemp("ginger"))
 
 
 def test_clients_deliver_in_the_order_of_the_sequential_program(store: Store, setups: list[Timed]) -> None:

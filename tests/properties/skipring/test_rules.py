@@ -66,5 +66,5 @@ def test_some_start_fails_without(
 ) -> None:
     monkeypatch.setattr(support.skipring, "HORIZON_INTERVALS", 100)
     monkeypatch.setattr(cls, name, without)
-    outcomes = (arbitrary_run(6, seed, has_crashes=has_crashes) for seed in range(60))
+    outcomes = (arbitrary_run(9, seed, has_crashes=has_crashes) for seed in range(60))
     assert not all(one.is_right for one in outcomes)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.one_job import Stores
 
 from pipelines.audits.run import AuditReport
-from pipelines.engines.session import Session
+from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
-from pipelines.testing import audited, rows, run_all, run_configs, scenario
+from pipelines.testing import audited, rows, run_configs, scenario
 
 BACK, FOR_GOOD, CRASHES_TOO, ASKED = range(4)
 
@@ -32,19 +33,23 @@ def joined(*crashes: tuple[str, int, int | None]) -> dict[str, Any]:
     )
 
 
-@pytest.fixture(scope="module")
-def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def delta_runs() -> dict[str, list[RunConfig]]:
     runs = [
         joined(("B", 4, 12)),
         joined(("B", 4, None)),
         joined(("B", 4, None), ("J", 10, 13)),
         joined(("J", 8, 11), ("B", 10, 13)),
     ]
-    return run_all(run_configs(runs), sail, tmp_path_factory.mktemp("joins"))
+    return {"joins": run_configs(runs)}
 
 
 @pytest.fixture(scope="module")
-def report(store: Store, sail: Session) -> AuditReport:
+def store(stores: Stores) -> Store:
+    return stores("joins")
+
+
+@pytest.fixture(scope="module")
+def report(store: Store) -> AuditReport:
     return audited(store)
 
 

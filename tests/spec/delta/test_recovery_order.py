@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from support.one_job import Stores
 
-from pipelines.engines.session import Session
-from pipelines.store.store import Store
-from pipelines.testing import audited, rows, run_all, run_configs, scenario
+from pipelines.scenario.expand import RunConfig
+from pipelines.testing import audited, rows, run_configs, scenario
 
 NODES = "NABCDS"
 
@@ -45,12 +44,12 @@ RUNS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs(RUNS), sail, tmp_path_factory.mktemp("order"))
+def delta_runs() -> dict[str, list[RunConfig]]:
+    return {"order": run_configs(RUNS)}
 
 
-def test_nothing_is_lost_within_delta(store: Store, sail: Session) -> None:
+def test_nothing_is_lost_within_delta(stores: Stores) -> None:
+    store = stores("order")
     report = audited(store)
     assert [(f.name, f.shown, f.error) for f in report.findings if f.n_violations != 0] == []
     assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * len(RUNS)

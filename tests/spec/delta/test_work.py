@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from support.delta.rounds import due, with_faults, work
+from support.delta.rounds import Keep, due, with_faults, work
 from support.frames import found, frame, way
 
 from pipelines.contract.due import RunSet
@@ -225,7 +225,8 @@ def test_at_the_start_joined_nodes_see_delta_and_one_hops_and_joiners_nothing(sa
         {"node_id": n, "kind": kind, "join_point": 1, "source_seq": 1} for n, kind in kinds.items()
     ))  # fmt: skip
     settings = [DeltaSettings(name="delta", delta=1), DeltaSettings(name="delta", delta=0)]
-    state = protocol.PROTOCOL.start(Start(run=run, calls=calls, paths=paths, settings=settings))
+    start = Start(run=run, calls=calls, paths=paths, settings=settings, crashing=RunSet(is_all=False), keep=Keep())
+    state = protocol.PROTOCOL.start(start)
     assert asked == [2]
     assert found(state["path"], "node_id target") == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]
     assert found(state["topology"], "node_id a b is_marked") == [

@@ -18,6 +18,7 @@ import pytest
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
+from udfs.ginger.messages import ACCEPTED, DECLINED
 
 PARENT = {1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 7: 3}
 EDGE = {0: 4, 1: 5, 2: 6, 3: 6, 4: 7}
@@ -56,12 +57,12 @@ def names(store: Store) -> dict[tuple[int, int], str]:
     return {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
 
 
-def asked(store: Store, names: dict[tuple[int, int], str], run: int) -> dict[str, list[tuple[str, bool]]]:
+def asked(store: Store, names: dict[tuple[int, int], str], run: int) -> dict[str, list[tuple[str, str]]]:
     """For each node that looked for a parent, whom it asked in turn, and the answer."""
     found = defaultdict(list)
     answers = store.read("message").where(f"kind = 'ParentResponse' and run_id = {run}").orderBy("message_id").collect()
     for answer in answers:
-        found[names[run, answer.dst]].append((names[run, answer.src], json.loads(answer.body)))
+        found[names[run, answer.dst]].append((names[run, answer.src], json.loads(answer.body)["answer"]))
     return found
 
 
@@ -71,18 +72,18 @@ def parents(store: Store, names: dict[tuple[int, int], str], run: int) -> dict[s
 
 
 def test_annex_4_and_5_broker_7_comes_to_broker_0(store: Store, names: dict[tuple[int, int], str]) -> None:
-    assert asked(store, names, 0) == {"B7": [("B0", True)]}
+    assert asked(store, names, 0) == {"B7": [("B0", ACCEPTED)]}
     assert parents(store, names, 0)["B7"] == "B0"
 
 
 def test_annex_6_the_children_of_the_root_elect_broker_2(store: Store, names: dict[tuple[int, int], str]) -> None:
     votes = {
-        (names[1, src], int(body))
+        (names[1, src], json.loads(body)["vote"])
         for run, kind, src, body in rows(store, "message", "run_id", "kind", "src", "body")
         if (run, kind) == (1, "RootElection")
     }
     assert votes == {("B1", 1), ("B2", 2), ("B3", 2)}
-    assert asked(store, names, 1) == {"B1": [("B2", True)], "B3": [("B2", True)]}
+    assert asked(store, names, 1) == {"B1": [("B2", ACCEPTED)], "B3": [("B2", ACCEPTED)]}
     found = parents(store, names, 1)
     assert (found["B1"], found["B3"]) == ("B2", "B2")
     assert "B2" not in found
@@ -90,7 +91,10 @@ def test_annex_6_the_children_of_the_root_elect_broker_2(store: Store, names: di
 
 def test_annex_8_broker_5_is_declined_twice(store: Store, names: dict[tuple[int, int], str]) -> None:
     """Broker 0 has no connection left after broker 4 came; broker 4 does not have topic2; broker 2 takes it in."""
-    assert asked(store, names, 2) == {"B4": [("B0", True)], "B5": [("B0", False), ("B4", False), ("B2", True)]}
+    assert asked(store, names, 2) == {
+        "B4": [("B0", ACCEPTED)],
+        "B5": [("B0", DECLINED), ("B4", DECLINED), ("B2", ACCEPTED)],
+    }
 
 
 def test_all_operations_are_finished_in_one_order(store: Store) -> None:

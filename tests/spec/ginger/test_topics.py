@@ -8,164 +8,171 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.ginger.items import (
+from support.ginger.single import (
+    Got,
     around,
-    got,
+    down,
     had,
     kept,
+    kinds,
     memory,
     message,
+    missing,
     mode,
     passed,
+    pending,
     play,
-    remembered,
+    repair,
     sent,
     sub_tree,
-    told,
 )
 
-from udfs.ginger.items import Item, with_message
+from udfs.ginger import messages as ms
+from udfs.ginger.buffer import Event
+from udfs.ginger.records import Member, Neighbour
+from udfs.ginger.repair_records import Awaited, Failed, Postponed, Receipt, Reported, TopicJoin
 
-BARE = [mode(), *around(0, (2, 3))]
-ASKED: dict[str, Any] = {"askers": [2], "waiting": [0, 3], "is_own": False}
-
-
-def question(sender: int, topic: str = "u") -> Item:
-    return got(1, "JoinTopic", sender, topic=topic)
+BARE: list[Any] = [mode(), *around(0, (2, 3))]
 
 
-def answer(sender: int, *events: Any, **known: Any) -> Item:
+def search(askers: list[int], waiting: list[int], *, is_own: bool = False) -> TopicJoin:
+    """A search for the sub-tree of u that is under way."""
+    return TopicJoin("u", False, True, is_own, askers, waiting)
+
+
+def question(sender: int, topic: str = "u") -> Got:
+    return Got(sender, ms.JoinTopic(topic))
+
+
+def nothing(sender: int) -> Got:
+    """A neighbour has not found the sub-tree."""
+    return Got(sender, ms.TopicJoined("u", None))
+
+
+def answer(sender: int, *events: Event) -> Got:
     """A neighbour is in the sub-tree."""
-    return told("TopicJoined", sender, *events, passed={"u": set()}, processed={"u": set()}, **known)._replace(
-        topic="u"
-    )
+    return Got(sender, ms.TopicJoined("u", missing(*events, passed={"u": set()}, processed={"u": set()})))
 
 
 def test_a_second_neighbour_that_asks_is_answered_with_the_first() -> None:
-    rows = play(1, BARE, memory(joins={"u": ASKED | {"waiting": [0]}}), question(3))
-    assert (sent(rows), remembered(rows)["joins"]["u"]["askers"]) == ([], [2, 3])
-    over = play(1, BARE, memory(**remembered(rows)), got(1, "TopicJoined", 0, topic="u"))
-    assert sent(over, "details") == [("TopicJoined", 2, None), ("TopicJoined", 3, None)]
+    rows = play(1, BARE, search([2], [0]), question(3))
+    assert (sent(rows), kept(rows, "topic_join", "askers")) == ([], [[2, 3]])
+    over = play(1, rows, nothing(0), round_=8)
+    assert sent(over, "told") == [("TopicJoined", 2, None), ("TopicJoined", 3, None)]
 
 
 def test_answers_are_awaited_of_all_and_one_that_is_inside_is_enough() -> None:
-    rows = play(1, BARE, memory(joins={"u": ASKED}), got(1, "TopicJoined", 0, topic="u"))
-    assert (sent(rows), remembered(rows)["joins"]["u"]["waiting"]) == ([], [3])
-    inside = play(1, BARE, memory(joins={"u": ASKED}), answer(0))
-    assert [row[:2] for row in sent(inside)] == [("TopicJoined", 2)]
-    assert kept(inside, "subscriber", "peer", "topic") == [(0, "u"), (2, "u")]
-    assert sent(play(1, BARE, memory(joins={"u": ASKED}), answer(8))) == []
+    rows = play(1, BARE, search([2], [0, 3]), nothing(0))
+    assert (sent(rows), kept(rows, "topic_join", "waiting")) == ([], [[3]])
+    inside = play(1, BARE, search([2], [0, 3]), answer(0))
+    assert sent(inside) == [("TopicJoined", 2)]
+    assert kept(inside, "subscriber", "neighbour", "topic") == [(0, "u"), (2, "u")]
+    assert sent(play(1, BARE, search([2], [0, 3]), answer(8))) == []
 
 
 def test_two_that_look_for_the_same_sub_tree_make_it() -> None:
     """0 asks 1, which has asked 0: the two are connected; 1 joins for its own sake only if it wants to."""
     for is_own in (True, False):
-        rows = play(1, BARE, memory(joins={"u": {"askers": [], "waiting": [0, 2], "is_own": is_own}}), question(0))
-        assert kept(rows, "subscriber", "peer", "topic") == [(0, "u")]
-        assert (sent(rows), remembered(rows)["joins"]) == ([], {})
-        assert remembered(rows).get("joined", []) == (["u"] if is_own else [])
+        rows = play(1, BARE, search([], [0, 2], is_own=is_own), question(0))
+        assert kept(rows, "subscriber", "neighbour", "topic") == [(0, "u")]
+        assert (sent(rows), kept(rows, "topic_join", "is_open", "is_joined")) == ([], [(False, is_own)])
 
 
 @pytest.mark.parametrize(
     ("known", "tree", "is_inside"),
     [
-        ({"joined": ["u"]}, [], True),
-        ({}, [Item("member", 0, topic="u", covered=[1, 5])], True),
-        ({"is_new": True}, [Item("member", 0, topic="u", covered=[1, 5])], False),
-        ({}, [Item("member", 0, topic="u", covered=[5])], False),
+        ({}, [TopicJoin("u", is_joined=True)], True),
+        ({}, [TopicJoin("u")], False),
+        ({}, [Member("u", {1, 5})], True),
+        ({"is_new": True}, [Member("u", {1, 5})], False),
+        ({}, [Member("u", {5})], False),
         ({"is_new": True}, sub_tree((3,), topic="u"), True),
         ({}, sub_tree((), (9,), topic="u"), True),
     ],
 )
 def test_a_broker_is_in_a_sub_tree_with_somebody_by_its_wish_or_from_the_start(
-    known: dict[str, Any], tree: list[Item], is_inside: bool
+    known: dict[str, Any], tree: list[Any], is_inside: bool
 ) -> None:
     """A broker that came back is not in those any more that it was in at the start."""
     rows = play(1, BARE, tree, memory(**known), question(2))
-    assert ([kind for kind, _ in sent(rows)] == ["TopicJoined"]) == is_inside
+    assert (kinds(rows) == ["TopicJoined"]) == is_inside
 
 
 def test_a_parent_in_the_sub_tree_is_told_again_what_is_pending() -> None:
-    pending = with_message("pending", 5, message(1, topic="u"), kind="below", hops=2, covered=[1], acked=[], sent=[1])
-    rows = play(1, BARE, sub_tree((2,), topic="u"), pending._replace(acked=[2]), memory(), answer(0))
+    about = message(1, topic="u")
+    rows = play(1, BARE, sub_tree((2,), topic="u"), pending(about, "below", acked={2}, sent={1}), answer(0))
     assert [(kind, to) for kind, to, seq in sent(rows, "source_seq") if seq == 1] == [("Metadata", 0)]
-    other = play(1, BARE, sub_tree((0, 2), topic="u"), pending._replace(acked=[2, 3]), memory(), answer(3))
+    other = play(1, BARE, sub_tree((0, 2), topic="u"), pending(about, "below", acked={2, 3}, sent={1}), answer(3))
     assert [(kind, to) for kind, to, seq in sent(other, "source_seq") if seq == 1] == []
 
 
 def test_questions_that_came_meanwhile_are_answered_when_the_broker_is_level() -> None:
     """And then asked over the new connection, like all that was looked for."""
-    orphan = [*BARE, *sub_tree((2,)), memory(is_level=False, later=[[2, "t"], [3, "t"]])]
-    rows = play(1, orphan, told("LostMessages", 0))
-    assert [row[:2] for row in sent(rows)] == [("TopicJoined", 2), ("TopicJoined", 3), ("JoinTopic", 0)]
-    assert remembered(rows)["later"] == []
-    assert sent(play(1, orphan, got(1, "TopicJoined", 3, topic="u"))) == []
+    orphan = [*BARE, *sub_tree((2,)), memory(is_level=False), Postponed(2, "t"), Postponed(3, "t")]
+    rows = play(1, orphan, Got(0, ms.LostMessages(missing())))
+    assert sent(rows) == [("TopicJoined", 2), ("TopicJoined", 3), ("JoinTopic", 0)]
+    assert kept(rows, "postponed", "sender") == []
+    assert sent(play(1, orphan, nothing(3))) == []
 
 
 def test_over_a_new_connection_it_looks_for_what_was_looked_for() -> None:
     """It is in t, where 7 is already, and in s; for u it asks all its neighbours."""
-    tree = [mode(), *around(0, (2, 7)), *sub_tree((7,)), *sub_tree((2,), topic="s"), Item("await", 7, peer=7)]
-    rows = play(1, tree, memory(sought=["t", "s", "u"]), told("LostMessageRequest", 7))
+    tree = [mode(), *around(0, (2, 7)), *sub_tree((7,)), *sub_tree((2,), topic="s"), Awaited(7)]
+    sought = [TopicJoin(name) for name in "tsu"]
+    rows = play(1, tree, sought, Got(7, ms.LostMessageRequest(missing())))
     assert [row for row in sent(rows, "topic") if row[0] == "JoinTopic"] == [
         ("JoinTopic", 7, "s"), ("JoinTopic", 0, "u"), ("JoinTopic", 2, "u"), ("JoinTopic", 7, "u"),
     ]  # fmt: skip
-    assert remembered(rows)["joins"] == {"u": {"askers": [], "waiting": [0, 2, 7], "is_own": False}}
+    assert kept(rows, "topic_join", "topic", "is_open", "is_own", "askers", "waiting") == [
+        ("s", False, False, [], []), ("t", False, False, [], []), ("u", True, False, [], [0, 2, 7]),
+    ]  # fmt: skip
 
 
 def test_a_neighbour_that_failed_answers_nothing_and_is_not_answered() -> None:
-    down = got(1, "NeighborDown", 1, details="3", latency_rounds=6)
-    rows = play(1, BARE, memory(joins={"u": ASKED | {"waiting": [3]}}), down)
-    assert [row[:2] for row in sent(rows) if row[0] == "TopicJoined"] == [("TopicJoined", 2)]
-    asked = play(1, BARE, memory(joins={"u": {"askers": [3, 2], "waiting": [0], "is_own": False}}), down)
-    assert remembered(asked)["joins"]["u"] == {"askers": [2], "waiting": [0], "is_own": False}
+    rows = play(1, BARE, search([2], [3]), down(3))
+    assert [row for row in sent(rows) if row[0] == "TopicJoined"] == [("TopicJoined", 2)]
+    asked = play(1, BARE, search([3, 2], [0]), down(3))
+    assert kept(asked, "topic_join", "is_open", "askers", "waiting") == [(True, [2], [0])]
 
 
-def received(sender: int, last: int, *covered: int) -> Item:
-    details = f'{{"9": [[1, {last}]]}}'
-    return got(sender, "Received", sender, topic="t", details=details, covered=list(covered))
+def received(sender: int, runs: dict[int, list[list[int]]]) -> Got:
+    return Got(sender, ms.Received("t", (sender,), runs))
 
 
-ROOT = [mode(collect_every=1), *around(None, (2,), (9,)), *sub_tree((2,), (9,), [1, 2, 9, 20])]
+ROOT: list[Any] = [mode(collect_every=1), *around(None, (2,), (9,)), *sub_tree((2,), (9,), [1, 2, 9, 20])]
 TWO = [had(5, passed(1, "total")), had(6, passed(2, "total"))]
 
 
 def test_messages_that_are_pending_have_not_been_had_for_good() -> None:
-    pending = with_message("pending", 7, message(2), kind="below", hops=2, covered=[1], acked=[], sent=[1])
     leaf = [mode(collect_every=1), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,), [1, 2, 9])]
-    rows = play(1, leaf, TWO, pending, memory(), received(2, 2, 2), received(9, 2, 9))
-    assert [row for row in sent(rows, "details") if row[0] == "Received"] == [("Received", 0, '{"9": [[1, 1]]}')]
+    both = [received(2, {9: [[1, 2]]}), received(9, {9: [[1, 2]]})]
+    rows = play(1, leaf, TWO, pending(message(2), "below", sent={1}), both)
+    assert [row for row in sent(rows, "runs") if row[0] == "Received"] == [("Received", 0, {9: [[1, 1]]})]
 
 
 def test_members_that_failed_need_not_have_had_a_message() -> None:
     """20 is nowhere below; a client that only publishes hears of what is over, too."""
-    publisher = Item("neighbour", 8, "client", 8, latency_rounds=1)
-    own = with_message("history", 7, message(3, "causal", source=8), kind="passed", hops=1)
-    said = [
-        received(2, 2, 2)._replace(details='{"8": [[3, 3]]}'),
-        received(9, 2, 9)._replace(details='{"8": [[3, 3]]}'),
-    ]
-    assert sent(play(1, ROOT, publisher, own, memory(), said)) == []
-    rows = play(1, ROOT, publisher, own, memory(), Item("failed", 20, peer=20), said)
-    assert sent(rows) == [("Collect", 2), ("Collect", 8), ("Collect", 9)]
+    own = had(7, Event("passed", message(3, "causal", source=8), 1))
+    said = [received(2, {8: [[3, 3]]}), received(9, {8: [[3, 3]]})]
+    state = [*ROOT, Neighbour(8, "client", 1), own]
+    assert sent(play(1, state, said)) == []
+    assert sent(play(1, state, Failed(20), said)) == [("Collect", 2), ("Collect", 8), ("Collect", 9)]
 
 
 def test_what_a_neighbour_that_failed_has_had_counts_no_more_and_all_is_told_anew() -> None:
-    known = {"t": {"2": [[2], {"9": [[1, 1]]}], "9": [[9], {}]}}
-    rows = play(
-        1, ROOT, memory(received=known, told={"t": 1}), got(1, "NeighborDown", 1, details="2", latency_rounds=6)
-    )
-    assert (remembered(rows)["received"], remembered(rows)["told"]) == ({"t": {"9": [[9], {}]}}, {})
+    known = Receipt("t", 2, (2,), {9: [[1, 1]]}), Receipt("t", 9, (9,), {})
+    rows = play(1, ROOT, *known, Reported("t", 1), down(2))
+    assert (kept(rows, "receipt", "sender"), kept(rows, "reported", "topic")) == ([9], [])
 
 
 def test_failed_brokers_need_not_lock_and_the_news_goes_on_once() -> None:
     """20 would have had to lock message 1; 0 tells that it failed, and 2 tells it once more."""
     tree = [mode(), *around(None, (2, 3), (9,)), *sub_tree((2,), (9,), [1, 2, 9, 20])]
-    pending = with_message("pending", 7, message(1), kind="below", hops=2, covered=[1, 2, 9], acked=[2], sent=None)
-    news = got(1, "Failed", 3, details="[20, true]")
-    rows = play(1, tree, pending, memory(), news)
-    assert sent(rows, "details")[0] == ("Failed", 2, "[20, true]")
+    waits = pending(message(1), "below", covered={1, 2, 9}, acked={2})
+    rows = play(1, tree, waits, Got(3, ms.Failed(20, is_down=True)))
+    assert sent(rows, "failed", "is_down")[0] == ("Failed", 2, 20, True)
     assert ("Metadata", 9) in sent(rows)
-    assert (remembered(rows)["dead"], kept(rows, "failed", "peer")) == ([20], [20])
-    assert sent(play(1, tree, memory(), Item("failed", 20, peer=20), news)) == []
-    back = play(1, tree, memory(), got(1, "Failed", 3, details="[20, false]"))
-    assert (sent(back, "details"), remembered(back).get("dead", [])) == ([("Failed", 2, "[20, false]")], [])
+    assert (repair(rows).dead, kept(rows, "failed", "failed")) == ({20}, [20])
+    assert sent(play(1, tree, Failed(20), Got(3, ms.Failed(20, is_down=True)))) == []
+    back = play(1, tree, Got(3, ms.Failed(20, is_down=False)))
+    assert (sent(back, "failed", "is_down"), repair(back).dead) == ([("Failed", 2, 20, False)], set())

@@ -6,36 +6,27 @@ B0 - B1 - B3 - B4        clients: C8 at B3, C9 at B0; B2 is the other child of B
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from udfs.ginger.tree import broken_trees, rooted
+from udfs.ginger.tree import Around, Tree, broken_trees
 
 LATENCY = {(0, 1): 2, (0, 2): 3, (1, 3): 5, (3, 4): 7, (3, 8): 11, (0, 9): 13}
 CLIENTS = {8, 9}
 
 
-def seen(max_hops: int, root: int = 0) -> list[tuple[Any, ...]]:
-    role = {node: "client" if node in CLIENTS else "broker" for pair in LATENCY for node in pair}
-    links = [
-        {"src": a, "dst": b, "latency_rounds": latency, "src_role": role[a], "dst_role": role[b]}
-        for pair, latency in LATENCY.items()
-        for a, b in (pair, pair[::-1])
-    ]
-    run = {"run_id": 6, "root": root, "max_hops": max_hops, "links": links}
-    (out,) = rooted([pa.RecordBatch.from_pylist([run])])
-    rows = [tuple(row.values()) for row in out.to_pylist()]
-    assert {row[0] for row in rows} == {6}
-    return sorted(row[1:] for row in rows)
+def seen(max_hops: int, root: int = 0) -> list[Around]:
+    links = {way: latency for pair, latency in LATENCY.items() for way in (pair, pair[::-1])}
+    tree = Tree(root, links, CLIENTS)
+    return sorted([*tree.neighbours(), *tree.views(max_hops)])
 
 
-def near(rows: Iterable[tuple[Any, ...]], *nodes: int) -> list[tuple[Any, ...]]:
+def near(rows: Iterable[Around], *nodes: int) -> list[Around]:
     return [row for row in rows if row[0] in nodes and row[2] not in ("ancestor", "sibling")]
 
 
-def far(rows: Iterable[tuple[Any, ...]], *nodes: int) -> list[tuple[Any, ...]]:
+def far(rows: Iterable[Around], *nodes: int) -> list[Around]:
     return [row for row in rows if row[0] in nodes and row[2] in ("ancestor", "sibling")]
 
 
@@ -83,11 +74,6 @@ def test_clients_see_what_a_child_of_their_broker_would_and_nobody_sees_them() -
 @pytest.mark.parametrize(("max_hops", "expected"), [(1, []), (2, [0]), (3, [0, 2])])
 def test_nobody_sees_farther_than_max_hops(max_hops: int, expected: list[int]) -> None:
     assert [row[1] for row in far(seen(max_hops), 3)] == expected
-
-
-def test_no_runs_give_no_rows() -> None:
-    (out,) = rooted([pa.RecordBatch.from_pylist([], pa.schema([("run_id", pa.int64())]))])
-    assert out.num_rows == 0
 
 
 def test_whoever_hangs_on_no_root_is_named_and_every_root_but_the_first() -> None:

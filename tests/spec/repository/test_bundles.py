@@ -26,7 +26,7 @@ def steering(layout: Layout, name: str, role: str = "subscriber") -> int:
 
 def operational(layout: Layout, name: str) -> list[int]:
     rows = layout.network.rows.statuses
-    return [round_ for node, round_, status in rows if (node, status) == (layout.ids[name], "operational")]
+    return [round_ for node, round_, status in rows if (node, status) == (layout.ids[name], "OPERATIONAL")]
 
 
 def test_the_nearest_repository_steers() -> None:
@@ -167,7 +167,7 @@ def test_of_two_that_leave_the_lower_id_goes_first() -> None:
     for name in ("r1", "r2"):
         layout.call(name, "leave", 200)
     layout.network.play(500)
-    left = {node: round_ for node, round_, status in layout.network.rows.statuses if status == "left"}
+    left = {node: round_ for node, round_, status in layout.network.rows.statuses if status == "LEFT"}
     assert left[layout.ids["r1"]] < left[layout.ids["r2"]]
 
 

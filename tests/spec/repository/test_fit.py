@@ -43,7 +43,7 @@ def recovery_rounds(n_missed: int, at: int) -> int:
     layout.network.play(900)
     assert len(layout.slots("r2")) == n_missed
     at_node = [(round_, status) for node, round_, status in layout.network.rows.statuses if node == layout.ids["r2"]]
-    begun, over = (max(r for r, status in at_node if status == one) for one in ("recovering", "operational"))
+    begun, over = (max(r for r, status in at_node if status == one) for one in ("RECOVERING", "OPERATIONAL"))
     return over - begun
 
 

@@ -169,6 +169,20 @@ def test_a_repository_recovers_from_its_own_storage() -> None:
     assert len(layout.slots("r1")) == 20
 
 
+def test_a_silent_repository_is_polled_every_t_p_and_given_up_after_k_polls() -> None:
+    """Nothing is heard after 108: polls at 148, 160, 172; at 184 the next repository has its turn (rule P14)."""
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1, "s": 1}, **SETTINGS, idle_rounds=40, failure_rounds=400, tries=3)
+    layout.publish("p", 100, 250, matches=layout.subscribe("s"))
+    layout.crash("r1", 120)
+    layout.network.play(300)
+    polls = [one.sent_round for one in layout.sent("S2R-Recovery", since=109) if layout.ids["r1"] in one.message.to]
+    heard = 108
+    assert polls[:3] == [heard + 40, heard + 40 + 12, heard + 40 + 2 * 12]
+    assert layout.node("s").steering["t", "subscriber"].designation == heard + 40 + 3 * 12 + 4
+    assert layout.node("s").steering["t", "subscriber"].repository == layout.ids["r2"]
+    assert layout.delivered("s") == [1, 2]
+
+
 def test_after_the_last_unsubscription_nothing_is_asked_any_more() -> None:
     layout = layout_with("p", "s")
     (own,) = layout.subscribe("s")

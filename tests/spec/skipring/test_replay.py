@@ -38,7 +38,7 @@ def seen(played: LocalNetwork, since: int = 0, until: int = HORIZON) -> Converge
 
 def again(run: dict[str, Any]) -> TopicReplay:
     """Plays the history of a run."""
-    return RunReplay(run).play()[TOPIC]
+    return RunReplay(run, run["messages"], is_measured=True).play()[TOPIC]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -107,7 +107,8 @@ def test_labels_and_records_are_counted() -> None:
 def test_rows_fit_their_columns() -> None:
     played = network(4, start="empty")
     played.play(10 * INTERVAL)
-    batch = pa.RecordBatch.from_pylist([history(played)])
+    run = history(played)
+    batch = pa.RecordBatch.from_pylist([run | {"messages": run["messages"].to_pylist()}])
     for made, columns in ((convergence, CONVERGENCE), (progress, PROGRESS), (violations, BROKEN)):
         [rows] = made([batch])
         assert rows.schema.names == list(columns)

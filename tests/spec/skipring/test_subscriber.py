@@ -20,6 +20,7 @@ from udfs.skipring.messages import (
     GetConfiguration,
     Introduce,
     IntroduceShortcut,
+    PublishNew,
     Remove,
     RequestFor,
     SetData,
@@ -177,6 +178,12 @@ def test_a_neighbour_that_introduces_itself_is_moved_to_its_side(message: Introd
     assert subscriber.ring == {"right": (2, "11")}
 
 
+def test_an_introduction_sorts_the_ring_anew_though_no_label_has_changed() -> None:
+    subscriber = Subscriber("01", left=(3, "11"), right=(8, "1"))
+    assert subscriber.receive(introduce(8, "1", "01"), src=8) == ["Introduce(3, 11, -, LIN)->8"]
+    assert subscriber.ring == {"right": (8, "1")}
+
+
 def test_what_a_third_party_says_of_a_neighbour_does_not_count() -> None:
     subscriber = Subscriber("01", left=(2, "0"))
     subscriber.own.on_ring()[0].silent = 6
@@ -221,6 +228,22 @@ def test_a_node_without_a_label_drops_all_but_configurations_and_removals() -> N
     assert subscriber.timeout() == [f"Subscribe()->{SUPERVISOR}"]
     assert subscriber.receive(configuration((2, "0"), "1", (2, "0"))) == []
     assert subscriber.ring == {"left": (2, "0"), "ring": (2, "0")}
+
+
+def test_a_node_without_a_label_keeps_its_edges_until_its_configuration_comes() -> None:
+    """Rule K5: it does nothing at Timeout but action (i); action (iii) then asks for what it has kept."""
+    subscriber = Subscriber(None, {"1": 9}, left=(3, "001"))
+    assert subscriber.timeout() == [f"Subscribe()->{SUPERVISOR}"]
+    assert (subscriber.ring, subscriber.short) == ({"left": (3, "001")}, {"1": 9})
+    assert subscriber.receive(configuration((2, "0"), "01", (8, "1"))) == [f"RequestFor(3)->{SUPERVISOR}"]
+    assert subscriber.ring == LIST
+
+
+def test_a_node_that_wants_nothing_and_has_no_label_forgets_its_edges() -> None:
+    subscriber = Subscriber(None, {"1": 9}, left=(3, "001"))
+    subscriber.own.wants = False
+    assert subscriber.timeout() == []
+    assert subscriber.own == Subscription(TOPIC)
 
 
 def test_a_node_without_the_topic_answers() -> None:
@@ -284,6 +307,22 @@ def test_timeout_in_the_list() -> None:
     ]  # fmt: skip
     assert subscriber.short == {"0": 2}
     assert [one.silent for one in subscriber.own.on_ring()] == [1, 1]
+
+
+SHORT = {"0": 12, "11": 13, "001": 14, "111": 15}
+
+
+@pytest.mark.parametrize("filled", [[*SHORT], [*reversed(SHORT)]], ids=["as stored", "the other way"])
+def test_slots_are_gone_through_in_the_order_of_labels(filled: list[str]) -> None:
+    """Slots come back from a store in this order, and delays are drawn by the order of sending."""
+    short = {of: SHORT[of] for of in filled}
+    flooded = Subscriber("01", short, **LIST).receive(PublishNew(TOPIC, "01", OTHER, 1, 0, 1))
+    assert flooded == [f"PublishNew()->{node}" for node in (2, 8, 12, 13, 14, 15)]
+    subscriber = Subscriber("01", short, **LIST)
+    gone = [
+        one for one in subscriber.timeout() if one.startswith("Introduce(") and one.endswith(("12", "13", "14", "15"))
+    ]
+    assert gone == [f"Introduce(5, 01, {of}, LIN)->{node}" for of, node in SHORT.items()]
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from support.ginger.setups import FIRST_ROUND, Crashing, Timed
 REPAIR = (
     "NeighborDown", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
     "RootElection", "TreeViewUpdate", "Failed", "JoinTopic", "TopicJoined", "TotalAck", "TotalProcessed", "Exception",
-    "Repeat", "Timer",
+    "Repeat",
 )  # fmt: skip
-"""Kinds of messages whose rounds are struck, and timers that run out."""
+"""Kinds of messages whose rounds are struck; timers that run out are, too."""
 FIRST_CRASH = FIRST_ROUND + 8
 CALLS_EVERY = 4
 N_CALLS = 6
@@ -81,12 +81,12 @@ def base(tree: str, seed: int) -> Crashing:
 def dues(network: NodeNetwork) -> Iterator[tuple[str, int, int, int]]:
     """What mends the tree: kind, sender, receiver and the round in which it is due, each once."""
     done = set()
-    for now, src, item in network.sent:
-        dst, kind = item.peer or 0, item.kind or ""
-        wait = item.latency_rounds if item.latency_rounds is not None else network.timed.latency[frozenset((src, dst))]
-        if kind in REPAIR and now + wait > FIRST_CRASH and (kind, src, dst) not in done:
+    found = [(one.due_round, one.kind, one.src, one.dst) for one in network.sent if one.kind in REPAIR]
+    found += [(due, "Timer", node, node) for node, due in network.timers]
+    for due, kind, src, dst in sorted(found):
+        if due > FIRST_CRASH and (kind, src, dst) not in done:
             done.add((kind, src, dst))
-            yield kind, src, dst, now + wait
+            yield kind, src, dst, due
 
 
 def struck(case: Crashing, src: int, dst: int) -> Iterator[tuple[str, int]]:

@@ -7,16 +7,18 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from oracles.ginger.generator import random_setup
 from oracles.ginger.messages import Id, Publication
 from oracles.ginger.network import Setup
 
+from pipelines.engines.session import Session
 from pipelines.protocols.ginger.audits.bank import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import rows, scenario
+from pipelines.testing import rows, run_all, run_configs, scenario
 from udfs.ginger.bank import Accounts
 
 FIRST_ROUND = 200
@@ -157,6 +159,11 @@ def bank_with_crashes(seed: int, n_crashes: int) -> Crashing:
 
 def _crashes(draw: random.Random, setup: Setup, n_crashes: int) -> dict[int, int]:
     return {b: FIRST_ROUND + draw.randrange(SPREAD) for b in draw.sample(sorted(setup.parent), n_crashes)}
+
+
+def stored(cases: Sequence[Timed | Crashing], session: Session, root: Path) -> Store:
+    """Runs all cases as one job with few commits: some runs take thousands of rounds."""
+    return run_all(run_configs([case.scenario for case in cases]), session, root, commit_every=1000)
 
 
 def n_refused(store: Store) -> int:

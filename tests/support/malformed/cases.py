@@ -20,6 +20,7 @@ from support.malformed.case import (
 )
 from support.malformed.clients import CLIENTS_NEED_BUILD, WRONG_CLIENTS
 from support.malformed.faults import FAULTS_NEED_BUILD, WRONG_FAULTS
+from support.malformed.servers import SERVERS_NEED_BUILD, WRONG_SERVERS
 
 __all__ = ["CASES", "LINKS", "Case"]
 
@@ -193,7 +194,9 @@ WRONG_WORKLOADS = (
     _case("a late end", _subscription("{at: A, topic: x, until: §2000}"), "after the horizon", "time.rounds"),
     _case("a negative round", _subscription("{at: A, topic: x, round: §-1}"), "is -1", "from 0"),
     _case(
-        "a late publication", LINKS + "time: {rounds: 9}\nworkload: {publications: [{at: A, round: §10}]}\n", "0 to 9"
+        "a late publication",
+        LINKS + "time: {rounds: 9}\nworkload: {publications: [{at: A, round: §10, topic: a}]}\n",
+        "0 to 9",
     ),
     _case(
         "late generated publications",
@@ -282,7 +285,7 @@ WRONG_GRIDS = (
     _case("a value out of bounds", LINKS + "runs: {grid: {protocol.delta: [1, §99]}}\n", "is 99", "from 0 to 10"),
     _case(
         "a value that breaks another",
-        LINKS + "workload: {publications: [{at: A, round: 40}]}\nruns: {grid: {time.rounds: [50, §20]}}\n",
+        LINKS + "workload: {publications: [{at: A, round: 40, topic: a}]}\nruns: {grid: {time.rounds: [50, §20]}}\n",
         "with time.rounds = 20",
         "(at ",
         ":4:42)",
@@ -329,6 +332,7 @@ NEEDS_BUILD = (
 )
 
 CASES = (
-    *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_CLIENTS, *WRONG_FAULTS, *WRONG_GRIDS,
-    *WRONG_OVERRIDES, *NEEDS_BUILD, *CLIENTS_NEED_BUILD, *FAULTS_NEED_BUILD,
+    *NOT_READABLE, *WRONG_VALUES, *WRONG_OVERLAYS, *WRONG_WORKLOADS, *WRONG_CLIENTS, *WRONG_SERVERS, *WRONG_FAULTS,
+    *WRONG_GRIDS,
+    *WRONG_OVERRIDES, *NEEDS_BUILD, *CLIENTS_NEED_BUILD, *SERVERS_NEED_BUILD, *FAULTS_NEED_BUILD,
 )  # fmt: skip

@@ -25,7 +25,7 @@ WRONG_CLIENTS = (
     _case("an empty key item", _PUBLISHED + "keys: [§'']}]}\n", "1 to 1000 characters"),
     _case(
         "a call of an unknown client",
-        _CLIENTS + "[{name: reader1, at: A}]}\nworkload: {publications: [{at: §reader2}]}\n",
+        _CLIENTS + "[{name: reader1, at: A}]}\nworkload: {publications: [{at: §reader2, topic: a}]}\n",
         "'reader2'",
         "'reader1'",
     ),
@@ -65,7 +65,9 @@ CLIENTS_NEED_BUILD = (
         "once",
     ),
     _build("ginger: no guarantee", _SUBSCRIBED + "§{at: X, topic: t, round: 50}]}\n", "eventual, causal, total"),
-    _build("ginger: no topic", _SUBSCRIBED + "§{at: X, round: 50, guarantee: total}]}\n", "needs a topic"),
+    _build(
+        "ginger: no topic", _SUBSCRIBED + "§{at: X, round: 50, content: {x: 1}, guarantee: total}]}\n", "needs a topic"
+    ),
     _build(
         "ginger: a topic without subscribers",
         _SUBSCRIBED + "{at: X, round: 50, topic: §u, guarantee: total}]}\n",

@@ -128,7 +128,7 @@ BROKEN = (
     Broken(10, "subscriptions without a cut", _function(dissemination, "cut_of", lambda cut, publisher, i: 0), (0, 2)),
     Broken(12, "answers to any designation count", _function(steering, "hear", _hears_all), (30, 42)),
     Broken(14, "subscribers do not poll", _timers("idle"), (5, 19)),
-    Broken(16, "the number of a sync is taken over", _function(facts, "apply", _takes_numbers_over), (38,)),
+    Broken(16, "the number of a sync is taken over", _function(facts, "apply", _takes_numbers_over), (133,)),
     Broken(18, "gossip tells nothing beyond the frontier", _function(gossip, "beyond", lambda at: ()), (0,), crossed),
     Broken(19, "nothing is fetched within the bundle", _no_fetching, (1, 3)),
     Broken(20, "numbers do not survive a crash", _volatile("slot", "log", "incarnation"), (1, 3)),

@@ -264,7 +264,10 @@ class Checker:
             self._is_quiet(repository, gone)
 
     def _is_quiet(self, repository: int, gone: set[int]) -> None:
-        """Checks a repository; one that is to leave waits for members that are down (rule P26)."""
+        """Checks a repository; one that is to leave waits for members that are down (rule P26).
+
+        What only those have that are gone for good is lost (rule P23).
+        """
         node = self.disk(repository)
         for topic, log in node.log.items():
             duty = node.duty.get(topic)
@@ -274,7 +277,8 @@ class Checker:
                 self._say(f"{repository} is not operational: {log} {duty}")
             if log.frontier < log.last_seq:
                 self._say(f"{repository} still has reserved numbers behind {log.frontier}")
-            lacking = [key for key in (*node.lacking, *node.missed, *node.storing) if key[0] == topic]
+            found = [key for key, row in node.lacking.items() if row.holders - gone]
+            lacking = [key for key in (*found, *node.missed, *node.storing) if key[0] == topic]
             if lacking:
                 self._say(f"{repository} still lacks {lacking[:5]}")
 

@@ -1,8 +1,12 @@
 -- How long does a node that finds a neighbour failed take to be connected to those behind it?
--- One row per bypass (protocol delta), number 0 being the node's first: requests for connections that follow one another
--- or overlap are one, so that a chain of failed nodes is. It begins in detected_round, when the node sends the first
--- CON_REQUEST, and ends in ended_round, when the last STATUS in answer has come; null: nobody answered. n_requests counts
--- its requests, n_answered those that were answered; of the others the node heard that whom it asked is down, too.
+-- One row per bypass (protocol delta): requests for connections that follow one another or overlap are one, so that a
+-- chain of failed nodes is.
+-- :number number of the bypass at its node, from 0
+-- :detected_round round in which the node sent the first CON_REQUEST
+-- :n_requests its requests
+-- :n_answered those that were answered; of the others the node heard that whom it asked is down, too
+-- :ended_round round in which the last STATUS in answer came; null: nobody answered
+-- :bypass_rounds rounds from detected_round to ended_round
 with request as (
   select run_id, src as node_id, dst as peer, sent_round as asked_round
   from sent_message

@@ -1,7 +1,8 @@
 -- How often does a dispatcher that is asked for an event have it in its cache?
--- One row per run and dispatcher that was asked (protocol epidemic): n_asked counts the entries of the digests of REQUEST
--- messages and of pull GOSSIP messages that it handled; n_found the events that it sent in answer, at most one a round
--- to each requester.
+-- One row per run and dispatcher that was asked (protocol epidemic).
+-- :n_asked entries of the digests of REQUEST messages and of pull GOSSIP messages that it handled
+-- :n_found events that it sent in answer, at most one a round to each requester
+-- :hit_rate n_found / n_asked
 with asked as (
   select run_id, dst as node_id, sum(json_array_length(get_json_object(body, '$.digest'))) as n_asked
   from message

@@ -1,6 +1,9 @@
 -- How many events does each dispatcher send again?
--- One row per run and node (protocol epidemic): n_retransmissions counts its REPLY messages, share is that of the run's.
--- Publisher-based pull would show here an acknowledgement implosion at sources (is_source).
+-- One row per run and node (protocol epidemic). Publisher-based pull would show here an acknowledgement implosion at
+-- sources.
+-- :is_source whether it published
+-- :n_retransmissions REPLY messages that it sent
+-- :share its share of the run's
 with sent as (
   select run_id, src as node_id, count(1) as n_retransmissions
   from sent_message

@@ -1,6 +1,10 @@
 -- How many gossip messages and retransmissions does a run pay per event message?
--- One row per run with EVENT messages (protocol epidemic): n_gossip counts GOSSIP and REQUEST, n_retransmissions REPLY;
--- both also divided by the number of EVENT messages.
+-- One row per run with EVENT messages (protocol epidemic).
+-- :n_events EVENT messages
+-- :n_gossip GOSSIP and REQUEST messages
+-- :n_retransmissions REPLY messages
+-- :gossip_per_event n_gossip / n_events
+-- :retransmissions_per_event n_retransmissions / n_events
 with counted as (
   select run_id, count_if(kind = 'EVENT') as n_events, count_if(kind in ('GOSSIP', 'REQUEST')) as n_gossip,
     count_if(kind = 'REPLY') as n_retransmissions

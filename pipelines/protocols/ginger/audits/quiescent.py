@@ -24,7 +24,7 @@ with waiting as (
   union all
   select a.run_id, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
     concat('still awaits what ', n.name, ' has to say') as detail
-  from state_await a join node n on n.run_id = a.run_id and n.node_id = a.partner
+  from state_awaited a join node n on n.run_id = a.run_id and n.node_id = a.partner
   union all
   select p.run_id, p.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
     concat('still waits for messages that have left the buffer of ', n.name) as detail

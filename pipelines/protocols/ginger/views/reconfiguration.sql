@@ -1,16 +1,22 @@
 -- How long does a node that lost its parent take to find another one, and to have all that it missed?
--- One row per reconfiguration of a broker or a client (protocol ginger), number 0 being the node's first. It begins in
--- detected_round, when the node asks the first broker or takes part in an election (has_voted), and ends in ended_round,
--- when LostMessages of its new parent have come; null: it did not end. n_requests counts its ParentRequests, n_declined
--- those that were declined; for the others but the last a timer expired. An elected root asks nobody, and has no row.
+-- One row per reconfiguration of a broker or a client (protocol ginger). An elected root asks nobody, and has no row.
+-- :number number of the reconfiguration at its node, from 0
+-- :detected_round round in which the node asked the first broker or took part in an election
+-- :has_voted whether it took part in an election
+-- :n_requests ParentRequests that it sent
+-- :n_declined those that were declined; for the others but the last a timer expired
+-- :parent its new parent; null: it did not end
+-- :parent_name name of the parent
+-- :ended_round round in which LostMessages of the parent came; null: it did not end
+-- :reconfiguration_rounds rounds from detected_round to ended_round
 with step as (
   select run_id, src as node_id, sent_round as round, kind, cast(null as bigint) as parent
   from sent_message
-  where kind = 'ParentRequest' or (kind = 'RootElection' and body <> 'null')
+  where kind = 'ParentRequest' or (kind = 'RootElection' and get_json_object(body, '$.vote') is not null)
   union all
   select run_id, dst as node_id, due_round as round, kind, src as parent
   from message
-  where fate = 'delivered' and (kind = 'LostMessages' or (kind = 'ParentResponse' and body = 'false'))
+  where fate = 'delivered' and (kind = 'LostMessages' or (kind = 'ParentResponse' and get_json_object(body, '$.answer') = 'declined'))
 ), numbered as (
   select *, count_if(kind = 'LostMessages') over (
     partition by run_id, node_id order by round, kind rows between unbounded preceding and current row
@@ -24,8 +30,9 @@ with step as (
   from numbered
   group by run_id, node_id, number
 )
-select c.run_id, c.node_id, n.name, n.role, c.number, c.detected_round, c.has_voted, c.n_requests, c.n_declined, c.parent,
-  c.ended_round, c.ended_round - c.detected_round as reconfiguration_rounds
+select c.run_id, c.node_id, n.name, n.role, c.number, c.detected_round, c.has_voted, c.n_requests, c.n_declined,
+  c.parent, p.name as parent_name, c.ended_round, c.ended_round - c.detected_round as reconfiguration_rounds
 from counted c
 join node n on n.run_id = c.run_id and n.node_id = c.node_id
+left join node p on p.run_id = c.run_id and p.node_id = c.parent
 where c.n_requests > 0

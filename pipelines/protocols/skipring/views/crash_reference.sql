@@ -1,7 +1,10 @@
 -- How long after a crash does the last node forget the one that crashed?
 -- One row per run, crash and topic in which some node that stayed up referred to it (protocol skipring).
--- forgotten_round is the first round in which nobody does any more, and forget_rounds counts from the crash; null:
--- n_left still do.
+-- :node_id node that crashed
+-- :topic the topic
+-- :forgotten_round first round in which nobody refers to it any more; null: n_left still do
+-- :forget_rounds rounds from the crash to forgotten_round
+-- :n_left references that are there to the end
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
 ), state as (

@@ -1,7 +1,13 @@
--- How long does a subscriber wait for its first configuration?
--- One row per run, subscriber and topic (protocol skipring) with a subscription to it. configured_round is the first
--- round in which it has a label, -1: from the start, null: never; waited_rounds counts from its first subscription
--- on.
+-- How long does a subscriber wait for its first configuration, and for the publications from before it came?
+-- One row per run, subscriber and topic with a subscription to it (protocol skipring).
+-- :node_id the subscriber
+-- :topic the topic
+-- :issued_round round of its first subscription
+-- :configured_round first round in which it has a label; -1: from the start, null: never
+-- :waited_rounds rounds from issued_round to configured_round, at least 0
+-- :n_earlier publications in tries at the end that were issued before issued_round and are not its own
+-- :full_round round in which it has got the last of them; null: it lacks some, or there are none
+-- :full_rounds rounds from issued_round to full_round, at least 0
 with asked as (
   select s.run_id, s.subscriber as node_id, p.text as topic, min(s.issued_round) as issued_round
   from subscription s
@@ -12,9 +18,37 @@ with asked as (
   from state_configuration_change
   where label is not null and wants
   group by run_id, node_id, topic
+), published as (
+  select distinct run_id, topic, publication.source as source, publication.source_seq as source_seq,
+    publication.issued_round as published_round
+  from state_trie_node
+  where publication is not null
+), got as (
+  select run_id, subscriber as node_id, source, source_seq, min(round) as round
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), held as (
+  select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq
+  from state_trie_node
+  where via = 'start'
+), earlier as (
+  select a.run_id, a.node_id, a.topic, count(1) as n_earlier,
+    count_if(g.round is null and h.node_id is null) as n_lacking,
+    max(coalesce(g.round, a.issued_round)) as full_round
+  from asked a
+  join published p on p.run_id = a.run_id and p.topic = a.topic and p.published_round < a.issued_round
+    and p.source <> a.node_id
+  left join got g on g.run_id = a.run_id and g.node_id = a.node_id and g.source = p.source
+    and g.source_seq = p.source_seq
+  left join held h on h.run_id = a.run_id and h.node_id = a.node_id and h.topic = a.topic and h.source = p.source
+    and h.source_seq = p.source_seq
+  group by a.run_id, a.node_id, a.topic
 )
 select a.run_id, a.node_id, n.name, a.topic, a.issued_round, l.configured_round,
-  greatest(l.configured_round - a.issued_round, 0) as waited_rounds
+  greatest(l.configured_round - a.issued_round, 0) as waited_rounds, coalesce(e.n_earlier, 0) as n_earlier,
+  case when e.n_lacking = 0 then e.full_round end as full_round,
+  case when e.n_lacking = 0 then greatest(e.full_round - a.issued_round, 0) end as full_rounds
 from asked a
 join node n on n.run_id = a.run_id and n.node_id = a.node_id
 left join labelled l on l.run_id = a.run_id and l.node_id = a.node_id and l.topic = a.topic
+left join earlier e on e.run_id = a.run_id and e.node_id = a.node_id and e.topic = a.topic

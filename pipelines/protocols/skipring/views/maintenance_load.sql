@@ -1,6 +1,9 @@
 -- How many messages does each node send to keep the ring up, by Timeout interval?
--- One row per run, node, kind and interval (protocol skipring); interval i has rounds i * timeout_interval on. The
--- kinds are those that the protocol sends for ever (protocol.maintenance).
+-- One row per run, node, kind and interval (protocol skipring).
+-- :* sent_message
+-- :kind kind; those that the protocol sends for ever (protocol.maintenance)
+-- :number number of the interval; i has the rounds from i * timeout_interval on
+-- :n_messages messages that it sent
 with interval as (
   select r.run_id, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint) as rounds,
     p.maintenance

@@ -1,6 +1,12 @@
 -- How many neighbours does each node have on the ring of a topic, and over shortcuts?
--- One row per run, node, topic and round in which what the node holds changed (protocol skipring); it is so before
--- until_round, null: to the end. A node that is both counts as a neighbour on the ring; degree counts each once.
+-- One row per run, node, topic and round in which what the node holds changed (protocol skipring).
+-- :topic the topic
+-- :round first round in which it is so; -1: from the start
+-- :until_round first round in which it is not any more; null: to the end
+-- :label its label; null: none
+-- :n_on_ring neighbours on the ring
+-- :n_shortcuts neighbours over shortcuts only
+-- :degree neighbours, each counted once
 with held as (
   select run_id, node_id, topic, round, label,
     lead(round) over (partition by run_id, node_id, topic order by round) as until_round,

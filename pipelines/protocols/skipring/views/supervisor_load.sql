@@ -1,7 +1,12 @@
 -- How many messages does each supervisor get and send, of which kinds, and for which reasons?
--- One row per run, supervisor, topic, kind and reason (protocol skipring); reason is that of GetConfiguration (label:
--- action (ii), minimum: action (iv), silence) and SetData (round_robin, subscribe, request, moved, leave), else ''.
--- is_sent: the supervisor sent them; otherwise it got them, and handled them or will.
+-- One row per run, supervisor, topic, kind and reason (protocol skipring).
+-- :* sent_message
+-- :node_id the supervisor
+-- :topic the topic
+-- :reason of GetConfiguration: label (action (ii)), minimum (action (iv)) or silence; of SetData: round_robin,
+--   subscribe, request, moved or leave; else ''
+-- :is_sent whether the supervisor sent them; else it got them, and handled them or will
+-- :n_messages messages
 with supervisor as (
   select distinct run_id, node as node_id from state_supervisor
 ), load as (

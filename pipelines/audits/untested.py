@@ -1,0 +1,73 @@
+"""Runs that tested nothing: nobody had anything to get, so every guarantee of deliveries holds of itself."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipelines.contract.audit import Reader
+from pipelines.contract.round import Protocol
+from pipelines.errors import plural
+
+_SILENT = """
+with published as (
+  select run_id, count(1) as n from publication group by run_id
+), subscribed as (
+  select run_id, count(1) as n from subscription group by run_id
+)
+select r.run_id, coalesce(p.n, 0) as n_publications, coalesce(s.n, 0) as n_subscriptions
+from run r
+left join published p on p.run_id = r.run_id
+left join subscribed s on s.run_id = r.run_id
+left anti join delivery d on d.run_id = r.run_id
+order by r.run_id
+"""
+"""The runs without a delivery; few stores have any, and only they need the views below."""
+_MATCHED = "select run_id, count(1) as n from matching group by run_id"
+_BUSY = "select distinct run_id from sent_message where src <> dst"
+_ASKED = "select distinct run_id from receiver"
+
+
+class Untested(NamedTuple):
+    """A run in which nobody had to get anything, and nobody got anything.
+
+    Attributes:
+        run_id: The run.
+        reason: Why, in words.
+    """
+
+    run_id: int
+    reason: str
+
+
+def untested_runs(reader: Reader, protocol: Protocol) -> tuple[Untested, ...]:
+    """Returns the runs that tested nothing, by id.
+
+    A run that published nothing, and in which messages were sent, tests the guarantees that its protocol has beside the
+    general ones.
+
+    Args:
+        reader: The store.
+        protocol: The protocol of its runs.
+    """
+    silent = reader.sql(_SILENT).collect()
+    if not silent:
+        return ()
+    busy = {row.run_id for row in reader.sql(_BUSY).collect()} if protocol.audits else set()
+    asked = {row.run_id for row in reader.sql(_ASKED).collect()}
+    matches = {row.run_id: row.n for row in reader.sql(_MATCHED).collect()}
+    return tuple(
+        Untested(row.run_id, _reason(row.n_publications, row.n_subscriptions, matches.get(row.run_id, 0)))
+        for row in silent
+        if row.run_id not in asked and (row.n_publications or row.run_id not in busy)
+    )
+
+
+def _reason(n_publications: int, n_subscriptions: int, n_matches: int) -> str:
+    if not n_publications:
+        return "nothing was published"
+    if not n_subscriptions:
+        return f"nobody subscribed to any of {plural(n_publications, 'publication')}"
+    if not n_matches:
+        subscriptions = plural(n_subscriptions, "subscription")
+        return f"none of {plural(n_publications, 'publication')} satisfies any of {subscriptions}"
+    return "every publication that satisfies a subscription came before that one stood, or after it was taken back"

@@ -1,0 +1,198 @@
+"""Commands that ask a store: audits, stories, comparisons, SQL, an export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, UNKNOWN, complain
+from pipelines.cli.options import (
+    AsJson,
+    Engine,
+    FailOn,
+    Folder,
+    Json,
+    Output,
+    Remote,
+    RowFormat,
+    SomeRunId,
+    opened_output,
+    statement_of,
+    the_run,
+)
+
+if TYPE_CHECKING:
+    from pipelines.result import Result
+    from pipelines.store.roots import Root
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to others."""
+    app.command(epilog="Example: roundtable audit runs/quickstart/latest")(audit)
+    app.command(epilog="Example: roundtable why runs/figure1/latest --subscriber S1 --source P --seq 2")(why)
+    app.command(epilog="Example: roundtable compare-node runs/single_crash/latest --node B")(compare_node)
+    app.command(epilog="Example: roundtable sql runs/quickstart/latest 'SELECT * FROM run_summary'")(sql)
+    app.command(epilog="Example: roundtable export runs/bank/latest -o run0.jsonl")(export)
+
+
+def audit(
+    folder: Folder, engine: Engine = None, remote: Remote = None, fail_on: FailOn = None, as_json: Json = False
+) -> None:
+    """Check every guarantee again, from the history alone."""
+    from pipelines.cli import verdict
+    from pipelines.cli.failing import failures
+    from pipelines.store.folder import resume_hint
+
+    with _opened(folder, engine) as result:
+        if not result.reader.is_finished():
+            print(
+                f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
+                f"history in {folder}; {resume_hint(folder)}"
+            )
+            raise typer.Exit(UNKNOWN)
+        report = result.audit()
+        failed = failures(result, report, fail_on or ())
+        if as_json:
+            print(verdict.verdict_json(result, report, failed))
+        else:
+            verdict.print_guarantees(report)
+            verdict.print_findings(result, report)
+            print(verdict.verdict_line(result, report, failed))
+        raise typer.Exit(INVALID if failed else BY_VERDICT[result.verdict])
+
+
+def why(
+    folder: Folder,
+    run_id: SomeRunId = None,
+    subscriber: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Who got the publication, or should have.", show_default=False)
+    ] = None,
+    source: Annotated[str | None, typer.Option(metavar="NODE", help="Who published it.", show_default=False)] = None,
+    seq: Annotated[
+        int | None,
+        typer.Option(metavar="Q", help="Its number among those of the source.", show_default=False),
+    ] = None,
+    call: Annotated[
+        int | None,
+        typer.Option(metavar="C", help="Or its number among all calls: source_seq in the tables.", show_default=False),
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw it as a space-time diagram, too.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:
+    """Tell the story of one publication for one subscriber.
+
+    Each hop, crash and resend, and what ended it. Without --subscriber and --source: which deliveries are missing, late
+    or came twice, by cause, and the story of the first.
+    """
+    from pipelines.cli.stories import print_overview
+    from pipelines.report.space_time import of_story
+    from pipelines.why.story import json_line, print_story
+
+    if (subscriber is None) != (source is None) or (subscriber is None and (seq, call, svg) != (None, None, None)):
+        raise typer.BadParameter("--subscriber, --source and --seq go together; without them all is listed")
+    with _opened(folder, engine) as result:
+        if subscriber is None or source is None:
+            print_overview(result, run_id, as_json=as_json)
+            return
+        told = result.why(the_run(result, run_id), subscriber, source, seq, call)
+    if svg is not None:
+        title = f"Run {told.run}: call {told.call} of {told.source} for {told.subscriber}"
+        of_story(told).draw(title).save(svg)
+    if as_json:
+        print(json_line(told))
+    else:
+        print_story(told)
+
+
+def compare_node(
+    folder: Folder,
+    node: Annotated[str, typer.Option(metavar="NODE", help="The node that crashed.", show_default=False)],
+    run_id: SomeRunId = None,
+    form: RowFormat = "table",
+    as_json: AsJson = False,
+    output: Output = None,
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:
+    """Compare a node before its crashes, after them, at the end.
+
+    How many rows each state table held for it. State is kept at commits; those nearest to these moments are compared,
+    null is none. `run --commit-every 1` commits every round.
+    """
+    from pipelines.cli.rows import write_rows
+
+    with _opened(folder, engine) as result:
+        run_id = the_run(result, run_id)
+        rows = result.compare_node(run_id, node).toArrow()
+    with opened_output(output) as out:
+        write_rows(rows, "json" if as_json else form, out)
+    if not rows.num_rows:
+        complain(f"nothing to compare: {node} did not crash in run {run_id}; view node_recovery has the crashes")
+    elif rows["before_round"].null_count:
+        complain("no commit lies before a crash: run with --commit-every 1 to have one after every round")
+
+
+def sql(
+    folder: Folder,
+    statement: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STATEMENT", help="One SELECT, - for stdin; SHOW TABLES lists the names.", show_default=False
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file with the SELECT.", show_default=False)
+    ] = None,
+    form: RowFormat = "table",
+    as_json: AsJson = False,
+    output: Output = None,
+    as_of_round: Annotated[
+        int | None, typer.Option(metavar="R", help="What was so at the end of round R.", show_default=False)
+    ] = None,
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:
+    """Answer a SQL query over a store's tables and views."""
+    from pipelines.cli.rows import MAX_SHOWN, write_rows
+    from pipelines.sql.errors import readable_errors
+
+    text = statement_of(statement, file)
+    form = "json" if as_json else form
+    is_cut = form in ("table", "vertical") and output is None
+    with _opened(folder, engine) as result, readable_errors():
+        answer = result.sql(text, as_of_round)
+        rows = (answer.limit(MAX_SHOWN + 1) if is_cut else answer).toArrow()
+    with opened_output(output) as out:
+        write_rows(rows.slice(0, MAX_SHOWN) if is_cut else rows, form, out)
+    if is_cut and rows.num_rows > MAX_SHOWN:
+        complain(f"the first {MAX_SHOWN:,} rows are shown; --format csv, json and parquet give all")
+
+
+def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
+    """Print a run as a history of operations, for checkers.
+
+    A JSON object a line: index, type, process, f, value and time; names beside ids.
+    """
+    from pipelines.experiment.manifest import Manifest
+    from pipelines.sql.jepsen_history import jepsen_history
+
+    round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
+    with _opened(folder, engine) as result, opened_output(output) as out:
+        for entry in jepsen_history(result.reader, the_run(result, run_id), round_ms):
+            print(json.dumps(entry, ensure_ascii=False), file=out)
+
+
+def _opened(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of ENGINES
+    from pipelines.api import open_store
+
+    result = open_store(folder, engine=engine)
+    INTERRUPTION.listen()
+    return result

@@ -1,0 +1,100 @@
+"""``roundtable compare``: protocols and settings ranked for the user's own network, work and faults."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.ends import INTERRUPTION, INVALID, VALID
+from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of
+from pipelines.cli.rows import print_table
+from pipelines.rounds.reporters import reporter
+
+if TYPE_CHECKING:
+    from pipelines.comparing.compare import Comparison
+    from pipelines.comparing.ranking import Ranked
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command to others."""
+    app.command(epilog='Example: roundtable compare quickstart --want "exactly_once, p95 < 500 ms"')(compare)
+
+
+def compare(
+    file: File,
+    want: Annotated[
+        str,
+        typer.Option(metavar="WANTS", help="Guarantees by name, and limits of measures, separated by commas."),
+    ] = "exactly_once, per_source_order",
+    minimise: Annotated[
+        str, typer.Option(metavar="MEASURE", help="What decides where the wants do not: messages, bytes, p95, ...")
+    ] = "messages",
+    store: NewStore = None,
+    engine: Engine = None,
+    remote: Remote = None,
+    overrides: Overrides = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Rank protocols on a scenario, with what each breaks.
+
+    All play the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
+    per_source_order, causal_order, total_order. Limits: of median, p95, p99, max, settling (with ms, s or rounds),
+    delivered (with %), messages, bytes (per delivery), state (rows per node), duplicates, and the columns of view
+    comparison. Exit code 1: no candidate does all of it in all runs.
+    """
+    from pipelines.experiment.prepared import prepare
+
+    prepared = prepare(file, overrides or ())
+    from pipelines.comparing.compare import compare_prepared  # PySpark takes a second: errors of the file come before
+
+    chosen: Any = engine
+
+    def say(text: str) -> None:
+        INTERRUPTION.listen()
+        progress.note(text)
+
+    with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
+        found = compare_prepared(prepared, want, minimise, store=store, engine=chosen, observe=progress, say=say)
+    if as_json:
+        print(*_json_lines(found), sep="\n")
+    else:
+        _print(found)
+    raise typer.Exit(VALID if found.ranked[0].keeps_all else INVALID)
+
+
+def _json_lines(found: Comparison) -> list[str]:
+    lines: list[dict[str, Any]] = [
+        {
+            "rank": rank, "protocol": one.protocol, "settings": one.settings, "n_runs": one.n_runs,
+            "n_as_wanted": one.n_as_wanted, "n_beyond": one.n_beyond, "broken": one.broken, found.measure: one.measure,
+        }
+        for rank, one in enumerate(found.ranked, 1)
+    ]  # fmt: skip
+    lines += [{"protocol": name, "refused": why} for name, why in found.refused.items()]
+    return [json.dumps(line, ensure_ascii=False) for line in lines]
+
+
+def _print(found: Comparison) -> None:
+    names = ("rank", "protocol", "as wanted", found.measure, "breaks")
+    rows = [
+        (rank, _label(one), f"{one.n_as_wanted} of {one.n_runs}", one.measure, _breaks(one))
+        for rank, one in enumerate(found.ranked, 1)
+    ]
+    print_table(names, rows, (True, False, False, True, False))
+    for name, why in found.refused.items():
+        print(f"not compared: {name}: {why}")
+    print(f"store: {found.store}", file=sys.stderr)
+
+
+def _label(one: Ranked) -> str:
+    return " ".join([one.protocol, *(f"{name}={value}" for name, value in one.settings.items())])
+
+
+def _breaks(one: Ranked) -> str:
+    broken = [f"{text} in {number}" for text, number in one.broken.items()]
+    beyond = [f"({one.n_beyond} beyond what it promises to bear)"] if one.n_beyond and broken else []
+    return " ".join([", ".join(broken), *beyond])

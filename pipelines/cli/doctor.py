@@ -1,0 +1,109 @@
+"""``roundtable doctor``: what this machine has for a run, and whether a small one works."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from pipelines.engines.java import check_java
+from pipelines.engines.settings import heap_megabytes
+from pipelines.errors import EngineError, RoundtableError
+
+_GIB = 1024**3
+_LEAST_MEMORY_GIB = 4
+_LEAST_DISK_GIB = 2
+_TEST = "single_crash"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at.
+
+    Attributes:
+        name: What.
+        is_well: Whether it is as it should be.
+        found: What was found, and what to do where it is not.
+    """
+
+    name: str
+    is_well: bool
+    found: str
+
+
+def checks() -> Iterator[Check]:
+    """Yields what is found, the self-test last."""
+    yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
+    yield Check("engine sail", True, f"pysail {version('pysail')}, needs no Java")
+    yield _spark()
+    yield _jars()
+    yield _memory()
+    yield _disk(Path.cwd())
+    yield _self_test()
+
+
+def _spark() -> Check:
+    try:
+        java = check_java()
+    except EngineError as error:
+        return Check("engine spark", False, str(error))
+    heap = heap_megabytes()
+    return Check("engine spark", True, f"pyspark {version('pyspark')}, Java {java}, a heap of {heap or '?'} MB")
+
+
+def _jars() -> Check:
+    from pipelines.engines.jars import cached_jars
+
+    jars = cached_jars()
+    if not jars:
+        return Check("spark's jars", True, "not here yet: the first run on spark fetches about 50 MB")
+    size = sum(jar.stat().st_size for jar in jars) / 1024**2
+    return Check("spark's jars", True, f"{len(jars)} files of {size:.0f} MB in {jars[0].parent}")
+
+
+def _memory() -> Check:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    except (AttributeError, OSError, ValueError):
+        return Check("memory", True, "cannot be told here")
+    hint = "" if total >= _LEAST_MEMORY_GIB else f"; below {_LEAST_MEMORY_GIB} GiB take --engine sail"
+    return Check("memory", not hint, f"{total:.1f} GiB, {os.cpu_count()} cores{hint}")
+
+
+def _disk(folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free / _GIB
+    writable = os.access(folder, os.W_OK)
+    hint = "" if free >= _LEAST_DISK_GIB else "; make room: large stores take gigabytes"
+    hint += "" if writable else "; it cannot be written: go to another folder, or name one with --store"
+    return Check("disk", not hint, f"{free:.1f} GiB free in {folder}{hint}")
+
+
+def _self_test() -> Check:
+    from pipelines.api import run
+
+    started = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory() as folder, run(_TEST, store=Path(folder, "store"), engine="sail") as result:
+            verdict = result.verdict
+    except RoundtableError as error:
+        return Check("self-test", False, str(error))
+    seconds = time.monotonic() - started
+    return Check("self-test", verdict == "valid", f"{_TEST} on sail: {verdict}, in {seconds:.1f} s")
+
+
+def print_checks(*, as_json: bool) -> bool:
+    """Prints a line a check as it is made; returns whether all is well."""
+    is_well = True
+    for check in checks():
+        is_well &= check.is_well
+        plain = f"{'ok ' if check.is_well else '-- '} {check.name:13} {check.found}"
+        print(json.dumps(asdict(check), ensure_ascii=False) if as_json else plain, flush=True)
+    return is_well

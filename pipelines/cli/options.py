@@ -1,0 +1,181 @@
+"""Arguments and options that several commands share, and how their values are checked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from pipelines.engines.names import ENGINES
+from pipelines.errors import QueryError, nearest
+from pipelines.rounds.reporters import Form
+
+if TYPE_CHECKING:
+    from pipelines.result import Result
+    from pipelines.store.roots import Root
+
+FORMATS = ("table", "vertical", "json", "csv", "parquet")
+FAILING = ("excused", "beyond", "missing")
+
+
+def one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
+    """Returns a check that a value is one of some names."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)};{nearest(value, names)}".rstrip(";"))
+        return value
+
+    return check
+
+
+def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | None]:
+    check = one_of(names)
+
+    def check_all(values: list[str] | None) -> list[str] | None:
+        for value in values or ():
+            check(value)
+        return values
+
+    return check_all
+
+
+def rounds_of_a_job(value: str) -> str:
+    """Checks the value of ``--rounds-per-job``."""
+    if value != "auto" and not (value.isdigit() and int(value) >= 1):
+        raise typer.BadParameter(f"{value!r} is neither auto nor a whole number from 1 on")
+    return value
+
+
+def root(given: str) -> Root:
+    """Returns the place of a store."""
+    from pipelines.store.roots import root_of
+
+    return root_of(given)
+
+
+def _remote(url: str | None) -> str | None:
+    """Keeps the server's address where the engine and PySpark look for it."""
+    if url is not None:
+        if not url.startswith("sc://"):
+            raise typer.BadParameter(f"{url!r} is no address of a Spark Connect server; write sc://host:port")
+        os.environ["SPARK_REMOTE"] = url
+    return url
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file.", show_default=False)]
+# A `store.roots.Root` has two classes, of which Typer wants one.
+Folder = Annotated[
+    Any, typer.Argument(parser=root, metavar="DIR", help="The store that a run left.", show_default=False)
+]
+FirstStore = Annotated[Any, typer.Argument(parser=root, metavar="A", help="A store.", show_default=False)]
+SecondStore = Annotated[Any, typer.Argument(parser=root, metavar="B", help="Another, or the same.", show_default=False)]
+Stores = Annotated[Any, typer.Argument(parser=root, metavar="DIR", help="Where the stores are.")]
+NewStore = Annotated[
+    Any,
+    typer.Option(
+        parser=root,
+        metavar="DIR",
+        help="New or empty folder, or s3a://bucket/folder and the like.  \\[default: runs/<scenario>/<UTC time>]",
+        show_default=False,
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="|".join(ENGINES), callback=one_of(ENGINES), help="What runs it.", show_default=False),
+]
+SomeRunId = Annotated[
+    int | None, typer.Option("--run", metavar="R", help="Id of the run, if there are several.", show_default=False)
+]
+RowFormat = Annotated[
+    str, typer.Option("--format", metavar="|".join(FORMATS), callback=one_of(FORMATS), help="How to print the rows.")
+]
+Remote = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", envvar="SPARK_REMOTE", callback=_remote, show_default=False,
+        help="The server of --engine connect, e.g. sc://localhost:15002.",
+    ),
+]  # fmt: skip
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Changes a value of the scenario; may be repeated."),
+]
+
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on", metavar="|".join(FAILING), callback=_all_of(FAILING),
+        help="Exit with 1, too, where violations are excused, faults went beyond the bound, or wanted deliveries are "
+        "missing; may be repeated.",
+    ),
+]  # fmt: skip
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print the verdict only; with --json as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write into a file.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+
+
+def form_of(*, quiet: bool, as_json: bool) -> Form:
+    """Returns how progress is shown."""
+    if quiet:
+        return Form.NONE
+    if as_json:
+        return Form.JSON
+    return Form.BAR if sys.stderr.isatty() else Form.LINES
+
+
+def the_run(result: Result, run_id: int | None) -> int:
+    """Returns the run that is asked about, the only one if none is named.
+
+    Raises:
+        QueryError: There are several.
+    """
+    if run_id is None and len(result.runs) != 1:
+        raise QueryError(f"the store has {len(result.runs):,} runs; name one with --run, e.g. --run 0")
+    return result.runs[0].run_id if run_id is None else run_id
+
+
+def statement_of(statement: str | None, file: Path | None) -> str:
+    """Returns the text of a query: the argument, what comes from stdin, or a file.
+
+    Raises:
+        QueryError: There is none, or there are two, or the file cannot be read.
+    """
+    if (statement is None) == (file is None):
+        raise typer.BadParameter("missing argument 'STATEMENT': write one SELECT, or name a file with -f; one of both")
+    if file is None:
+        return sys.stdin.read() if statement == "-" else str(statement)
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise QueryError(f"the file {str(file)!r} cannot be read: {reason}; check its name and rights") from error
+
+
+@contextmanager
+def opened_output(path: Path | None) -> Iterator[TextIO]:
+    """Opens where rows go: a file, which is there as a whole or not at all, or stdout.
+
+    Raises:
+        QueryError: The file cannot be written.
+    """
+    if path is None:
+        yield sys.stdout
+        return
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        part.replace(path)
+    except OSError as error:
+        raise QueryError(f"the file {str(path)!r} cannot be written: {error.strerror}; check the folder") from error
+    finally:
+        part.unlink(missing_ok=True)

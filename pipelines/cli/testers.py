@@ -1,0 +1,175 @@
+"""Commands for testers: a run as a scenario of its own, as small as it can be, and where two runs part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from pipelines.cli.ends import INTERRUPTION, INVALID, VALID, complain
+from pipelines.cli.options import Engine, FirstStore, Folder, Json, Output, Remote, SecondStore, SomeRunId
+from pipelines.errors import QueryError, StoreError
+
+if TYPE_CHECKING:
+    from pipelines.sql.differences import Difference
+    from pipelines.store.roots import Root
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to others."""
+    app.command(epilog="Example: roundtable extract runs/crash_sweep/latest --run 17 -o run17.yaml")(extract)
+    app.command(epilog="Example: roundtable shrink runs/crash_sweep/latest --run 17 -o small.yaml")(shrink)
+    app.command(epilog="Example: roundtable diff runs/small/latest runs/small/latest --run 0 --other-run 1")(diff)
+
+
+def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
+    """Write a scenario of one run alone.
+
+    Its overlay, calls and faults are lists; it plays to the rows of the run.
+    """
+    from pipelines.experiment.listed import extracted
+    from pipelines.scenario.writing import scenario_text
+
+    check_new(output)
+    run_id = _the_run(folder, run_id)
+    parts = extracted(folder, run_id)
+    write(output, scenario_text(parts, [f"Run {run_id} of {folder}, extracted: its calls and faults one by one."]))
+
+
+def shrink(
+    folder: Folder,
+    run_id: SomeRunId = None,
+    output: Output = None,
+    guarantee: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Which one to break.  \\[default: the first that it broke]", show_default=False
+        ),
+    ] = None,
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:
+    """Write the smallest scenario that breaks the same guarantee.
+
+    Few faults, calls and nodes, as far as is found. Candidates are played as the runs of a job, up to 64 together
+    (delta debugging). Without any one of the faults, calls and nodes that are left, the guarantee holds.
+    """
+    from pipelines.api import open_store
+    from pipelines.scenario.writing import scenario_text
+    from pipelines.shrink import shrink as shrunk_run
+
+    check_new(output)
+    run_id = _the_run(folder, run_id)
+    with open_store(folder, engine=cast("Any", engine)) as result:
+        INTERRUPTION.listen()
+        found = shrunk_run(folder, run_id, result.session, guarantee, complain)
+    excused = ", which is excused: the faults are beyond the bound" if found.is_excused else ""
+    heading = [
+        f"Run {run_id} of {folder}, shrunk to {found.sizes}; {found.n_played:,} candidates were played.",
+        f"It breaks {found.guarantee}{excused}.",
+    ]
+    write(output, scenario_text(found.parts, heading))
+
+
+def _the_run(folder: Root, run_id: int | None) -> int:
+    """Returns the run that is meant, the only one if none is named.
+
+    Raises:
+        QueryError: There are several.
+    """
+    from pipelines.experiment.manifest import Manifest
+
+    runs = Manifest.read(folder).prepared().runs
+    if run_id is None and len(runs) != 1:
+        raise QueryError(f"the store has {len(runs):,} runs; name one with --run, e.g. --run 0")
+    return runs[0].run_id if run_id is None else run_id
+
+
+def check_new(output: Path | None) -> None:
+    """Refuses a file that is there.
+
+    Raises:
+        StoreError: It is.
+    """
+    if output is not None and output.exists():
+        raise StoreError(f"the file {str(output)!r} is there already; name a new one with -o")
+
+
+def write(output: Path | None, text: str) -> None:
+    """Writes a scenario to a file, or to stdout.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"the file {str(output)!r} cannot be written: {error.strerror or error}") from error
+    complain(f"written to {output}; to play it: roundtable run {output}")
+
+
+def diff(
+    first: FirstStore,
+    second: SecondStore,
+    run_id: Annotated[
+        int | None, typer.Option("--run", metavar="R", help="One run of A; without it all runs.", show_default=False)
+    ] = None,
+    other_run: Annotated[
+        int | None, typer.Option(metavar="S", help="The run of B.  \\[default: R]", show_default=False)
+    ] = None,
+    as_json: Json = False,
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:
+    """Show where two runs, or all runs of two stores, part.
+
+    The earliest round, the table and the rows. Exit code 1 if they do.
+    """
+    from pipelines.api import open_store
+    from pipelines.result import Result
+    from pipelines.sql.differences import different_parameters, first_difference
+    from pipelines.sql.errors import readable_errors
+    from pipelines.store.folder import check_store
+
+    if other_run is not None and run_id is None:
+        raise typer.BadParameter("--other-run is given without --run; name the run of A, too")
+    runs = None if run_id is None else (run_id, run_id if other_run is None else other_run)
+    with open_store(first, engine=cast("Any", engine)) as mine:
+        INTERRUPTION.listen()
+        check_store(second)
+        theirs = Result(second, mine.session)
+        with readable_errors():
+            given = {} if runs is None else different_parameters(mine.reader, theirs.reader, runs)
+            found = first_difference(mine.reader, theirs.reader, runs)
+    print(difference_json(found, given) if as_json else difference_text(found, given))
+    raise typer.Exit(VALID if found is None else INVALID)
+
+
+def difference_json(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
+    """Returns a difference as one JSON object."""
+    told = {"difference": None if found is None else asdict(found), "parameters": given}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
+    """Returns a difference in lines."""
+    lines = [f"{path}: {json.dumps(mine)} in A, {json.dumps(theirs)} in B" for path, (mine, theirs) in given.items()]
+    if found is None:
+        return "\n".join([*lines, "no difference: the histories have the same rows"])
+    when = "before the first round" if found.round is None else f"round {found.round}"
+    lines.append(f"first difference: run {found.run_id}, {when}, table {found.table} {found.event}".rstrip())
+    for side, rows in (("A", found.in_first), ("B", found.in_second)):
+        lines += [f"  only in {side}: {_shown(row)}" for row in rows] or [f"  only in {side}: nothing"]
+    counts = ", ".join(f"{table} {number:,}" for table, number in found.counts.items())
+    return "\n".join([*lines, f"rows that differ from there on: {counts}"])
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in row.items() if value is not None)

@@ -1,0 +1,1 @@
+"""Protocols and settings ranked for one overlay, one workload and one schedule of faults."""

@@ -1,0 +1,83 @@
+"""Which protocols and settings are compared on a scenario: its own, and what the other protocols say is worth a try."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.errors import ScenarioError
+from pipelines.experiment.plan import check
+from pipelines.experiment.prepared import Prepared, expand_runs
+from pipelines.protocols import PROTOCOLS
+from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import read_scenario
+
+_PROTOCOL = "protocol"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is to be run.
+
+    Attributes:
+        prepared: The scenario, whose grid has all candidates.
+        refused: Why no variant of a protocol can run what the scenario says, by its name.
+    """
+
+    prepared: Prepared
+    refused: Mapping[str, str]
+
+
+def settings_of(run: RunConfig) -> dict[str, Any]:
+    """Returns the protocol of a run and its settings, without those that nobody has set."""
+    return dict(run.scenario.protocol.model_dump(mode="json", exclude_unset=True))
+
+
+def with_candidates(prepared: Prepared) -> Compared:
+    """Returns a scenario with the protocols and settings that it is compared with.
+
+    A grid that names whole protocols (``runs.grid.protocol``) is taken as it is. Otherwise the candidates are those of
+    the scenario itself, and the variants of all protocols (`ProtocolSpec.variants`); a variant is left out that
+    refuses overlay, workload or faults beside the scenario's own.
+
+    Raises:
+        ScenarioError: The scenario itself is wrong.
+    """
+    check(prepared)
+    if _PROTOCOL in prepared.scenario.runs.grid:
+        return Compared(prepared, {})
+    own = _distinct(settings_of(run) for run in prepared.combinations())
+    chosen, refused = list(own), dict[str, str]()
+    for name, spec in PROTOCOLS.items():
+        base = next((one for one in own if one["name"] == name), {"name": name})
+        variants = [one for one in ({**base, **variant} for variant in spec.variants) if one not in own]
+        why = _refusal(prepared, [*own, *variants])
+        taken = variants if why is None else [one for one in variants if _refusal(prepared, [*own, one]) is None]
+        chosen += taken
+        if why is not None and not taken:
+            refused[name] = why
+    return Compared(_with_grid(prepared, chosen), refused)
+
+
+def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str | None:
+    """Returns why candidates cannot run a scenario, the first reason; None: they can."""
+    try:
+        check(_with_grid(prepared, candidates))
+    except ScenarioError as error:
+        return error.problems[0]
+    return None
+
+
+def _distinct(settings: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({json.dumps(one, sort_keys=True): one for one in settings}.values())
+
+
+def _with_grid(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> Prepared:
+    """Returns the scenario with candidates in the place of what its grid says of the protocol."""
+    loaded = prepared.loaded
+    grid = loaded.scenario.runs.model_dump(mode="json", exclude_unset=True).get("grid", {})
+    kept = {path: values for path, values in grid.items() if path.split(".")[0] != _PROTOCOL}
+    override = f"runs.grid={json.dumps({**kept, _PROTOCOL: list(candidates)}, ensure_ascii=False)}"
+    return expand_runs(read_scenario(loaded.path, loaded.text, [*loaded.overrides, override]))

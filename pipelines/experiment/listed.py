@@ -1,0 +1,174 @@
+"""One run as a scenario of its own: overlay, calls and faults one by one, nothing generated and no file named.
+
+The scenario has the rows of the run: its nodes have the same ids, its calls come in the same order, and what is drawn
+while it is played is drawn the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import QueryError
+from pipelines.experiment.build import build_run
+from pipelines.experiment.manifest import Manifest
+from pipelines.files import remembered
+from pipelines.inputs.faults.build import one_by_one
+from pipelines.inputs.faults.links import stream_of
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.matching.predicate import TOPIC, canonical, parse_predicates
+from pipelines.scenario.expand import RunConfig
+from pipelines.spec.faults import Crash, FaultGenerator
+from pipelines.spec.link_faults import MessageFault
+from pipelines.spec.overlay import OverlaySpec
+from pipelines.store.roots import Root
+
+Parts = dict[str, Any]
+"""A scenario, or a part of one, as YAML has it."""
+
+
+def extracted(root: Root, run_id: int) -> Parts:
+    """Returns the scenario of one run of a store.
+
+    Args:
+        root: The store; its runs need not be finished.
+        run_id: The run.
+
+    Raises:
+        StoreError: The folder is no store, or what the run was made from has changed.
+        QueryError: The store has no such run.
+    """
+    manifest = Manifest.read(root)
+    manifest.check_same(root, manifest.engine, "extracted")
+    prepared = manifest.prepared()
+    runs = prepared.runs
+    if not 0 <= run_id < len(runs):
+        raise QueryError(f"there is no run {run_id} in {root}; its runs are 0 to {len(runs) - 1}")
+    with remembered(manifest.found()):
+        return listed_scenario(runs[run_id], prepared.beside)
+
+
+def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
+    """Returns the scenario of one run.
+
+    Args:
+        run: The run.
+        beside: Folder of its scenario file, for relative paths.
+
+    Raises:
+        InputError: As in `build_run`.
+    """
+    scenario = run.scenario
+    overlay, workload, faults = build_run(run, beside)
+    horizon = scenario.time.rounds
+    listed = [*_crashes(faults, overlay), *_others(run, overlay)]
+    for place, fault in enumerate(listed):
+        if fault.get("stream") == place:
+            del fault["stream"]
+    parts = {
+        "name": f"{scenario.name}_run{run.run_id}",
+        "protocol": {"name": scenario.protocol.name, **_given(scenario.protocol)},
+        "overlay": listed_overlay(scenario.overlay, overlay),
+        "workload": listed_workload(workload, overlay, horizon),
+        "faults": listed,
+        "time": {"rounds": horizon, "round_ms": scenario.time.round_ms},
+        "runs": {"seeds": [run.seed]},
+        "engine": scenario.engine,
+    }
+    return {name: part for name, part in parts.items() if part}
+
+
+def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
+    """Returns an overlay as lists of links, servers and clients.
+
+    One that the protocol makes, and a single broker, stay as they were: they have no links.
+    """
+    if not len(overlay.a):
+        return spec.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    names, n_brokers = overlay.names, overlay.n_brokers
+    rows = list(zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True))
+    links = [[names[a], names[b], *([rounds] if rounds > 1 else [])] for a, b, rounds in rows if b < n_brokers]
+    order = list(names[:n_brokers])
+    parts: Parts = {"links": links}
+    if not links:
+        kept = spec.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        parts = {key: value for key, value in kept.items() if key not in ("servers", "clients", "latency")}
+    elif list(dict.fromkeys(name for link in links for name in link[:2])) != order:
+        parts["order"] = order
+    attached = [
+        {"name": names[b], "at": names[a], **({"latency": rounds} if rounds > 1 else {})}
+        for a, b, rounds in sorted(rows, key=lambda row: row[1]) if b >= n_brokers
+    ]  # fmt: skip
+    of = {"servers": attached[: overlay.n_servers], "clients": attached[overlay.n_servers :]}
+    parts |= {key: nodes for key, nodes in of.items() if nodes}
+    if spec.start != "joined":
+        parts |= {"start": spec.start, "join_root": spec.join_root or names[0]}
+    return parts
+
+
+def listed_workload(workload: Workload, overlay: Overlay, horizon: int) -> Parts:
+    """Returns the calls of a run up to the horizon as lists, each in the order of its source."""
+    names = overlay.names
+    subscriptions = [
+        {"at": names[row["node_id"]], "round": row["round"], **_asked(row["predicate"]),
+         **({"until": row["end_round"]} if row["end_round"] is not None and row["end_round"] <= horizon else {})}
+        for row in workload.subscription.to_pylist()
+    ]  # fmt: skip
+    publications = [
+        {"at": names[row["node_id"]], "round": row["round"], **_published(row)}
+        for row in workload.publication.to_pylist()
+    ]
+    joins = [
+        {"node": names[row["node_id"]], "to": names[row["join_point"]], "round": row["round"]}
+        for row in workload.join.to_pylist()
+    ]
+    calls = [
+        {"at": names[row["node_id"]], "kind": row["kind"], "round": row["round"], **_other(row, names)}
+        for row in workload.other_call.to_pylist()
+    ]
+    parts = {"subscriptions": subscriptions, "publications": publications, "joins": joins, "calls": calls}
+    return {name: rows for name, rows in parts.items() if rows}
+
+
+def _given(settings: Any) -> Parts:  # noqa: ANN401 - each protocol has a model of its own
+    dumped: Parts = settings.model_dump(mode="json", exclude={"name"}, by_alias=True)
+    return dumped
+
+
+def _other(row: Mapping[str, Any], names: Sequence[str]) -> Parts:
+    """Returns what a call of another kind has beside its node and round."""
+    given = {"topic": row["topic"], "peer": None if row["peer"] is None else names[row["peer"]], "role": row["role"]}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _asked(predicate: str) -> Parts:
+    first, *others = parse_predicates(None, predicate)
+    if (first.attribute, first.op) != (TOPIC, "=") or not first.value:
+        return {"where": predicate}
+    return {"topic": first.value, **({"where": canonical(others)} if others else {})}
+
+
+def _published(row: Mapping[str, Any]) -> Parts:
+    content = json.loads(row["content"])
+    parts = {"topic": row["topic"], "content": content, "guarantee": row["guarantee"], "keys": row["keys"]}
+    return {name: value for name, value in parts.items() if value}
+
+
+def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
+    for row in faults.crash.to_pylist():
+        until = {} if row["end_round"] is None else {"until": row["end_round"]}
+        yield {"kind": "crash", "node": overlay.names[row["node_id"]], "round": row["round"], **until}
+
+
+def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
+    """Yields all faults but crashes; those that draw for each message say which draws, as their places change."""
+    for number, fault in enumerate(run.scenario.faults):
+        for one in one_by_one(fault, number, overlay, run.seed, run.scenario.time.rounds):
+            if isinstance(one, (Crash, FaultGenerator)):
+                continue
+            stream = {"stream": stream_of(one, number)} if isinstance(one, MessageFault) else {}
+            yield {**one.model_dump(mode="json", exclude_defaults=True, by_alias=True), "kind": one.kind, **stream}

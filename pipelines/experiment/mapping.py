@@ -1,0 +1,190 @@
+"""What a run of one protocol among several is given: the overlay, calls and faults of all, as far as it can take them.
+
+Scenarios that run several protocols describe one network. Where a protocol cannot take a part of it, one of these rules
+holds, each by what the protocol's `ProtocolSpec` says; the protocol's own checks come afterwards and refuse the rest.
+
+1. ``needs_tree``: if one of the protocols does, all run on the same tree of the graph.
+2. ``makes_overlay``: the clients, or all nodes where there are none, are its nodes, with one supervisor; links, brokers
+   and servers are left out, and so are the faults of them. A supervisor is on the side of the first group of a
+   partition.
+3. ``servers``: where it has none, servers are left out, and so are the faults of them.
+4. ``calls``: calls of other kinds are left out.
+5. ``orders``: an order that a publication asks for stays in the tables; the protocol does not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.contract.spec import ProtocolSpec
+from pipelines.errors import InputError, Problem, plural
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.protocols import PROTOCOLS
+from pipelines.spec.overlay import SUBSCRIBER, SUPERVISOR
+
+_GONE = -1
+_SHOWN = 5
+_FAULTS = ("crash", "pause", "side", "link_fault", "replacement", "fault_event")
+_ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What a run is given.
+
+    Attributes:
+        overlay: Its overlay.
+        workload: Its calls.
+        faults: Its faults.
+        notes: The rules that changed something, a sentence each.
+    """
+
+    overlay: Overlay
+    workload: Workload
+    faults: Faults
+    notes: tuple[str, ...] = ()
+
+
+def needs_tree(protocols: Sequence[str]) -> bool:
+    """Returns whether runs beside one another go over a tree: if one of their protocols needs it."""
+    return any(PROTOCOLS[name].needs_tree for name in protocols)
+
+
+def mapped(spec: ProtocolSpec, given: Mapped) -> Mapped:
+    """Returns what a run of a protocol is given, of what all runs beside it share.
+
+    Args:
+        spec: The protocol.
+        given: Overlay, calls and faults that all protocols share.
+
+    Raises:
+        InputError: A call is made by a node that the protocol has not.
+    """
+    notes = [*given.notes]
+    kept = _kept_nodes(spec, given.overlay)
+    if kept is not None:
+        overlay = _of_nodes(spec, given.overlay, kept)
+        place = np.full(len(given.overlay.names), _GONE, dtype=np.int64)
+        place[kept] = np.arange(len(overlay.names) - len(kept), len(overlay.names)) if spec.makes_overlay else (
+            np.arange(len(kept))
+        )  # fmt: skip
+        notes.append(_overlay_note(spec, given.overlay, kept))
+        workload = _moved_calls(spec, given, place)
+        faults, left_out = _moved_faults(given, place, len(overlay.names) - len(kept))
+        notes += left_out
+        given = Mapped(overlay, workload, faults)
+    workload, left_out = _taken_calls(spec, given.workload)
+    return Mapped(given.overlay, workload, given.faults, (*notes, *left_out, *_order_notes(spec, workload)))
+
+
+def _kept_nodes(spec: ProtocolSpec, overlay: Overlay) -> npt.NDArray[np.int64] | None:
+    """Returns the nodes that the protocol has; None: all of them, with their links."""
+    everybody = np.arange(len(overlay.names), dtype=np.int64)
+    if spec.makes_overlay and overlay.has_links:
+        return everybody[overlay.first_client :] if overlay.n_clients else everybody
+    if spec.servers is None and overlay.n_servers:
+        return np.delete(everybody, np.s_[overlay.n_brokers : overlay.first_client])
+    return None
+
+
+def _of_nodes(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64]) -> Overlay:
+    names = tuple(overlay.names[node] for node in kept.tolist())
+    if spec.makes_overlay:
+        none = np.zeros(0, dtype=np.int64)
+        return Overlay((f"{SUPERVISOR}1", *names), none, none, none, len(names), (SUPERVISOR, SUBSCRIBER))
+    place = np.full(len(overlay.names), _GONE, dtype=np.int64)
+    place[kept] = np.arange(len(kept))
+    a, b = place[overlay.a], place[overlay.b]
+    has_both = (a != _GONE) & (b != _GONE)
+    latency = overlay.latency_rounds[has_both]
+    return replace(overlay, names=names, a=a[has_both], b=b[has_both], latency_rounds=latency, n_servers=0)
+
+
+def _overlay_note(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64]) -> str:
+    if not spec.makes_overlay:
+        return f"it has no servers: {plural(overlay.n_servers, 'server')} left out"
+    whose = "clients" if overlay.n_clients else "nodes"
+    return f"it makes its overlay itself: of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
+
+
+def _moved_calls(spec: ProtocolSpec, given: Mapped, place: npt.NDArray[np.int64]) -> Workload:
+    workload = given.workload
+    parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
+    problems = [
+        Problem(("workload", part, index), f"{given.overlay.names[node]!r} is no node of protocol {spec.name}, which"
+                " has clients alone; allowed: a client")
+        for part, name in parts.items()
+        for index, node in enumerate(getattr(workload, name)["node_id"].to_pylist())
+        if place[node] == _GONE
+    ]  # fmt: skip
+    if problems:
+        raise InputError(*problems)
+    moved = {name: _moved(getattr(workload, name), place) for name in (*parts.values(), "other_call")}
+    return replace(workload, **moved)
+
+
+def _moved_faults(
+    given: Mapped, place: npt.NDArray[np.int64], n_new: int
+) -> tuple[Faults, Iterator[str]]:  # fmt: skip
+    """Returns the faults of the nodes that are there, and what is left out, in words; new nodes have the lowest ids."""
+    faults = given.faults
+    moved = {name: _moved(getattr(faults, name), place) for name in _FAULTS}
+    sides = moved["side"]
+    if n_new and len(sides):
+        times = sides.group_by(["round", "end_round"]).aggregate([("side", "min")]).to_pylist()
+        rows = [
+            {"node_id": node, "round": one["round"], "end_round": one["end_round"], "side": one["side_min"]}
+            for node in range(n_new) for one in times
+        ]  # fmt: skip
+        moved["side"] = pa.concat_tables([pa.Table.from_pylist(rows, sides.schema), sides])
+    return Faults(**moved), _left_out(given, place)
+
+
+def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
+    """Yields which faults are left out because their nodes are."""
+    names = given.overlay.names
+    for table, what in (("crash", "crashes"), ("pause", "pauses")):
+        nodes = getattr(given.faults, table)["node_id"].to_pylist()
+        gone = [names[node] for node in dict.fromkeys(nodes) if place[node] == _GONE]
+        if gone:
+            shown = ", ".join(gone[:_SHOWN]) + (", ..." if len(gone) > _SHOWN else "")
+            yield f"{what} of nodes that it has not are left out: {shown}"
+    rows = given.faults.link_fault
+    n_gone = len(rows) - len(_moved(rows, place))
+    if n_gone:
+        yield f"{plural(n_gone, 'fault')} of single links left out"
+
+
+def _moved(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
+    """Returns the rows whose nodes are all there, with their new ids; a null stays."""
+    for name in (name for name in _ENDS if name in rows.column_names):
+        ids = pa.array(place).take(pc.cast(rows[name], pa.int64()))
+        rows = rows.set_column(rows.column_names.index(name), name, ids)
+        rows = rows.filter(pc.fill_null(pc.not_equal(rows[name], _GONE), fill_value=True))
+    if "peer" in rows.column_names:
+        rows = rows.set_column(
+            rows.column_names.index("peer"), "peer", pa.array(place).take(pc.cast(rows["peer"], pa.int64()))
+        )
+    return rows
+
+
+def _taken_calls(spec: ProtocolSpec, workload: Workload) -> tuple[Workload, Iterator[str]]:
+    calls = workload.other_call
+    taken = calls.filter(pc.is_in(calls["kind"], pa.array(spec.calls, pa.string())))
+    kinds = [kind for kind in dict.fromkeys(calls["kind"].to_pylist()) if kind not in spec.calls]
+    notes = (f"it takes no call {kind}: left out" for kind in kinds)
+    return replace(workload, other_call=taken), notes
+
+
+def _order_notes(spec: ProtocolSpec, workload: Workload) -> Iterator[str]:
+    asked = {order for order in workload.publication["guarantee"].to_pylist() if order is not None}
+    if unseen := sorted(asked - set(spec.orders)):
+        yield f"it knows no order that a publication asks for: {', '.join(unseen)} is not kept"

@@ -1,0 +1,51 @@
+"""Where the nodes of an overlay are on the earth, as far as its source says so; pictures are drawn by it."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import networkx as nx
+import topohub
+
+from pipelines.files import find_file
+from pipelines.inputs.overlay.files import graphml_text
+from pipelines.inputs.overlay.weighted import unique_names
+from pipelines.spec.overlay import OverlaySpec
+
+Place = tuple[float, float]
+
+
+def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Place]:
+    """Returns longitude and latitude of nodes by name, in degrees; nodes without coordinates are left out.
+
+    Args:
+        spec: What the scenario says; networks of topohub and GraphML files have coordinates.
+        beside: The scenario file's folder, where relative paths are looked up first.
+
+    Raises:
+        DataFileError: The file is gone.
+        ContentError: It cannot be read.
+    """
+    if spec.topohub is not None:
+        nodes = topohub.get(spec.topohub.name)["nodes"]
+        names = unique_names([node.get("name") for node in nodes], [str(node["id"]) for node in nodes])
+        found = {name: node.get("pos") for name, node in zip(names, nodes, strict=True)}
+        return {name: (float(place[0]), float(place[1])) for name, place in found.items() if place}
+    content = None if spec.file is None else graphml_text(find_file(spec.file.path, beside), spec.file)
+    return {} if content is None else _of_graphml(content)
+
+
+def _of_graphml(content: bytes) -> dict[str, Place]:
+    """Returns the attributes ``Longitude`` and ``Latitude``, with names as the overlay has them."""
+    nodes = list(nx.read_graphml(io.BytesIO(content)).nodes(data=True))
+    labels = [None if (label := data.get("label")) is None else str(label) for _, data in nodes]
+    names = unique_names(labels, [str(node) for node, _ in nodes])
+    placed = ((name, data.get("Longitude"), data.get("Latitude")) for name, (_, data) in zip(names, nodes, strict=True))
+    return {name: (float(x), float(y)) for name, x, y in placed if x is not None and y is not None and _is_place(x, y)}
+
+
+def _is_place(longitude: float, latitude: float) -> bool:
+    return math.isfinite(float(longitude)) and math.isfinite(float(latitude))

@@ -1,0 +1,80 @@
+"""What a notebook is given: by widgets on Databricks, by options as a script, and its defaults elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipelines.engines.names import ENGINES, Engine
+
+_HEADING = "# MAGIC # "
+_MARKDOWN = "# MAGIC "
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a notebook is given.
+
+    Attributes:
+        values: Its parameters.
+        overrides: Values of the scenario that are changed, each ``path=value``.
+        spark: The session of a notebook that has one.
+        engine: The engine to start without a session; None: that of ROUNDTABLE_ENGINE, or of the scenario.
+    """
+
+    values: Mapping[str, str]
+    overrides: Sequence[str] = ()
+    spark: SparkSession | None = None
+    engine: Engine | None = None
+
+    def __getitem__(self, name: str) -> str:
+        """Returns a parameter."""
+        return self.values[name]
+
+
+def given(notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None) -> Given:
+    """Returns what a notebook is given.
+
+    Args:
+        notebook: Its variables, ``globals()``.
+        defaults: Its parameters.
+        arguments: Those of the command line; None for those of the program.
+    """
+    spark = notebook.get("spark")
+    if "dbutils" in notebook:
+        widgets = notebook["dbutils"].widgets
+        for name, default in defaults.items():
+            widgets.text(name, default)
+        return Given({name: widgets.get(name) for name in defaults}, spark=spark)
+    if spark is not None or "get_ipython" in notebook or notebook["__name__"] != "__main__":
+        return Given(dict(defaults), spark=spark)
+    return _of_options(Path(notebook["__file__"]), defaults, sys.argv[1:] if arguments is None else arguments)
+
+
+def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str]) -> Given:
+    lines = file.read_text("utf-8").splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith(_HEADING))
+    told = [lines[start].removeprefix(_HEADING)]
+    for line in lines[start + 1 :]:
+        if not line.startswith(_MARKDOWN):
+            break
+        told.append(line.removeprefix(_MARKDOWN))
+    parser = argparse.ArgumentParser(
+        f"python -m pipelines.notebooks.{file.stem}", description=f"{told[0]}: {' '.join(told[1:])}"
+    )
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, metavar="X", help=f"default: {default!r}")
+    parser.add_argument("--engine", choices=ENGINES, help="default: that of ROUNDTABLE_ENGINE, or of the scenario")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", metavar="PATH=VALUE",
+        help="changes a value of the scenario, as `roundtable run --set` does; may be repeated",
+    )  # fmt: skip
+    options = vars(parser.parse_args(arguments))
+    engine, overrides = options.pop("engine"), options.pop("overrides")
+    return Given(options, overrides, engine=engine)

@@ -1,0 +1,156 @@
+# Databricks notebook source
+"""How a skip ring heals: runs ``skip_ring_study.yaml`` and draws how long it takes against the number of subscribers.
+
+As a script: ``python -m pipelines.notebooks.skipring_study [--help]`` writes the pictures into a folder.
+Needs the extra ``report`` (Altair).
+"""
+
+# MAGIC %md
+# MAGIC # The skip ring: from any state to the legitimate one
+# MAGIC Feldmann, Kolb, Scheideler, Strothmann: *Self-Stabilizing Supervised Publish-Subscribe Systems*.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import pipelines as rt
+from pipelines.notebooks.parameters import given
+from pipelines.notebooks.study import alt, answers, write
+
+SCENARIO = "skip_ring_study"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC Every combination of a kind of start, a number of subscribers and a seed is a run; all are one job.
+
+# COMMAND ----------
+
+run = partial(rt.run, SCENARIO)
+"""Runs the scenario; the other arguments are those of `pipelines.run`."""
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The measures
+# MAGIC One query each over the views of the store; an interval has the rounds from a node's Timeout to its next.
+
+# COMMAND ----------
+
+_PARAMETERS = """
+select run_id, seed, get_json_object(parameters, "$['protocol.start']") as start,
+  cast(get_json_object(parameters, "$['overlay.nodes.count']") as bigint) as n,
+  cast(get_json_object(parameters, "$['protocol.timeout_interval']") as bigint) as interval_rounds
+from run
+"""
+QUERIES: Mapping[str, str] = {
+    "convergence": "select run_id, explicit_round, clean_round, problem from convergence where is_last",
+    "progress": """
+      select run_id, round, n_wrong_labels / n_subscribers as wrong_share, n_recorded / n_subscribers as recorded_share
+      from convergence_round where n_subscribers > 0""",
+    "supervisor": """
+      select l.run_id, l.kind, l.n_messages, c.last_round
+      from (select run_id, kind, sum(n_messages) as n_messages from supervisor_load group by run_id, kind) l
+      join (select run_id, max(due_round) as last_round from sent_message where fate <> 'in_flight' group by run_id) c
+        on c.run_id = l.run_id""",
+}
+"""The questions that the pictures answer, by name; every answer has ``run_id``."""
+
+
+def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
+    """Returns the answers to `QUERIES` with each run's start, number of subscribers and interval."""
+    return answers(result, _PARAMETERS, QUERIES)
+
+
+def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Returns how runs converged: a row a start and number of subscribers, times in intervals.
+
+    Args:
+        found: `measures`.
+
+    Returns:
+        Columns ``start, n, n_runs, undecided_share, median, p95, most``.
+    """
+    data = found["convergence"]
+    rows = []
+    for (start, n), of in data.groupby(["start", "n"]):
+        clean = of.clean_round / of.interval_rounds
+        told = (clean.median(), clean.quantile(0.95), clean.max())
+        rows.append((start, n, len(of), of.clean_round.isna().mean(), *told))
+    return pd.DataFrame(rows, columns=["start", "n", "n_runs", "undecided_share", "median", "p95", "most"])
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The pictures
+
+# COMMAND ----------
+
+_START = alt.Color("start:N", title="arbitrary at the start")
+_POINTS = 60
+
+
+def _filled(progress: pd.DataFrame) -> pd.DataFrame:
+    """Returns shares at points of time that all runs have: between two rows of a run all stays as it is."""
+    last = int((progress["round"] / progress.interval_rounds).max()) + 1
+    points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
+    timed = progress.assign(interval=progress["round"] / progress.interval_rounds)
+    of_runs = [
+        pd.merge_asof(points, of.sort_values("interval"), on="interval").assign(start=of.start.iloc[0], n=of.n.iloc[0])
+        for _, of in timed.groupby("run_id")
+    ]
+    return pd.concat(of_runs).dropna(subset=["wrong_share"])
+
+
+def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Draws the measures.
+
+    Args:
+        found: `measures`.
+
+    Returns:
+        Altair charts by name.
+    """
+    healed = found["convergence"].dropna(subset=["clean_round"])
+    healed = healed.assign(intervals=healed.clean_round / healed.interval_rounds)
+    n = alt.X("n:O", title="subscribers")
+    boxes = alt.Chart(healed).mark_boxplot(extent="min-max").encode(
+        x=n, y=alt.Y("intervals:Q", title="intervals until the ring is legitimate"), color=_START,
+        column=alt.Column("start:N", title=None),
+    ).properties(width=170, height=240, title="How long healing takes")  # fmt: skip
+    shares = _filled(found["progress"])
+    over_time = alt.Chart(shares).mark_line().encode(
+        x=alt.X("interval:Q", title="intervals since the start"),
+        y=alt.Y("mean(wrong_share):Q", title="subscribers with a wrong label", axis=alt.Axis(format="%")),
+        color=_START, column=alt.Column("n:O", title="subscribers"),
+    ).properties(width=170, height=200, title="Wrong labels over time")  # fmt: skip
+    load = found["supervisor"]
+    load = load.assign(per_interval=load.n_messages * load.interval_rounds / load.last_round)
+    bars = alt.Chart(load).mark_bar().encode(
+        x=n, y=alt.Y("sum(mean):Q", title="messages of the supervisor, an interval"),
+        color=alt.Color("kind:N", title="kind"), column=alt.Column("start:N", title=None),
+    ).transform_aggregate(
+        mean="mean(per_interval)", groupby=["start", "n", "kind"]
+    ).properties(width=170, height=200, title="What the supervisor pays while the ring heals")  # fmt: skip
+    return {"healing": boxes, "wrong_labels": over_time, "supervisor": bars}
+
+
+# COMMAND ----------
+
+if __name__ == "__main__":
+    parameters = given(globals(), {"out": "skipring_study"})
+    target = Path(parameters["out"])
+    with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
+        measured = measures(finished)
+    print(summary(measured).to_string(index=False))
+    for file in write(pictures(measured), target):
+        print(file)

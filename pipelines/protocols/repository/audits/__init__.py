@@ -1,0 +1,23 @@
+"""The guarantees of protocol ``repository`` beside the general ones."""
+
+from __future__ import annotations
+
+from pipelines.contract.audit import Audit
+from pipelines.protocols.repository.audits.authorisation import authorised_only
+from pipelines.protocols.repository.audits.delivery import stored_delivered
+from pipelines.protocols.repository.audits.order import all_or_none, publisher_order, repository_order
+from pipelines.protocols.repository.audits.pending import nothing_pending
+from pipelines.protocols.repository.audits.storage import kept_until_stable, stored_once
+from pipelines.protocols.repository.audits.syncs import sync_passes_nothing
+
+AUDITS = (
+    Audit("stored_delivered", "an authorised subscriber gets every stored message that it asks for", stored_delivered),
+    Audit("publisher_order", "messages of one life of a publisher are delivered in their order", publisher_order),
+    Audit("repository_order", "a subscriber delivers in the order of its repository", repository_order),
+    Audit("all_or_none", "nothing is delivered that is not stored, or before a repository says so", all_or_none),
+    Audit("stored_once", "a repository stores messages once, in order and without gaps", stored_once),
+    Audit("kept_until_stable", "a publisher drops no copy that a member of the bundle lacks", kept_until_stable),
+    Audit("sync_passes_nothing", "a sync passes no message that its subscriber has not delivered", sync_passes_nothing),
+    Audit("authorised_only", "nobody unauthorised publishes anything or gets anything", authorised_only),
+    Audit("nothing_pending", "nothing waits in a run that has settled", nothing_pending),
+)  # fmt: skip

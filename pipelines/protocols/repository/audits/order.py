@@ -1,0 +1,114 @@
+"""Orders of deliveries, and all-or-none stability (sections 3.5, 3.8; rules P1, P6).
+
+The order of deliveries within a round is not recorded, so nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract.audit import FOUND, Evidence
+
+OF_PUBLISHERS = """
+with life as (
+  select p.run_id, p.source, p.source_seq, coalesce(p.topic, '') as topic, count(n.node_id) as incarnation
+  from publication p
+  join parameter a on a.run_id = p.run_id and not a.protocol_baseline
+  left join node_recovery n on n.run_id = p.run_id and n.node_id = p.source and n.recovery_round <= p.issued_round
+  group by p.run_id, p.source, p.source_seq, coalesce(p.topic, '')
+), followed as (
+  select d.run_id, d.round, d.subscriber, d.source, d.source_seq, max(d.source_seq) over (
+    partition by d.run_id, d.subscriber, d.source, l.topic, l.incarnation order by d.round, d.source_seq
+    rows between unbounded preceding and 1 preceding) as newest
+  from delivery d
+  join life l on l.run_id = d.run_id and l.source = d.source and l.source_seq = d.source_seq
+)
+select run_id, round, subscriber as node_id, source, source_seq,
+  concat('delivered after publication ', newest, ' of the same life of its publisher') as detail
+from followed
+where newest > source_seq
+"""
+
+PLACED = """
+select d.run_id, d.round, d.subscriber, d.source, d.source_seq, p.topic, p.designation, p.repository, s.seq,
+  s.is_filled, n.name
+from delivery d
+join publication m on m.run_id = d.run_id and m.source = d.source and m.source_seq = d.source_seq
+join parameter a on a.run_id = d.run_id and not a.protocol_baseline
+left join designation_period p on p.run_id = d.run_id and p.subscriber = d.subscriber
+  and p.topic = coalesce(m.topic, '') and d.round > p.designation and (p.end_round is null or d.round <= p.end_round)
+left join stored_message s on s.run_id = d.run_id and s.node_id = p.repository and s.topic = p.topic
+  and s.source = d.source and s.source_seq = d.source_seq
+left join node n on n.run_id = d.run_id and n.node_id = p.repository
+"""
+"""Deliveries with the steering repository of that round, and their number there; null: there is none."""
+
+OF_REPOSITORIES = f"""
+with placed as (
+  {PLACED}
+), followed as (
+  select *, max(seq) over (
+    partition by run_id, subscriber, topic, designation order by round, seq
+    rows between unbounded preceding and 1 preceding) as newest
+  from placed
+  where seq is not null
+)
+select run_id, round, subscriber as node_id, source, source_seq,
+  concat('it has number ', seq, ' at ', name, ', and was delivered after ', newest) as detail
+from followed
+where newest > seq
+"""  # noqa: S608 - built of constants
+
+UNSTORED = f"""
+with placed as (
+  {PLACED}
+)
+select run_id, round, subscriber as node_id, source, source_seq, case
+    when repository is null then 'delivered without a steering repository'
+    when seq is null then concat('delivered, and not stored at its steering repository ', name)
+    else concat('delivered, and behind the first reserved number of ', name) end as detail
+from placed
+where seq is null or not is_filled
+"""  # noqa: S608 - built of constants
+
+UNNOTIFIED = """
+with listed as (
+  select run_id, dst, due_round, explode(from_json(get_json_object(body, '$.listed'),
+    'array<struct<source:bigint,source_seq:bigint>>')) as one
+  from message
+  where kind = 'R2S-Rectify' and fate = 'delivered'
+), named as (
+  select run_id, dst, due_round, source, source_seq
+  from message
+  where kind in ('R2S*-Persistent', 'R2S-Retransmit') and fate = 'delivered'
+  union all
+  select run_id, dst, due_round, one.source as source, one.source_seq as source_seq from listed
+), first as (
+  select run_id, dst as subscriber, source, source_seq, min(due_round) as round
+  from named
+  group by run_id, dst, source, source_seq
+)
+select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
+  concat('delivered in round ', d.round, '; told to be stored ',
+    coalesce(concat('in round ', f.round), 'never')) as detail
+from delivery d
+join parameter a on a.run_id = d.run_id and not a.protocol_baseline
+left join first f on f.run_id = d.run_id and f.subscriber = d.subscriber
+  and f.source = d.source and f.source_seq = d.source_seq
+where f.round is null or f.round > d.round
+"""
+
+
+def publisher_order(evidence: Evidence) -> DataFrame:
+    """A subscriber delivers the messages of a publisher on a topic, published between two crashes, in their order."""
+    return evidence.sql(OF_PUBLISHERS).select(*FOUND)
+
+
+def repository_order(evidence: Evidence) -> DataFrame:
+    """As long as a subscriber designates a repository, it delivers in the order of the numbers there."""
+    return evidence.sql(OF_REPOSITORIES).select(*FOUND)
+
+
+def all_or_none(evidence: Evidence) -> DataFrame:
+    """What is delivered is stored at the steering repository, which has said so to the subscriber before."""
+    return evidence.sql(UNSTORED).unionByName(evidence.sql(UNNOTIFIED)).select(*FOUND)

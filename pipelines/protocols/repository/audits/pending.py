@@ -1,0 +1,64 @@
+"""What may wait in a run that has settled: nothing, but for what nobody has who comes back (rule P23)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from pipelines.contract.audit import FOUND, Evidence
+
+PENDING = """
+with waiting as (
+  select q.run_id, q.node_id, q.topic, q.publication.source as source, q.publication.source_seq as source_seq,
+    'queued at its publisher' as detail
+  from state_queued q
+  left join topic_owner o on o.run_id = q.run_id and o.topic = q.topic
+  left join authorisation a on a.run_id = q.run_id and a.topic = q.topic and a.node_id = q.node_id
+    and a.role = 'publisher' and a.end_round is null
+  where o.topic is null or a.node_id is not null
+  union all
+  select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
+    'not acknowledged to its publisher' as detail
+  from state_unstable
+  where not is_acknowledged
+  union all
+  select run_id, node_id, topic, source, source_seq, concat('expected as number ', seq, ', and not delivered') as detail
+  from state_expected
+  union all
+  select run_id, node_id, topic, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+    concat('number ', seq, ' is acknowledged, and not synced') as detail
+  from state_unsynced
+  union all
+  select run_id, node_id, topic, publisher as source, source_seq,
+    concat('number ', seq, ' is reserved for number ', n, ' of its publisher') as detail
+  from state_slot
+  where status = 'reserved'
+  union all
+  select run_id, node_id, topic, publisher as source, cast(null as bigint) as source_seq,
+    concat('number ', n, ' of its publisher is at other members, and not here') as detail
+  from state_lacking
+  union all
+  select run_id, node_id, topic, publisher as source, cast(null as bigint) as source_seq,
+    concat('the recovery waits for number ', n, ' of its publisher') as detail
+  from state_missed
+  union all
+  select run_id, node_id, topic, publisher as source, cast(null as bigint) as source_seq,
+    concat('number ', n, ' of its publisher is on its way to the disk') as detail
+  from state_storing
+)
+select w.run_id, s.last_round as round, w.node_id, w.source, w.source_seq, w.detail
+from waiting w
+join settled_run s on s.run_id = w.run_id and s.is_settled
+join topic_service v on v.run_id = w.run_id and v.topic = w.topic and v.n_serving > 0 and v.n_gone = 0
+  and v.n_gone_publishers = 0
+left join (select distinct run_id, node_id from node_recovery where recovery_round is null) g
+  on g.run_id = w.run_id and g.node_id = w.node_id
+left join (select distinct run_id, node_id from control_call where kind = 'leave') l
+  on l.run_id = w.run_id and l.node_id = w.node_id
+where g.node_id is null and l.node_id is null
+"""
+"""Topics for which a repository or a publisher is gone for good may wait for what only that one had."""
+
+
+def nothing_pending(evidence: Evidence) -> DataFrame:
+    """Long after the last thing from outside nobody waits for a message, an answer or a disk."""
+    return evidence.sql(PENDING).select(*FOUND)

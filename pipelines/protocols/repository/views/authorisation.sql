@@ -1,0 +1,29 @@
+-- When may each client publish on a topic with an owner, or subscribe to it, by what the scenario says?
+-- One row per run, topic, client, role and registration (protocol repository). Repositories know later: the owner's
+-- event has to arrive, and the others hear of it by gossip.
+-- :topic the topic
+-- :node_id the client
+-- :role what it may be: publisher or subscriber
+-- :from_round first round in which it may; -1: before the start
+-- :end_round round of the call that takes it back; null: none does
+with listed as (
+  select run_id, topic, 'publisher' as role, explode(publishers) as name from topic_owner
+  union all
+  select run_id, topic, 'subscriber' as role, explode(subscribers) as name from topic_owner
+), action as (
+  select l.run_id, l.topic, n.node_id, l.role, cast(-1 as bigint) as round, cast(0 as bigint) as source_seq, true as is_granted
+  from listed l
+  join node n on n.run_id = l.run_id and n.name = l.name
+  union all
+  select run_id, coalesce(topic, '') as topic, peer + 0 as node_id, concat(role, '') as role, round + 0 as round,
+    source_seq + 0 as source_seq, kind = 'register' as is_granted
+  from control_call
+  where kind in ('register', 'deregister')
+)
+select g.run_id, g.topic, g.node_id, c.name, g.role, g.round as from_round, min(v.round) as end_round
+from action g
+join node c on c.run_id = g.run_id and c.node_id = g.node_id
+left join action v on v.run_id = g.run_id and v.topic = g.topic and v.node_id = g.node_id and v.role = g.role
+  and not v.is_granted and (v.round > g.round or (v.round = g.round and v.source_seq > g.source_seq))
+where g.is_granted
+group by g.run_id, g.topic, g.node_id, c.name, g.role, g.round

@@ -1,0 +1,29 @@
+-- What does each repository have in its storage at the end, and does it wait for anything?
+-- One row per run, repository and topic (protocol repository).
+-- :* state_log
+-- :node_id the repository
+-- :topic the topic
+-- :n_stored numbers with a message
+-- :n_reserved numbers that wait for their messages
+-- :n_void numbers that never get one (rule P2)
+-- :n_actions numbers of registrations and changes of subscriptions
+-- :n_orphans messages that wait for others of their incarnation
+-- :n_lacking what other members are known to have
+with slot as (
+  select run_id, node_id, topic, count_if(status = 'stored') as n_stored, count_if(status = 'reserved') as n_reserved,
+    count_if(status = 'void') as n_void, count_if(status = 'action') as n_actions
+  from state_slot
+  group by run_id, node_id, topic
+), orphan as (
+  select run_id, node_id, topic, count(1) as n_orphans from state_orphan group by run_id, node_id, topic
+), lacking as (
+  select run_id, node_id, topic, count(1) as n_lacking from state_lacking group by run_id, node_id, topic
+)
+select l.run_id, l.node_id, n.name, l.topic, l.frontier, l.last_seq, coalesce(s.n_stored, 0) as n_stored,
+  coalesce(s.n_reserved, 0) as n_reserved, coalesce(s.n_void, 0) as n_void, coalesce(s.n_actions, 0) as n_actions,
+  coalesce(o.n_orphans, 0) as n_orphans, coalesce(k.n_lacking, 0) as n_lacking
+from state_log l
+join node n on n.run_id = l.run_id and n.node_id = l.node_id
+left join slot s on s.run_id = l.run_id and s.node_id = l.node_id and s.topic = l.topic
+left join orphan o on o.run_id = l.run_id and o.node_id = l.node_id and o.topic = l.topic
+left join lacking k on k.run_id = l.run_id and k.node_id = l.node_id and k.topic = l.topic

@@ -1,0 +1,24 @@
+-- Which messages does each repository have on its disk at the end, and under which numbers?
+-- One row per run, repository, topic and message (protocol repository).
+-- :node_id the repository
+-- :topic the topic
+-- :incarnation round of the publisher's start
+-- :n its catenation number
+-- :seq number in the topic; null: of a closed incarnation that waits for another one (rule P2)
+-- :is_filled whether it lies before the first reserved number (rule P5), so that subscribers hear of it
+with stored as (
+  select s.run_id, s.node_id, s.topic, s.publisher as source, s.source_seq, s.incarnation, s.n, s.seq,
+    s.seq <= l.frontier as is_filled
+  from state_slot s
+  join state_log l on l.run_id = s.run_id and l.node_id = s.node_id and l.topic = s.topic
+  where s.status = 'stored'
+  union all
+  select run_id, node_id, topic, publisher as source, publication.source_seq as source_seq, incarnation, n,
+    cast(null as bigint) as seq, false as is_filled
+  from state_orphan
+)
+select s.run_id, s.node_id, n.name, s.topic, s.source, p.name as source_name, s.source_seq, s.incarnation, s.n, s.seq,
+  s.is_filled
+from stored s
+join node n on n.run_id = s.run_id and n.node_id = s.node_id
+join node p on p.run_id = s.run_id and p.node_id = s.source

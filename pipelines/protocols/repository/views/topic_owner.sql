@@ -1,0 +1,16 @@
+-- Who owns each topic that not everybody may use?
+-- One row per run and topic (protocol repository); topics without a row are open.
+-- :topic the topic
+-- :owner client that owns it
+-- :owner_name name of the owner
+-- :publishers names of the publishers that are registered at the start
+-- :subscribers names of the subscribers that are registered at the start
+with rule as (
+  select run_id, explode(from_json(get_json_object(parameters, "$['protocol.topics']"),
+    'map<string,struct<owner:string,publishers:array<string>,subscribers:array<string>>>')) as (topic, rules)
+  from run
+)
+select r.run_id, r.topic, n.node_id as owner, n.name as owner_name, r.rules.publishers as publishers,
+  r.rules.subscribers as subscribers
+from rule r
+join node n on n.run_id = r.run_id and n.name = r.rules.owner

@@ -1,0 +1,85 @@
+"""Why a message waits, and where: what stories tell (`State.waits`)."""
+
+from __future__ import annotations
+
+QUEUED = """
+select q.run_id, q.node_id, q.publication.source as source, q.publication.source_seq as source_seq, case
+    when s.is_refused then 'its publisher is refused: it is not registered for the topic'
+    when s.repository is null or s.is_seeking then 'its publisher has no steering repository yet'
+    else concat('its publisher waits for R2P-Recovery of ', n.name) end as reason
+from state_queued q
+left join state_steering s on s.run_id = q.run_id and s.node_id = q.node_id and s.topic = q.topic
+  and s.role = 'publisher'
+left join node n on n.run_id = s.run_id and n.node_id = s.repository
+"""
+"""Messages that are not published yet."""
+
+UNSTABLE = """
+select u.run_id, u.node_id, u.publication.source as source, u.publication.source_seq as source_seq,
+  concat('its publisher has announced it in round ', u.sent_round, ', and no repository has acknowledged it') as reason
+from state_unstable u
+where not u.is_acknowledged
+"""
+"""Messages that the steering repository has not acknowledged to their publisher."""
+
+SLOT = """
+with first as (
+  select run_id, node_id, topic, seq, publisher, n, source_seq from state_slot where status = 'reserved'
+), blocking as (
+  select f.run_id, f.node_id, f.topic, min(f.seq) as seq from first f group by f.run_id, f.node_id, f.topic
+), held_up as (
+  select f.run_id, f.node_id, f.topic, f.seq, f.publisher, f.source_seq, f.n, 'reserved' as status from first f
+  union all
+  select s.run_id, s.node_id, s.topic, s.seq, s.publisher, s.source_seq, s.n, 'stored' as status
+  from state_slot s
+  join blocking b on b.run_id = s.run_id and b.node_id = s.node_id and b.topic = s.topic and s.seq > b.seq
+  where s.status = 'stored'
+)
+select h.run_id, h.node_id, h.publisher as source, coalesce(h.source_seq, u.publication.source_seq) as source_seq, case
+    when h.status = 'stored' then concat('it is stored as number ', h.seq, ', behind number ', b.seq,
+      ', which is reserved for number ', f.n, ' of ', p.name)
+    when l.node_id is not null then concat('number ', h.seq, ' is reserved for it, and R2R-NAK asks the bundle')
+    when d.is_active then concat('number ', h.seq, ' is reserved for it, and R2P-NAK asks its publisher')
+    else concat('number ', h.seq, ' is reserved for it, and gossip has not told yet who has it') end as reason
+from held_up h
+join blocking b on b.run_id = h.run_id and b.node_id = h.node_id and b.topic = h.topic
+join first f on f.run_id = b.run_id and f.node_id = b.node_id and f.topic = b.topic and f.seq = b.seq
+join node p on p.run_id = f.run_id and p.node_id = f.publisher
+left join state_lacking l on l.run_id = h.run_id and l.node_id = h.node_id and l.topic = h.topic
+  and l.publisher = h.publisher and l.n = h.n
+left join state_designation d on d.run_id = h.run_id and d.node_id = h.node_id and d.topic = h.topic
+  and d.client = h.publisher and d.role = 'publisher'
+left join state_unstable u on u.run_id = h.run_id and u.node_id = h.publisher and u.topic = h.topic and u.n = h.n
+where coalesce(h.source_seq, u.publication.source_seq) is not null
+"""
+"""Messages at repositories that lie behind the frontier."""
+
+EXPECTED = """
+select e.run_id, e.node_id, e.source, e.source_seq, case
+    when b.source is null then concat('number ', e.seq, ' is stored, and S2R-NAK asks for its message')
+    else concat('its message is there, and number ', e.prev, ' has to be delivered before') end as reason
+from state_expected e
+left join state_buffered b on b.run_id = e.run_id and b.node_id = e.node_id and b.topic = e.topic
+  and b.source = e.source and b.source_seq = e.source_seq
+where e.source >= 0
+"""
+"""Messages that subscribers know to be stored."""
+
+BUFFERED = """
+select b.run_id, b.node_id, b.source, b.source_seq, case
+    when s.repository is null or s.is_seeking then 'the subscriber has no steering repository yet'
+    when s.is_refused then 'the subscriber is refused: it is not registered for the topic'
+    else concat(n.name, ' has not said that it is stored') end as reason
+from state_buffered b
+join state_steering s on s.run_id = b.run_id and s.node_id = b.node_id and s.topic = b.topic and s.role = 'subscriber'
+left join node n on n.run_id = s.run_id and n.node_id = s.repository
+left join state_expected e on e.run_id = b.run_id and e.node_id = b.node_id and e.topic = b.topic
+  and e.source = b.source and e.source_seq = b.source_seq
+left join (select distinct run_id, node_id, topic from state_slot where status = 'reserved') r
+  on r.run_id = b.run_id and r.node_id = s.repository and r.topic = b.topic
+where e.source is null and r.node_id is null
+"""
+"""Messages in temporary buffers of subscribers that nobody has said to be stored; a reserved number tells more."""
+
+WAITS = {"queued": QUEUED, "unstable": UNSTABLE, "slot": SLOT, "expected": EXPECTED, "buffered": BUFFERED}
+"""By table."""

@@ -1,0 +1,78 @@
+/* Deliveries that are missing, twice or late, by cause, and all violations, with their stories. */
+"use strict";
+(() => {
+  const { element, text, table, nameOf, rowsOf, command, word, pages, address, publicationName } = globalThis.roundtable;
+  const TITLES = { missing: "Missing deliveries", twice: "Delivered twice", late: "Later than the links allow" };
+  const MOST_VIOLATIONS = 100;
+
+  const cause = (story) => {
+    if (story.what === "twice") return "delivered again";
+    return story.cause?.text ?? (story.what === "late" ? "no fault was in the way: it waited at nodes" : story.verdict);
+  };
+  const groups = (stories) => {
+    const found = new Map();
+    for (const one of stories) {
+      const key = one.cause === null ? cause(one) : `${one.cause.kind} ${one.cause.node} ${one.cause.round}`;
+      found.set(key, [...(found.get(key) ?? []), one]);
+    }
+    return [...found.values()].sort((a, b) => b.length - a.length);
+  };
+
+  const entry = (replay, story) => {
+    const told = element("details", {}, element("summary", {}, `${publicationName(replay, replay.nodes.name.indexOf(story.source), story.call)} for ${story.subscriber}`));
+    told.addEventListener("toggle", () => {
+      if (told.childElementCount > 1) return;
+      told.append(pages["space-time"].tree(story), element("p", {},
+        element("a", { href: address("space-time", { run: story.run, source: story.source, call: story.call, subscriber: story.subscriber }) }, "Space-time diagram"), " ",
+        command("why", story.options)));
+    });
+    return told;
+  };
+
+  const group = (replay, stories) => {
+    const [first] = stories;
+    const round = first.cause?.round ?? first.round;
+    return element("div", { class: "group-of" }, element("h3", {}, `${text(stories.length)}: ${cause(first)} `,
+      round === null ? null : element("a", { href: address("replay", { run: first.run, round, node: first.cause?.node }) }, `show round ${round}`)),
+    stories.map((story) => entry(replay, story)));
+  };
+
+  const violations = (replay) => {
+    const rows = rowsOf(replay.violation);
+    if (rows.length === 0) return [element("h2", {}, "Violations"), element("p", {}, "None.")];
+    const link = (round) => (round === null ? "-" : element("a", { href: address("replay", { run: replay.run.run_id, round }) }, `round ${round}`));
+    const story = (one) => replay.losses.stories.find((told) => told.call === one.source_seq && told.source === nameOf(replay, one.source) && told.subscriber === nameOf(replay, one.node_id));
+    const why = (one) => {
+      if (one.source === null || one.node_id === null) return "";
+      const [run, source, call, subscriber] = [replay.run.run_id, nameOf(replay, one.source), one.source_seq, nameOf(replay, one.node_id)];
+      return story(one) ? element("a", { href: address("space-time", { run, source, call, subscriber }) }, "why")
+        : element("details", {}, element("summary", {}, "why"), command("why", `--run ${run} --subscriber ${word(subscriber)} --source ${word(source)} --call ${call}`));
+    };
+    return [element("h2", {}, `Violations: ${text(rows.length)}`), table(["guarantee", "when", "node", "publication", "what", "excused", "story"],
+      rows.slice(0, MOST_VIOLATIONS).map((one) => [one.guarantee, link(one.round), one.node_id === null ? "-" : nameOf(replay, one.node_id),
+        one.source === null ? "-" : publicationName(replay, one.source, one.source_seq), one.detail, one.excused ? "excused" : "broken", why(one)])),
+    rows.length > MOST_VIOLATIONS ? element("p", { class: "faint" }, `${text(rows.length - MOST_VIOLATIONS)} more are in table violation.`) : null];
+  };
+
+  /** Why the verdict counts more missing deliveries than this page has stories of. */
+  const unexpected = (replay) => {
+    const { n_wanted: wanted, n_wanted_delivered: delivered, n_missing: missing } = replay.run;
+    const number = wanted - delivered - missing;
+    return number <= 0 ? null : element("p", { class: "faint" }, `${text(wanted - delivered)} wanted deliveries did not happen; `
+      + `${text(number)} of them could not be expected, as the subscriber was down in between or the publisher crashed before the confirmation (view receiver).`);
+  };
+
+  pages.losses = {
+    title: "Losses",
+    needsRun: true,
+    show: (section, asked, replay) => {
+      const kinds = Object.entries(TITLES).map(([what, title]) => [what, title, replay.losses.stories.filter((one) => one.what === what)]);
+      const parts = kinds.filter(([, , stories]) => stories.length).flatMap(([what, title, stories]) => [
+        element("h2", {}, `${title}: ${text(stories.length + (what === "late" ? 0 : replay.losses.left_out[what] ?? 0))}, by cause`),
+        what in replay.losses.left_out ? element("p", { class: "faint" }, "The first of them are told; the end of the page says how the others are.") : null,
+        ...groups(stories).map((one) => group(replay, one))]);
+      const nothing = parts.length ? [] : [element("p", {}, "Each expected delivery happened, once, and as early as the links allow.")];
+      section.replaceChildren(...[...parts, ...nothing, unexpected(replay), ...violations(replay)].filter((one) => one !== null));
+    },
+  };
+})();

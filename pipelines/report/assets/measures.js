@@ -1,0 +1,28 @@
+/* Pictures of what a run measured. */
+"use strict";
+(() => {
+  const { data, element, picture, pages, kindColours } = globalThis.roundtable;
+  const OTHER = "#888888";
+  let shown = null;
+
+  /** Kinds have the colours that they have in the replay; the others together are grey. */
+  const coloured = (spec, replay) => {
+    const { domain, range } = kindColours(replay);
+    const shown = [...new Set(replay.measures.kinds.map((row) => row.kind))].sort();
+    const scale = { domain: shown, range: shown.map((kind) => range[domain.indexOf(kind)] ?? OTHER) };
+    return { ...spec, encoding: { ...spec.encoding, color: { ...spec.encoding.color, scale } } };
+  };
+
+  pages.measures = {
+    title: "Measures",
+    needsRun: true,
+    show: async (_, asked, replay) => {
+      if (shown === replay) return;
+      shown = replay;
+      const drawn = Object.entries(data.specifications.measures).filter(([name]) => replay.measures[name].length > 0);
+      const places = drawn.map(([name, spec]) => element("div", { class: "picture", id: `measure-${name}`, role: "group", tabindex: 0, "aria-label": spec.title }));
+      document.getElementById("measure-pictures").replaceChildren(...places);
+      for (const [name, spec] of drawn) await picture(`#measure-${name}`, name === "kinds" ? coloured(spec, replay) : spec, { rows: replay.measures[name] }, `run-${replay.run.run_id}-${name}`);
+    },
+  };
+})();

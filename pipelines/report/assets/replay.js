@@ -1,0 +1,326 @@
+/* The replay of a run: its overlay round by round. */
+"use strict";
+(() => {
+  const { element, drawn, text, table, rowsOf, nameOf, named, rounds, publicationName, address, COLOURS } = globalThis.roundtable;
+  const byId = (id) => document.getElementById(id);
+  const SHAPES = ["circle", "square", "triangle", "diamond"];
+  const MOST_DRAWN = 1200;
+  const MOST_LISTED = 12;
+  const MOST_NAMED = 150;
+  const AROUND = 15;
+  const [NARROWEST, WIDEST] = [240, 1400];
+  const [UP, ...OTHERS] = ["#0072B2", "#CC79A7", "#56B4E9", "#E69F00", "#8C7A00", "#888888"];
+  const STRUCK = new Set(["lost_link", "lost_crash"]);
+  let at = null;
+
+  /** What is asked of a run again and again, made once: messages by round, states of nodes, events. */
+  const prepared = (replay) => {
+    if (replay.made) return replay.made;
+    const messages = rowsOf(replay.message).map((row) => ({ ...row, kind: replay.texts.kind[row.kind], fate: replay.texts.fate[row.fate],
+      colour: row.kind, body: row.body === null ? null : replay.texts.body[row.body] }));
+    const flying = new Map();
+    for (const one of messages) {
+      const end = one.fate === "in_flight" ? replay.last + 1 : one.due_round;
+      for (let round = Math.max(one.sent_round, replay.first); round <= Math.min(end, replay.last); round += 1) {
+        if (!flying.has(round)) flying.set(round, []);
+        flying.get(round).push(one);
+      }
+    }
+    const faults = rowsOf(replay.fault);
+    const lost = messages.filter((one) => STRUCK.has(one.fate));
+    const usual = new Set(replay.nodes.name.map((_, id) => replay.status.node_id.indexOf(id)).map((place) => replay.status.status[place] ?? "up"));
+    const roundsOf = (rows) => [...new Set(rows)].filter((round) => round !== null && round >= replay.first && round <= replay.last).sort((a, b) => a - b);
+    replay.made = {
+      messages, flying, faults, lost, edges: rowsOf(replay.edge ?? {}), usual: usual.size ? usual : new Set(["up"]), status: rowsOf(replay.status), deliveries: rowsOf(replay.delivery), violations: rowsOf(replay.violation),
+      publications: rowsOf(replay.publication),
+      jumps: {
+        crash: roundsOf(faults.filter((one) => one.kind === "crash").map((one) => one.round)),
+        recovery: roundsOf(faults.filter((one) => one.kind === "recovery").map((one) => one.round)),
+        loss: roundsOf(lost.map((one) => one.due_round)),
+        violation: roundsOf(rowsOf(replay.violation).map((one) => one.round)),
+      },
+    };
+    return replay.made;
+  };
+
+  /** Status of every node at the end of a round: down, paused, or what the protocol says of it. */
+  const statuses = (replay, round) => {
+    const made = prepared(replay);
+    const found = replay.nodes.name.map(() => ({ is_down: false, is_paused: false, status: null }));
+    for (const one of made.status) if (one.round <= round) found[one.node_id].status = one.status;
+    for (const one of made.faults) {
+      if (one.round > round || one.node_id === null) continue;
+      if (one.kind === "crash") Object.assign(found[one.node_id], { is_down: true, is_paused: false });
+      if (one.kind === "recovery") found[one.node_id].is_down = false;
+      if (one.kind === "pause" || one.kind === "pause_end") found[one.node_id].is_paused = one.kind === "pause";
+    }
+    return found;
+  };
+  const words = (state) => (state.is_down ? "down" : state.is_paused ? "paused" : state.status ?? "up");
+  const colourOf = (replay, status) => {
+    const { usual } = prepared(replay);
+    if (usual.has(status) || status === "up") return UP;
+    const others = [...new Set(replay.status.status)].filter((one) => !usual.has(one)).sort();
+    return OTHERS[others.indexOf(status) % OTHERS.length] ?? UP;
+  };
+  const inFlight = (one, round) => one.sent_round <= round && (one.due_round > round || one.fate === "in_flight");
+
+  const place = (replay, id) => {
+    const [x, y] = replay.points[id];
+    const edge = Math.min(60, at.wide * 0.09);
+    return [edge + x * (at.wide - 2 * edge), edge + y * (at.high - 2 * edge)];
+  };
+
+  const mark = (kind, x, y, size, attributes) => {
+    const shape = SHAPES[Math.floor(kind / COLOURS.length + kind) % SHAPES.length];
+    const painted = { fill: COLOURS[kind % COLOURS.length], ...attributes };
+    if (shape === "circle") return drawn("circle", { cx: x, cy: y, r: size, ...painted });
+    if (shape === "square") return drawn("rect", { x: x - size, y: y - size, width: 2 * size, height: 2 * size, ...painted });
+    const high = shape === "triangle" ? `${x},${y - size * 1.3} ${x + size * 1.2},${y + size} ${x - size * 1.2},${y + size}`
+      : `${x},${y - size * 1.4} ${x + size * 1.4},${y} ${x},${y + size * 1.4} ${x - size * 1.4},${y}`;
+    return drawn("polygon", { points: high, ...painted });
+  };
+
+  const drawOverlay = (replay) => {
+    const n = replay.nodes.name.length;
+    at.wide = Math.max(NARROWEST, Math.min(WIDEST, byId("overlay").parentElement.clientWidth));
+    at.high = at.wide * 0.68;
+    const size = Math.max(3.5, Math.min(11, (at.wide * 0.26) / Math.sqrt(n * 10)));
+    const links = drawn("g", {});
+    for (const one of rowsOf(replay.links)) {
+      if (one.src > one.dst && replay.links.src.some((src, place_) => src === one.dst && replay.links.dst[place_] === one.src)) continue;
+      const [[x1, y1], [x2, y2]] = [place(replay, one.src), place(replay, one.dst)];
+      links.append(drawn("line", { class: "link", x1, y1, x2, y2 }, drawn("title", {}, `${nameOf(replay, one.src)} - ${nameOf(replay, one.dst)}: ${rounds(replay, one.latency_rounds)}`)));
+    }
+    at.marks = drawn("g", {});
+    at.nodes = replay.nodes.name.map((name, id) => {
+      const [x, y] = place(replay, id);
+      const choose = () => chooseNode(id);
+      return drawn("g", { class: "node", tabindex: 0, role: "button", click: choose, keydown: (event) => { if (event.key === "Enter") choose(); } },
+        drawn("circle", { cx: x, cy: y, r: size }),
+        drawn("path", { class: "cross", d: `M${x - size * 0.6},${y - size * 0.6}l${size * 1.2},${size * 1.2}m0,${-size * 1.2}l${-size * 1.2},${size * 1.2}` }),
+        drawn("title", {}, name));
+    });
+    at.edges = drawn("g", {});
+    byId("overlay").setAttribute("viewBox", `0 0 ${at.wide} ${at.high}`);
+    byId("overlay").replaceChildren(links, at.edges, drawn("g", {}, at.nodes), at.marks, drawn("g", { class: "labels", "aria-hidden": "true" }, n > MOST_NAMED ? [] : labels(replay, size)));
+    drawLegend(replay);
+  };
+
+  /** Names beside their nodes, on the side where least is in their way. */
+  const labels = (replay, size) => {
+    const taken = replay.nodes.name.map((_, id) => place(replay, id)).map(([x, y]) => [x - size, y - size, x + size, y + size]);
+    const common = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+    return replay.nodes.name.map((name, id) => {
+      const [[x, y], wide] = [place(replay, id), 7.6 * [...name].length];
+      const ways = [[x + size + 3, y + 4, "start", 0], [x - size - 3, y + 4, "end", -wide], [x, y - size - 4, "middle", -wide / 2], [x, y + size + 13, "middle", -wide / 2]];
+      const box = ([left, base, , shift]) => [left + shift, base - 11, left + shift + wide, base + 3];
+      const cost = (way) => {
+        const at_ = box(way);
+        const outside = Math.max(0, -at_[0]) + Math.max(0, at_[2] - at.wide);
+        return outside * 100 + taken.reduce((sum, other) => sum + common(at_, other), 0);
+      };
+      const best = ways.map((way) => [cost(way), way]).reduce((a, b) => (b[0] < a[0] ? b : a))[1];
+      taken.push(box(best));
+      return drawn("text", { x: best[0], y: best[1], "text-anchor": best[2] }, name);
+    });
+  };
+
+  /** The edges that nodes hold in a round, where the protocol makes the overlay; one that is down holds none. */
+  const drawEdges = (replay, round, states) => {
+    const held = prepared(replay).edges.filter((one) => !states[one.node_id].is_down && one.round <= round && (one.end_round === null || one.end_round > round));
+    at.edges.replaceChildren(...held.map((one) => {
+      const [[x1, y1], [x2, y2]] = [place(replay, one.node_id), place(replay, one.held_node_id)];
+      return drawn("line", { class: one.is_shortcut ? "link shortcut" : "link", x1, y1, x2, y2 });
+    }));
+  };
+
+  const drawLegend = (replay) => {
+    const key = (picture, label) => element("span", { class: "key" }, drawn("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, picture), label);
+    const node = (kind, extra = []) => drawn("g", { class: `node ${kind}` }, drawn("circle", { cx: 8, cy: 8, r: 6 }), extra);
+    const colour = (status) => drawn("circle", { cx: 8, cy: 8, r: 6, fill: colourOf(replay, status), stroke: "currentColor" });
+    const known = [...new Set([...prepared(replay).usual, ...replay.status.status])];
+    const cross = () => drawn("path", { class: "cross", d: "M4,4l8,8m0,-8l-8,8" });
+    const kinds = replay.texts.kind.map((kind, number) => {
+      const box = element("input", { type: "checkbox", checked: !at.hidden.has(kind), change: () => { at.hidden[box.checked ? "delete" : "add"](kind); draw(); } });
+      return element("label", { class: "key" }, box, drawn("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, mark(number, 8, 8, 5, {})), kind);
+    });
+    byId("legend").replaceChildren(...known.map((status) => key(colour(status), status)), key(node("down", cross()), "down"),
+      key(drawn("path", { class: "message lost", d: "M4,4l8,8m0,-8l-8,8" }), "message lost"), ...kinds,
+      element("span", { class: "faint" }, replay.layout === "map" ? "Nodes are where they are on the map, those at one place set apart." : ""),
+      element("span", { class: "faint" }, replay.edge ? "Lines are the edges that nodes hold, dashed ones shortcuts." : ""));
+  };
+
+  const drawMessages = (replay, round) => {
+    const shown = (prepared(replay).flying.get(round) ?? []).filter((one) => !at.hidden.has(one.kind));
+    const marks = shown.slice(0, MOST_DRAWN).map((one) => {
+      const isStruck = STRUCK.has(one.fate) && one.due_round === round;
+      if (!inFlight(one, round) && !isStruck) return null;
+      const [[x1, y1], [x2, y2]] = [place(replay, one.src), place(replay, one.dst)];
+      const part = Math.min(0.97, (round + at.part + 0.5 - one.sent_round) / Math.max(1, one.due_round - one.sent_round));
+      const share = isStruck ? (one.fate === "lost_link" ? 0.5 : 0.9) : part;
+      const [x, y] = [x1 + share * (x2 - x1), y1 + share * (y2 - y1)];
+      const chosen = { class: isStruck ? "message lost" : "message", click: () => chooseMessage(one) };
+      return isStruck ? drawn("path", { d: `M${x - 6},${y - 6}l12,12m0,-12l-12,12`, ...chosen }) : mark(one.colour, x, y, 5, chosen);
+    });
+    at.marks.replaceChildren(...marks.filter((one) => one !== null));
+    return shown.length - Math.min(shown.length, MOST_DRAWN);
+  };
+
+  const draw = () => {
+    const { replay, round } = at;
+    const made = prepared(replay);
+    const states = statuses(replay, round);
+    const delivering = new Set(made.deliveries.filter((one) => one.round === round).map((one) => one.subscriber));
+    at.nodes.forEach((mark_, id) => {
+      const kind = states[id].is_down ? "down" : states[id].is_paused ? "paused" : "";
+      mark_.firstElementChild.style.fill = kind ? "" : colourOf(replay, words(states[id]));
+      mark_.setAttribute("class", ["node", kind, delivering.has(id) ? "delivering" : "", at.node === id ? "chosen" : ""].join(" ").trim());
+      mark_.setAttribute("aria-label", `${nameOf(replay, id)}, ${words(states[id])}`);
+    });
+    const n_hidden = drawMessages(replay, round);
+    if (at.part === 0) drawEdges(replay, round, states);
+    const down = states.flatMap((state, id) => (state.is_down ? [nameOf(replay, id)] : []));
+    const flying = (made.flying.get(round) ?? []).filter((one) => inFlight(one, round)).length;
+    const delivered = made.deliveries.filter((one) => one.round <= round).length;
+    const count = (id, name, number, more = "") => [element("strong", { id }, text(number)), ` ${name}${more}; `];
+    byId("counts").replaceChildren(...count("n-down", down.length === 1 ? "node down" : "nodes down", down.length, down.length ? ` (${down.join(", ")})` : ""),
+      ...count("n-flying", flying === 1 ? "message in flight" : "messages in flight", flying, n_hidden ? `, ${text(n_hidden)} of them not drawn` : ""),
+      element("strong", { id: "n-delivered" }, text(delivered)), delivered === 1 ? " delivery so far" : " deliveries so far");
+    byId("round").value = round;
+    byId("now").textContent = `${round} of ${replay.last}${replay.run.round_ms === null ? "" : `, ${text(round * replay.run.round_ms)} ms`}`;
+    byId("round").setAttribute("aria-valuetext", `round ${round}`);
+    if (at.part === 0) listEvents(replay, round);
+    if (at.node !== null && at.part === 0) showNode();
+  };
+
+  const listEvents = (replay, round) => {
+    const made = prepared(replay);
+    const name = (id) => nameOf(replay, id);
+    const of = (rows, told) => rows.filter((one) => one.round === round).map(told);
+    const faulty = of(made.faults, (one) => (one.node_id === null
+      ? `${one.kind} on ${one.src === null ? "all links" : `${name(one.src)} to ${one.dst === null ? "all" : name(one.dst)}`}` : `${name(one.node_id)}: ${one.kind}`));
+    const status = of(made.status, (one) => `${name(one.node_id)} is ${one.status}`);
+    const chooser = (one, said) => element("button", { type: "button", class: "row", click: () => chooseMessage(one) }, said);
+    const between = (one) => `${one.kind} of ${name(one.src)} to ${name(one.dst)}`;
+    const lost = made.lost.filter((one) => one.due_round === round).map((one) => chooser(one, `${between(one)} is lost`
+      + (one.fate === "lost_crash" ? `: ${name(one.dst)} is down` : " on the link")));
+    const flying = (made.flying.get(round) ?? []).filter((one) => inFlight(one, round)).map((one) => chooser(one, `${between(one)}, due in round ${one.due_round}`));
+    const published = made.publications.filter((one) => one.issued_round === round).map((one) => `${name(one.source)} publishes ${one.topic ?? ""} ${one.content === "{}" ? "" : one.content ?? ""}`);
+    const delivered = of(made.deliveries, (one) => `${name(one.subscriber)} delivers ${publicationName(replay, one.source, one.source_seq)}, ${rounds(replay, one.latency_rounds)} old`);
+    const violated = of(made.violations, (one) => `${one.guarantee}${one.excused ? " (excused)" : ""}: ${one.node_id === null ? "" : `${name(one.node_id)}, `}${one.detail}`);
+    const list = (title, kind, rows) => (rows.length === 0 ? [] : [element("h3", { class: kind }, `${title}: ${text(rows.length)}`),
+      element("ul", { class: "plain" }, rows.slice(0, MOST_LISTED).map((row) => element("li", {}, row)),
+        rows.length > MOST_LISTED ? element("li", { class: "faint" }, `and ${text(rows.length - MOST_LISTED)} more`) : null)]);
+    const all = [...list("Faults", "bad", faulty), ...list("Statuses", null, status), ...list("Violations", "excused", violated), ...list("Lost messages", "bad", lost),
+      ...list("Publications", null, published), ...list("Deliveries", "good", delivered)];
+    const ways = element("details", { id: "flying", open: byId("flying")?.open ?? false }, element("summary", {}, `Messages in flight: ${text(flying.length)}`),
+      ...list("Under way", null, flying).slice(1));
+    byId("events").replaceChildren(element("h2", {}, `Round ${round}`), ...(all.length ? all : [element("p", { class: "faint" }, "Nothing but messages.")]), flying.length ? ways : "");
+  };
+
+  const chooseNode = (id) => { at.node = id; draw(); showNode(); remember(); };
+  const showNode = () => {
+    const { replay, round, node } = at;
+    const own = Object.entries(replay.state.tables).map(([name, one]) => [name, one.columns, (one.nodes[node] ?? []).filter(([from]) => from <= round).at(-1)?.[1] ?? []]);
+    const commit = replay.state.commits.filter((one) => one <= round).at(-1);
+    const when = commit === undefined ? "No state was written by this round; run --commit-every 1 writes it in every round."
+      : `State as of the end of round ${commit}, the last commit up to here.`;
+    const [name, role] = [nameOf(replay, node), replay.nodes.role[node]];
+    byId("detail").replaceChildren(element("h2", {}, `${name}, ${role}: ${words(statuses(replay, round)[node])} in round ${round}`),
+      element("p", {}, element("a", { href: address("space-time", { run: replay.run.run_id, node: name, first: Math.max(replay.first, round - AROUND), last: Math.min(replay.last, round + AROUND) }) }, `Space-time diagram of ${name}`)),
+      element("p", { class: "faint" }, when),
+      ...own.filter(([, , rows]) => commit !== undefined && rows.length).map(([title, columns, rows]) => table(columns,
+        rows.map((row) => row.map((value, place_) => named(replay, value, columns[place_]))), `${title}, ${text(rows.length)} rows`)));
+  };
+
+  const chooseMessage = (one) => {
+    at.node = null;
+    const { replay } = at;
+    const serves = one.source === null ? "no call" : publicationName(replay, one.source, one.source_seq);
+    const rows = [["kind", one.kind], ["from", nameOf(replay, one.src)], ["to", nameOf(replay, one.dst)], ["sent in round", text(one.sent_round)],
+      ["due in round", text(one.due_round)], ["fate", one.fate], ["serves", serves],
+      ...Object.entries(named(replay, one.body, "body") ?? {}).map(([name, value]) => [name, text(value)])];
+    byId("detail").replaceChildren(element("h2", {}, `${one.kind} of ${nameOf(replay, one.src)} to ${nameOf(replay, one.dst)}`), table(["field", "value"], rows));
+    draw();
+  };
+
+  const remember = () => globalThis.roundtable.remember(address("replay", { run: at.replay.run.run_id, round: at.round, node: at.node === null ? null : nameOf(at.replay, at.node) }));
+  const go = (round) => {
+    at.round = Math.max(at.replay.first, Math.min(at.replay.last, round));
+    at.part = 0;
+    draw();
+    remember();
+  };
+  const jump = (kind, isBack) => {
+    const events = prepared(at.replay).jumps[kind];
+    const to = isBack ? events.filter((one) => one < at.round).at(-1) : events.find((one) => one > at.round);
+    if (to !== undefined) go(to);
+  };
+  const stop = () => { at.playing = false; at.part = 0; byId("play").textContent = "Play"; byId("play").setAttribute("aria-pressed", "false"); };
+  const play = () => {
+    if (at.playing) { stop(); go(at.round); return; }
+    if (at.round >= at.replay.last) go(at.replay.first);
+    at.playing = true;
+    byId("play").textContent = "Stop";
+    byId("play").setAttribute("aria-pressed", "true");
+    let before = performance.now();
+    const frame = (now) => {
+      if (!at.playing) return;
+      at.part += ((now - before) / 1000) * Number(byId("speed").value);
+      before = now;
+      if (at.part >= 1) { const on = Math.floor(at.part); at.part = 0; go(at.round + on); } else draw();
+      if (at.round >= at.replay.last) stop(); else requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  };
+
+  const JUMPS = [["crash", "c"], ["recovery", "r"], ["loss", "l"], ["violation", "v"]];
+  const buttons = () => JUMPS.flatMap(([kind, key]) => {
+    const number = prepared(at.replay).jumps[kind].length;
+    const button = (isBack) => element("button", { type: "button", disabled: number === 0, "data-jump": isBack ? `-${kind}` : kind, click: () => jump(kind, isBack),
+      title: `${isBack ? "Shift " : ""}${key.toUpperCase()}` }, isBack ? `◀ ${kind}` : `next ${kind} ▶`);
+    return element("span", { class: "group" }, button(true), button(false));
+  });
+
+  const keyed = (event) => {
+    if (byId("replay").hidden || event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
+    const found = JUMPS.find(([, key]) => key === event.key.toLowerCase());
+    if (found) jump(found[0], event.shiftKey);
+    else if (event.key === "ArrowRight") go(at.round + 1);
+    else if (event.key === "ArrowLeft") go(at.round - 1);
+    else if (event.key === "Home") go(at.replay.first);
+    else if (event.key === "End") go(at.replay.last);
+    else if (event.key === " " && event.target.tagName !== "BUTTON") play();
+    else return;
+    event.preventDefault();
+  };
+
+  const start = () => {
+    byId("back").addEventListener("click", () => go(at.round - 1));
+    byId("step").addEventListener("click", () => go(at.round + 1));
+    byId("play").addEventListener("click", play);
+    byId("round").addEventListener("input", (event) => go(Number(event.target.value)));
+    document.addEventListener("keydown", keyed);
+    addEventListener("resize", () => { if (!byId("replay").hidden) { drawOverlay(at.replay); draw(); } });
+  };
+
+  globalThis.roundtable.pages.replay = {
+    title: "Replay",
+    needsRun: true,
+    show: (_, asked, replay) => {
+      if (at === null) start();
+      if (at === null || at.replay !== replay) {
+        at = { replay, round: replay.first, part: 0, node: null, playing: false, hidden: new Set() };
+        drawOverlay(replay);
+        byId("jumps").replaceChildren(...buttons());
+        Object.assign(byId("round"), { min: replay.first, max: replay.last });
+        byId("detail").replaceChildren(element("p", { class: "faint" }, "Click on a node for its state, on a message for its row."));
+      }
+      const node = asked.get("node") === null ? -1 : replay.nodes.name.indexOf(asked.get("node"));
+      if (node >= 0) at.node = node;
+      go(asked.get("round") === null ? at.round : Number(asked.get("round")));
+    },
+    leave: () => { if (at?.playing) stop(); },
+  };
+})();

@@ -1,0 +1,146 @@
+"""All that a report shows, gathered from a store; `page` makes a file of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.errors import RoundtableError
+from pipelines.experiment.manifest import Manifest
+from pipelines.files import remembered
+from pipelines.inputs.overlay.positions import Place, node_positions
+from pipelines.inputs.overlay.weighted import ContentError
+from pipelines.report.choice import chosen_runs
+from pipelines.report.losses import losses, said
+from pipelines.report.measures import measures
+from pipelines.report.naming import MESSAGE_FIELDS, NODE_FIELDS
+from pipelines.report.pictures import CONFIG, specification
+from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
+from pipelines.report.states import states
+from pipelines.report.studies import studies
+from pipelines.report.summary import MOST_RUNS, run_rows, summary
+from pipelines.sql.errors import readable_errors
+from pipelines.sql.query import StoreReader
+from pipelines.store.roots import Root
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a report is to hold.
+
+    Attributes:
+        runs: The runs to replay; none: the program chooses.
+        span: The rounds of the replays.
+    """
+
+    runs: tuple[int, ...] = ()
+    span: Span = WHOLE
+
+
+def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
+    """Returns all that a report shows, for JSON.
+
+    Args:
+        reader: The store.
+        root: Where it is.
+        asked: What the report is to hold.
+
+    Raises:
+        QueryError: There is no such run, or no such round.
+    """
+    manifest = Manifest.read(root)
+    with readable_errors():
+        rows = run_rows(reader)
+        chosen = chosen_runs(rows, asked.runs)
+        by_id = {row["run_id"]: row for row in rows}
+        runs = [by_id[run_id] | {"why": why} for run_id, why in chosen.items()]
+        replays = _replayed(reader, manifest, runs, asked.span)
+        found, study = summary(reader, rows), studies(reader, rows)
+    return {
+        "scenario": rows[0]["scenario"],
+        "protocol": ", ".join(reader.protocols),
+        "store": str(root),
+        "text": manifest.text,
+        "overrides": list(manifest.overrides),
+        "start": "verdict",
+        "node_fields": sorted(NODE_FIELDS),
+        "message_fields": sorted(MESSAGE_FIELDS),
+        "summary": found,
+        "study": study,
+        "specifications": {name: specification(name) for name in ("space_time", "measures", "study")}
+        | {"config": CONFIG},
+        "replays": replays,
+        "left_out": [
+            *_runs_left_out(rows, chosen, root),
+            *_rounds_left_out(replays),
+            *_told_left_out(replays, study, root),
+        ],
+    }
+
+
+def _replayed(
+    reader: StoreReader, manifest: Manifest, runs: Sequence[dict[str, Any]], span: Span
+) -> list[dict[str, Any]]:
+    replays = [replay(reader, run, span, places(manifest, run["run_id"])) for run in runs]
+    ids = [run["run_id"] for run in runs]
+    held = states(reader, {run_id: Span(one["first"], one["last"]) for run_id, one in zip(ids, replays, strict=True)})
+    lost = losses(reader, ids)
+    whole = [one | {"state": held[run_id], "losses": lost[run_id]} for run_id, one in zip(ids, replays, strict=True)]
+    return [one | {"measures": measures(one)} for one in whole]
+
+
+def places(manifest: Manifest, run_id: int) -> Mapping[str, Place]:
+    """Returns longitude and latitude of a run's nodes; none where a file is gone, or says nothing of it."""
+    prepared = manifest.prepared()
+    spec = next(run.scenario.overlay for run in prepared.runs if run.run_id == run_id)
+    try:
+        with remembered(manifest.found()):
+            return node_positions(spec, prepared.beside)
+    except (RoundtableError, ContentError):
+        return {}
+
+
+def _runs_left_out(rows: Sequence[dict[str, Any]], chosen: Mapping[int, str], root: Root) -> list[str]:
+    said = []
+    if len(rows) > len(chosen):
+        number = len(rows) - len(chosen)
+        said.append(
+            f"{number:,} of {len(rows):,} runs have no replay here: {_command('report', root)} --run R brings run R "
+            "(several times for several runs)"
+        )
+    if len(rows) > MOST_RUNS:
+        said.append(f"the table of runs has the first {MOST_RUNS:,}; view run_summary has all")
+    return said
+
+
+def _command(name: str, root: Root) -> str:
+    return f"roundtable {name} {shlex.quote(str(root))}"
+
+
+def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> list[str]:
+    said = []
+    for one in replays:
+        name, state = f"run {one['run']['run_id']}", one["state"]
+        if one["is_cut"]:
+            said.append(
+                f"{name} has more than {MOST_MESSAGES:,} messages: rounds after {one['last']:,} are left out; "
+                f"--rounds {one['last'] + 1}:B brings others"
+            )
+        if len(state["commits"]) < state["n_commits"]:
+            said.append(
+                f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits; "
+                "--rounds A:B brings more of fewer rounds"
+            )
+        if state["left_out"]:
+            said.append(f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits")
+    return said
+
+
+def _told_left_out(replays: Sequence[dict[str, Any]], study: Mapping[str, Any], root: Root) -> list[str]:
+    why = _command("why", root)
+    told = [text for one in replays for text in said(one["losses"]["left_out"], f"{why} --run {one['run']['run_id']}")]
+    if study["n_left_out"]:
+        told.append(f"{study['n_left_out']:,} combinations of the study; view result_summary has all")
+    return told

@@ -1,0 +1,179 @@
+"""Where the nodes of an overlay are drawn: on the map, as a tree, as a ring, or by springs; always the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+import networkx as nx
+import numpy as np
+
+Point = tuple[float, float]
+MAP, TREE, RING, SPRINGS = "map", "tree", "ring", "springs"
+_MOST_SPRINGS = 400
+_WIDE_TREE = 24
+_APART = 1e-6
+_LEAST = 0.045
+"""Nodes of a map are drawn at least so far from each other."""
+_PUSHES = 30
+_MOST_PUSHED = 250
+
+
+def layout(
+    n_nodes: int, links: Sequence[tuple[int, int]], places: Mapping[int, Point],
+    held: Sequence[tuple[int, int, bool]] = (),
+) -> tuple[str, list[Point]]:  # fmt: skip
+    """Returns how nodes are laid out, and a point for each, from (0, 0) at the top left to (1, 1).
+
+    1. On the map, where at least half of the nodes have coordinates; others are put beside their neighbours.
+    2. A tree by levels from its middle; one with many leaves around the middle.
+    3. A cycle as a ring, and so nodes without links. Where nodes hold edges to each other in place of links, and those
+       at the end are a cycle, nodes that left it are beside those that they held, and others are within.
+    4. Anything else by springs, or by the tree of its shortest paths where it is large.
+
+    Args:
+        n_nodes: Nodes have the ids 0 to n_nodes - 1.
+        links: Undirected links.
+        places: Longitude and latitude of nodes, in degrees.
+        held: Node, node to which it holds an edge, whether it does so at the end; in the order of time.
+    """
+    kept = {(node, peer) for node, peer, is_last in held if is_last}
+    mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(n_nodes))
+    graph.add_edges_from(links)
+    if 2 * len(places) >= n_nodes > 0:
+        return MAP, _fitted(_set_apart(_fitted(_beside(graph, _on_map(places)))))
+    if not links and mutual:
+        ring: nx.Graph[int] = nx.Graph(mutual)
+        if _is_cycle(ring):
+            return RING, _fitted(_with_others(graph, _joined(ring, held)))
+        graph.add_edges_from(mutual)
+    if not graph.number_of_edges() or _is_cycle(graph):
+        return RING, _fitted(_ring(graph))
+    if nx.is_forest(graph) or n_nodes > _MOST_SPRINGS:
+        return (TREE if nx.is_forest(graph) else SPRINGS), _fitted(_tree(graph))
+    found = nx.spring_layout(graph, seed=0, iterations=200)
+    return SPRINGS, _fitted({node: (float(x), float(y)) for node, (x, y) in found.items()})
+
+
+def _fitted(points: Mapping[int, Point]) -> list[Point]:
+    """Moves points into the unit square; both axes keep their own scale, and no point is lost."""
+    xs, ys = zip(*points.values(), strict=True) if points else ((0.0,), (0.0,))
+    low_x, low_y = min(xs), min(ys)
+    wide, high = max(xs) - low_x or 1.0, max(ys) - low_y or 1.0
+    return [
+        (round((x - low_x) / wide, 4), round((y - low_y) / high, 4))
+        for x, y in (points[node] for node in sorted(points))
+    ]
+
+
+def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
+    """Projects coordinates so that shapes are right in the middle of them; nodes at one place are set apart."""
+    middle = math.radians(sum(latitude for _, latitude in places.values()) / len(places))
+    found: dict[int, Point] = {}
+    taken: dict[Point, int] = {}
+    for node, (longitude, latitude) in sorted(places.items()):
+        number = taken[longitude, latitude] = taken.get((longitude, latitude), -1) + 1
+        shift = 0.4 * number
+        found[node] = (longitude * math.cos(middle) + shift, -latitude + shift)
+    return found
+
+
+def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
+    """Pushes nodes away from each other that would cover each other; so far there is room."""
+    at = np.array(points)
+    least = min(_LEAST, 0.4 / math.sqrt(len(points)))
+    for _ in range(_PUSHES if len(points) <= _MOST_PUSHED else 0):
+        gaps = at[:, None] - at[None]
+        far = np.hypot(gaps[..., 0], gaps[..., 1])
+        push = np.where(far < least, (least - far) / 2, 0) / np.maximum(far, _APART)
+        at += (gaps * push[..., None]).sum(axis=1)
+    return {node: (float(x), float(y)) for node, (x, y) in enumerate(at)}
+
+
+def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
+    """Returns the nodes in the order of the ring; those that left it stand behind a node that they held."""
+    order = list(nx.dfs_preorder_nodes(ring, min(ring)))
+    for node, peer, _ in reversed(held):
+        if node not in order and peer in order:
+            order.insert(order.index(peer) + 1, node)
+    return order
+
+
+def _with_others(graph: nx.Graph[int], order: Sequence[int]) -> dict[int, Point]:
+    """Puts nodes on a circle in an order, all others on a small one within, or in the middle."""
+    within = sorted(set(graph) - set(order))
+    radius = 0.0 if len(within) == 1 else 0.25
+    return _circle(order, 1.0) | _circle(within, radius)
+
+
+def _beside(graph: nx.Graph[int], points: dict[int, Point]) -> dict[int, Point]:
+    """Puts nodes without a place around a neighbour that has one, the others in the middle of all."""
+    xs, ys = zip(*points.values(), strict=True)
+    radius = 0.05 * max(max(xs) - min(xs), max(ys) - min(ys), _APART)
+    middle = (sum(xs) / len(xs), sum(ys) / len(ys))
+    known = dict(points)
+    for node in sorted(set(graph) - set(known)):
+        near = [other for other in sorted(graph[node]) if other in points]
+        x, y = points[near[0]] if near else middle
+        angle = 2.4 * node  # the golden angle sets neighbours of one node apart
+        known[node] = (x + radius * math.cos(angle), y + radius * math.sin(angle))
+    return known
+
+
+def _is_cycle(graph: nx.Graph[int]) -> bool:
+    return len(graph) > 2 and nx.is_connected(graph) and all(degree == 2 for _, degree in graph.degree)
+
+
+def _ring(graph: nx.Graph[int]) -> dict[int, Point]:
+    """Puts nodes on a circle, neighbours beside each other, the first one at the top."""
+    order = sorted(graph) if not graph.number_of_edges() else list(nx.dfs_preorder_nodes(graph, min(graph)))
+    return _circle(order, 1.0)
+
+
+def _circle(order: Sequence[int], radius: float) -> dict[int, Point]:
+    turn = 2 * math.pi / max(len(order), 1)
+    return {
+        node: (radius * math.sin(turn * number), -radius * math.cos(turn * number)) for number, node in enumerate(order)
+    }
+
+
+def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
+    """Lays out each component by the tree of shortest paths from its middle, one beside the other."""
+    found: dict[int, Point] = {}
+    start = 0.0
+    for members in sorted(nx.connected_components(graph), key=min):
+        slots, depth = _slots(graph, _middle(graph, members))
+        width = max(slots.values()) + 1
+        found |= {node: (start + slots[node], float(depth[node])) for node in members}
+        start += width
+    if start <= _WIDE_TREE or nx.number_connected_components(graph) > 1:
+        return found
+    turn = 2 * math.pi / start
+    return {node: (y * math.sin(turn * x), -y * math.cos(turn * x)) for node, (x, y) in found.items()}
+
+
+def _middle(graph: nx.Graph[int], members: set[int]) -> int:
+    """Returns the node in the middle of a longest way that two searches find; in a tree that is its centre."""
+    far = _farthest(graph, min(members))[-1]
+    way = _farthest(graph, far)
+    return way[(len(way) - 1) // 2]
+
+
+def _farthest(graph: nx.Graph[int], start: int) -> list[int]:
+    ways = nx.single_source_shortest_path(graph, start)
+    return max(ways.values(), key=lambda way: (len(way), -way[-1]))
+
+
+def _slots(graph: nx.Graph[int], root: int) -> tuple[dict[int, float], dict[int, int]]:
+    """Returns a column for each node, leaves side by side and others above their children, and its level."""
+    tree = nx.bfs_tree(graph, root, sort_neighbors=sorted)
+    depth = dict(nx.single_source_shortest_path_length(tree, root))
+    slots: dict[int, float] = {}
+    columns = count()
+    for node in nx.dfs_postorder_nodes(tree, root):
+        below = [slots[child] for child in tree[node]]
+        slots[node] = (below[0] + below[-1]) / 2 if below else float(next(columns))
+    return slots, depth

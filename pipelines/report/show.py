@@ -1,0 +1,77 @@
+"""What Python returns to be looked at: a report in a frame, a space-time diagram, a measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from pipelines.errors import QueryError, nearest
+from pipelines.report.document import Asked, gather
+from pipelines.report.measures import measures
+from pipelines.report.page import page
+from pipelines.report.pictures import Picture, picture, specification
+from pipelines.report.replay import Span, replay
+from pipelines.report.space_time import of_run
+from pipelines.report.states import states
+from pipelines.report.summary import run_rows
+from pipelines.sql.errors import readable_errors
+from pipelines.sql.query import StoreReader
+from pipelines.store.roots import Root
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A report that shows itself in a notebook, without a network, at the replay of a run.
+
+    Attributes:
+        html: The page.
+    """
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        """Shows it in a frame of its own."""
+        style = "width:100%;height:46rem;border:1px solid #8888"
+        return f'<iframe title="Replay" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
+
+
+def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
+    """Returns the report of one run, which opens with its replay; errors as in `document.gather`."""
+    data = gather(reader, root, Asked((run_id,), span))
+    return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
+
+
+def diagram_of(
+    reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
+    rounds: tuple[int, int] | None,
+) -> Picture:  # fmt: skip
+    """Returns a space-time diagram of a part of a run; arguments and errors as in `space_time.of_run`."""
+    span = Span() if rounds is None else Span(*rounds)
+    with readable_errors():
+        found = replay(reader, _row(reader, run_id), span, {})
+    return of_run(found, source, call, node, rounds).draw(f"Run {run_id}")
+
+
+def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
+    """Returns the picture of a measure of a run.
+
+    Raises:
+        QueryError: There is no such run or measure, or there is nothing to show.
+    """
+    known = specification("measures")
+    if name not in known:
+        raise QueryError(f"there is no measure {name!r};{nearest(name, known)} there are: {', '.join(known)}")
+    with readable_errors():
+        found = replay(reader, _row(reader, run_id), Span(), {})
+        held = states(reader, {run_id: Span()})[run_id] if name == "states" else {"tables": {}}
+    rows = measures(found | {"state": held})[name]
+    if not rows:
+        raise QueryError(f"run {run_id} has nothing to show as {name!r}: no row of what it counts")
+    return picture(known[name], {"rows": rows})
+
+
+def _row(reader: StoreReader, run_id: int) -> dict[str, object]:
+    rows = {row["run_id"]: row for row in run_rows(reader)}
+    if run_id not in rows:
+        raise QueryError(f"there is no run {run_id}; the runs are {min(rows)} to {max(rows)}")
+    return rows[run_id]

@@ -1,0 +1,190 @@
+"""Space-time diagrams: a line a node, an arrow a message, time to the right; of a story, or of a part of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.errors import QueryError, nearest
+from pipelines.report.pictures import Picture, picture, specification
+from pipelines.why.steps import Step
+from pipelines.why.story import Story
+
+_ROUND, _ROW = 26, 34
+"""Pixels of a round and between nodes."""
+_WIDEST, _NARROWEST = 2400, 320
+_LOST = ("lost_link", "lost_crash")
+_MOST = 600
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A message of a diagram, with names."""
+
+    src: str
+    dst: str
+    sent: int
+    due: int
+    kind: str
+    fate: str
+
+
+@dataclass
+class Diagram:
+    """What a diagram shows.
+
+    Attributes:
+        nodes: Names, from the top down.
+        arrows: The messages.
+        downs: Node, round of its crash, round of its recovery or None.
+        deliveries: Subscriber, round.
+    """
+
+    nodes: list[str]
+    arrows: list[Arrow] = field(default_factory=list)
+    downs: list[tuple[str, int, int | None]] = field(default_factory=list)
+    deliveries: list[tuple[str, int]] = field(default_factory=list)
+
+    def datasets(self) -> dict[str, list[dict[str, Any]]]:
+        """Returns the rows that the specification draws."""
+        rows = {name: row for row, name in enumerate(self.nodes)}
+        first, last = self.span
+        wide, high = self.size
+        x_step, y_step = wide / max(last - first, 1), high / max(len(rows) - 1, 1)
+        messages = [
+            {
+                "sent": one.sent, "due": one.due, "from_row": rows[one.src], "to_row": rows[one.dst], "kind": one.kind,
+                "is_lost": one.fate in _LOST,
+                "angle": angle((one.due - one.sent) * x_step, (rows[one.dst] - rows[one.src]) * y_step),
+                "text": f"{one.kind}, {one.src} to {one.dst}, round {one.sent} to {one.due}: {one.fate}",
+            }
+            for one in self.arrows
+        ]  # fmt: skip
+        return {
+            "nodes": [{"name": name, "row": row, "first": first, "last": last} for name, row in rows.items()],
+            "messages": messages,
+            "arrived": [row for row in messages if not row["is_lost"]],
+            "lost": [row for row in messages if row["is_lost"]],
+            "downs": [
+                {"row": rows[name], "from": max(start, first), "to": last if end is None else min(end, last),
+                 "text": f"{name}, from round {start} {'for good' if end is None else f'to {end}'}"}
+                for name, start, end in self.downs if name in rows and start <= last and (end is None or end >= first)
+            ],
+            "deliveries": [
+                {"row": rows[name], "round": at, "text": f"{name} in round {at}"} for name, at in self.deliveries
+            ],
+        }  # fmt: skip
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first round, and the one behind the last."""
+        rounds = [at for one in self.arrows for at in (one.sent, one.due)] + [at for _, at in self.deliveries]
+        return (min(rounds), max(rounds) + 1) if rounds else (0, 1)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        first, last = self.span
+        return max(_NARROWEST, min(_WIDEST, (last - first) * _ROUND)), max(1, len(self.nodes) - 1) * _ROW
+
+    def draw(self, title: str) -> Picture:
+        """Draws it."""
+        wide, high = self.size
+        return picture(specification("space_time") | {"title": title, "width": wide, "height": high}, self.datasets())
+
+
+def angle(x: float, y: float) -> float:
+    """Returns by how many degrees a triangle that points up is turned to point along a line on the screen."""
+    return round(math.degrees(math.atan2(y, x)) + 90, 1)
+
+
+def of_story(story: Story) -> Diagram:
+    """Returns the diagram of a story: the copies on the way, what its nodes sent to get around, crashes, deliveries."""
+    found = Diagram(list(story.path))
+    for step in _all(story.steps):
+        told = step.data
+        if step.event in ("copy", "contact"):
+            found.arrows.append(
+                Arrow(told["from"], told["to"], step.round, told["due_round"], told["kind"], told["fate"])
+            )
+        elif step.event == "crash":
+            found.downs.append((told["node"], step.round, told["until"]))
+        elif step.event == "delivery":
+            found.deliveries.append((told["node"], step.round))
+    ends = [name for one in found.arrows for name in (one.src, one.dst)] + [name for name, _ in found.deliveries]
+    found.nodes = list(dict.fromkeys([*found.nodes, *ends]))
+    return found
+
+
+def _all(step: Step | None) -> Iterator[Step]:
+    if step is not None:
+        yield step
+        for below in step.steps:
+            yield from _all(below)
+
+
+def of_run(
+    replay: Mapping[str, Any], source: str | None, call: int | None, node: str | None, rounds: tuple[int, int] | None
+) -> Diagram:
+    """Returns the diagram of a publication, a node, some rounds, or what is in all of them.
+
+    Args:
+        replay: What `replay.replay` returns.
+        source: Name of a publisher; with ``call`` the publication.
+        call: Its number among all calls of the publisher.
+        node: Name of a node; what it sent and received is shown.
+        rounds: The first and the last round.
+
+    Raises:
+        QueryError: There is no such node, or nothing, or too much, to show.
+    """
+    names = replay["nodes"]["name"]
+    for name in (one for one in (source, node) if one is not None and one not in names):
+        raise QueryError(f"there is no node {name!r} in the run;{nearest(name, names)} table node names them")
+    arrows = [arrow for arrow, served in _arrows(replay) if _is_shown(names, source, call, node, rounds)(arrow, served)]
+    if not 0 < len(arrows) <= _MOST:
+        found = f"{len(arrows):,} messages are to be shown"
+        raise QueryError(f"{found}; allowed: 1 to {_MOST}; choose other rounds, a node, or a publication")
+    ends = {name for one in arrows for name in (one.src, one.dst)}
+    shown = Diagram([name for name in names if name in ends], arrows, list(_downs(replay)))
+    first, last = shown.span
+    rows = replay["delivery"]
+    for subscriber, at, publisher, seq in zip(
+        rows["subscriber"], rows["round"], rows["source"], rows["source_seq"], strict=True
+    ):
+        is_it = source is None or (names[publisher], seq) == (source, call)
+        if is_it and first <= at <= last and names[subscriber] in ends and node in (None, names[subscriber]):
+            shown.deliveries.append((names[subscriber], at))
+    return shown
+
+
+def _is_shown(
+    names: Sequence[str], source: str | None, call: int | None, node: str | None, rounds: tuple[int, int] | None
+) -> Callable[[Arrow, tuple[int | None, int | None]], bool]:
+    def check(arrow: Arrow, served: tuple[int | None, int | None]) -> bool:
+        if source is not None and (served[0] is None or (names[served[0]], served[1]) != (source, call)):
+            return False
+        if node is not None and node not in (arrow.src, arrow.dst):
+            return False
+        return rounds is None or (arrow.sent <= rounds[1] and arrow.due >= rounds[0])
+
+    return check
+
+
+def _arrows(replay: Mapping[str, Any]) -> Iterator[tuple[Arrow, tuple[int | None, int | None]]]:
+    names, rows, texts = replay["nodes"]["name"], replay["message"], replay["texts"]
+    columns = ("src", "dst", "sent_round", "due_round", "kind", "fate", "source", "source_seq")
+    for src, dst, sent, due, kind, fate, source, seq in zip(*(rows[name] for name in columns), strict=True):
+        yield Arrow(names[src], names[dst], sent, due, texts["kind"][kind], texts["fate"][fate]), (source, seq)
+
+
+def _downs(replay: Mapping[str, Any]) -> Iterator[tuple[str, int, int | None]]:
+    """Yields the times for which nodes are down."""
+    rows = replay["fault"]
+    events = list(zip(rows["node_id"], rows["round"], rows["kind"], strict=True))
+    for node, at, kind in events:
+        if kind == "crash":
+            back = [other for again, other, what in events if again == node and what == "recovery" and other >= at]
+            yield replay["nodes"]["name"][node], at, min(back, default=None)

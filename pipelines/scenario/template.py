@@ -1,0 +1,196 @@
+"""``roundtable init``: a commented scenario for the user's own overlay and workload, to be changed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pyarrow.parquet as pq
+
+from pipelines.errors import DataFileError
+
+SCHEMA_LINE = "# yaml-language-server: $schema="
+_ENDS = (("src", "source", "from", "a", "node1", "u"), ("dst", "target", "to", "b", "node2", "v"))
+_LATENCY = {
+    "ms": re.compile(r"(^|_)(ms|delay|latency|rtt)", re.IGNORECASE),
+    "km": re.compile(r"(^|_)(km|length|dist)", re.IGNORECASE),
+}
+_NODE = ("node", "at", "subscriber", "publisher", "client", "user", "userID", "broker", "name")
+_TOPIC = ("topic", "channel", "class", "symbol", "artistID", "category")
+_WHERE = ("where", "predicate", "filter", "subscription")
+_ROUND = ("round", "time_round")
+_PADRES = (".padres", ".tar.xz")
+
+
+def template(
+    name: str, schema: str, overlay: Path | None = None, subscriptions: Path | None = None,
+    publications: Path | None = None, *, spread: bool = False,
+) -> str:  # fmt: skip
+    """Returns the text of a scenario.
+
+    Args:
+        name: Its name.
+        schema: Where editors find the JSON Schema.
+        overlay: A file with an overlay; None for a random tree.
+        subscriptions: A table with subscriptions; None for drawn ones.
+        publications: A table with publications, or PADRES quotes; None for drawn ones.
+        spread: Whether who subscribes and publishes in the tables is spread over the overlay; else they are its nodes.
+
+    Raises:
+        DataFileError: A file cannot be read, or lacks columns that are needed.
+    """
+    return _TEXT.format(
+        schema=f"{SCHEMA_LINE}{schema}",
+        name=name,
+        overlay=_TREE if overlay is None else _overlay(overlay),
+        subscriptions=_subscriptions(subscriptions, publications, spread=spread),
+        publications=_publications(publications, subscriptions, spread=spread),
+    )
+
+
+_TEXT = """{schema}
+# What is to be found out? The first line of this comment is shown by `roundtable list scenarios`.
+name: {name}
+
+# Who speaks how: `roundtable list protocols` has all; each has settings of its own, with defaults.
+protocol: {{name: delta, delta: 1}}   # up to delta brokers may be down at once
+
+# Who is connected: brokers and links. `roundtable plan` says what became of a file.
+overlay:
+{overlay}
+
+# Who subscribes to what, and who publishes. A list has the form {{at: NODE, round: 0, topic: news}}.
+workload:
+  subscriptions:
+{subscriptions}
+  publications:
+{publications}
+
+# What goes wrong: here one broker crashes in some round from 20 to 60, and is back 10 to 30 rounds later.
+faults:
+  - {{generate: {{kind: crash, count: 1, rounds: [20, 60], down: [10, 30]}}}}
+
+# A run ends when nothing can happen any more, at the latest at this horizon. A round is as long as this, in ms.
+time: {{rounds: 1000, round_ms: 10}}
+
+# Every seed with every combination of the grid is a run; any value of this file can be varied.
+runs:
+  seeds: {{count: 5}}
+  grid: {{protocol.delta: [0, 1, 2]}}
+
+engine: sail   # starts at once; spark for large jobs
+"""
+_TREE = "  generate: {kind: random_tree, nodes: 20, max_degree: 4}"
+_SUBSCRIPTIONS = "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0, 2]}"
+_PUBLICATIONS = "    generate: {kind: topics, topics: 5, nodes: 3, rounds: [20, 80], rate: 0.2}"
+
+
+def _overlay(path: Path) -> str:
+    settings = {"path": str(path)}
+    if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
+        columns = _columns(path)
+        if len(columns) < 2:
+            raise DataFileError(f"{path} has the columns {', '.join(columns)}; a link needs two ends")
+        ends = [_first(columns, names) for names in _ENDS]
+        ends = ends if None not in ends else [*columns[:2]]
+        settings |= {key: str(end) for key, end in zip(("src", "dst"), ends, strict=True) if end != key}
+        others = [column for column in columns if column not in ends]
+    else:
+        others = _edge_attributes(path) if path.suffix.lower() == ".graphml" else []
+    for unit, pattern in _LATENCY.items():
+        found = next((column for column in others if pattern.search(column)), None)
+        if found is not None:
+            settings |= {"latency": found, "latency_unit": unit}
+            break
+    told = "" if "latency" in settings else "   # latency: COLUMN or edge attribute; latency_unit: us, ms, s or km\n"
+    return f"{told}  file: {_flow(settings)}   # tree and root say which tree of a graph with cycles is taken"
+
+
+def _subscriptions(path: Path | None, publications: Path | None, *, spread: bool) -> str:
+    """Returns who subscribes; without a table to the topics of the publications, so that something matches."""
+    if path is not None:
+        return _table(path, "subscriptions", spread=spread)
+    if publications is None:
+        return _SUBSCRIPTIONS
+    if _is_padres(publications):
+        return f"    # The quotes have no topics: write where: \"symbol = 'X'\" into a list.\n{_SUBSCRIPTIONS}"
+    topic = _first(_columns(publications), _TOPIC)
+    if topic is None:
+        return f'    # The publications have no column with a topic: write where: "..." into a list.\n{_SUBSCRIPTIONS}'
+    settings = {"path": str(publications), "node": topic, "topic": topic, "nodes": "all"}
+    return f"    # A subscription to the topic of each publication.\n    file: {_flow(settings)}"
+
+
+def _publications(path: Path | None, subscriptions: Path | None, *, spread: bool) -> str:
+    """Returns who publishes; without a table on the topics of the subscriptions."""
+    if path is not None:
+        return _table(path, "publications", spread=spread)
+    topic = None if subscriptions is None else _first(_columns(subscriptions), _TOPIC)
+    if subscriptions is None or topic is None:
+        return _PUBLICATIONS
+    settings = {"path": str(subscriptions), "node": topic, "topic": topic, "content": "[]", "round": "20", "nodes": "3"}
+    return f"    # A publication on the topic of each subscription.\n    file: {_flow(settings)}"
+
+
+def _is_padres(path: Path) -> bool:
+    return str(path).lower().endswith(_PADRES)
+
+
+def _table(path: Path, what: str, *, spread: bool) -> str:
+    settings: dict[str, str] = {"path": str(path)}
+    if what == "publications" and _is_padres(path):
+        return f"    file: {_flow(settings | {'nodes': '3'})}   # nodes: who publishes them"
+    columns = _columns(path)
+    kinds = {"node": _NODE, "topic": _TOPIC, "where": _WHERE, "round": _ROUND}
+    if what == "publications":
+        del kinds["where"]
+    found = {key: _first(columns, names) for key, names in kinds.items()}
+    found["node"] = found["node"] or columns[0]
+    if found["topic"] is None and found.get("where") is None and what == "subscriptions":
+        raise DataFileError(
+            f"{path} has the columns {', '.join(columns)}; subscriptions need one with the topic ({', '.join(_TOPIC)}) "
+            "or with a predicate (where); rename it"
+        )
+    settings |= {key: column for key, column in found.items() if column is not None}
+    if not spread:
+        return f"    file: {_flow(settings)}"
+    told = "the values of the column node are no nodes of the overlay, so they are spread over all of them"
+    return f"    # {told}\n    file: {_flow(settings | {'nodes': 'all'})}"
+
+
+def _columns(path: Path) -> list[str]:
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return list(pq.read_schema(path).names)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+            return next(csv.reader(file, delimiter=delimiter), [])
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataFileError(f"{path} cannot be read: {reason}; check its name and format") from error
+
+
+def _edge_attributes(path: Path) -> list[str]:
+    try:
+        keys = [element for _, element in ET.iterparse(path) if element.tag.endswith("key")]  # noqa: S314 - the user's
+    except (OSError, ET.ParseError) as error:
+        raise DataFileError(f"{path} cannot be read: {error}; check its name and format") from error
+    return [key.get("attr.name", "") for key in keys if key.get("for") in ("edge", "all")]
+
+
+def _first(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    lower = {column.lower(): column for column in columns}
+    return next((lower[name.lower()] for name in names if name.lower() in lower), None)
+
+
+def _flow(settings: dict[str, str]) -> str:
+    plain = re.compile(r"[A-Za-z0-9_./-]+|\[\]")
+    texts = {
+        key: value if plain.fullmatch(value) else json.dumps(value, ensure_ascii=False)
+        for key, value in settings.items()
+    }
+    return "{" + ", ".join(f"{key}: {text}" for key, text in texts.items()) + "}"

@@ -1,0 +1,149 @@
+"""What can be taken out of a scenario: faults, calls and nodes, and what the scenario is without some of them.
+
+A node that is taken out is contracted into a neighbour: its other neighbours are linked to that one, over the sum of
+the two latencies, so that the overlay stays connected, and a tree stays a tree. Its calls and faults go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Parts = dict[str, Any]
+"""A scenario as `pipelines.experiment.listed` returns it."""
+_CALLS = {"publication": "publications", "subscription": "subscriptions", "join": "joins", "call": "calls"}
+_ATTACHED = ("servers", "clients")
+KINDS = ("fault", *_CALLS, "node")
+"""The kinds of atoms, in the order in which they are tried."""
+_DRAWN = ("loss", "delay", "duplicate")
+
+
+class Atom(NamedTuple):
+    """Something that can be taken out.
+
+    Attributes:
+        kind: Of `KINDS`.
+        key: Its place in the list, or the node's name.
+    """
+
+    kind: str
+    key: int | str
+
+
+def with_streams(parts: Parts) -> Parts:
+    """Returns the scenario with faults that draw the same when others before them are gone."""
+    faults = [
+        {**fault, "stream": fault.get("stream", place)} if fault["kind"] in _DRAWN else fault
+        for place, fault in enumerate(parts.get("faults", ()))
+    ]
+    return {**parts, "faults": faults}
+
+
+def atoms_of(parts: Parts, kind: str) -> list[Atom]:
+    """Returns the atoms of a kind, in the order of the scenario."""
+    if kind == "node":
+        return [Atom(kind, name) for name in _names(parts["overlay"])]
+    rows = parts.get("faults", ()) if kind == "fault" else parts.get("workload", {}).get(_CALLS[kind], ())
+    return [Atom(kind, place) for place in range(len(rows))]
+
+
+def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
+    """Returns the scenario without some atoms; None where no overlay would be left.
+
+    Args:
+        parts: The whole scenario, to which the places of the atoms refer.
+        removed: The atoms to be taken out.
+    """
+    nodes = [str(atom.key) for atom in removed if atom.kind == "node"]
+    overlay = _without_nodes(parts["overlay"], nodes)
+    if overlay is None:
+        return None
+    gone = {kind: {atom.key for atom in removed if atom.kind == kind} for kind in KINDS}
+    pairs = {frozenset(link[:2]) for link in overlay.get("links", ())}
+    workload = {
+        name: [
+            call for place, call in enumerate(parts.get("workload", {}).get(name, ()))
+            if place not in gone[kind] and _is_call(call, nodes, pairs)
+        ]
+        for kind, name in _CALLS.items()
+    }  # fmt: skip
+    kept = [fault for place, fault in enumerate(parts.get("faults", ())) if place not in gone["fault"]]
+    faults = [fitting for fault in kept if (fitting := _fitting(fault, nodes, pairs)) is not None]
+    workload = {name: calls for name, calls in workload.items() if calls}
+    others = {"overlay": overlay, "workload": workload, "faults": faults}
+    return {name: part for name, part in {**parts, **others}.items() if part}
+
+
+def _names(overlay: Mapping[str, Any]) -> list[str]:
+    """Returns all nodes that may be taken out."""
+    if "nodes" in overlay:
+        return [f"{overlay['nodes'].get('prefix', 'N')}{number + 1}" for number in range(overlay["nodes"]["count"])]
+    named = dict.fromkeys(name for link in overlay.get("links", ()) for name in link[:2])
+    return [*overlay.get("order", named), *(one["name"] for key in _ATTACHED for one in overlay.get(key, ()))]
+
+
+def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
+    if not removed:
+        return overlay
+    if "nodes" in overlay:  # they are numbered, so that only the last ones can go
+        names, n_left = _names(overlay), overlay["nodes"]["count"] - len(removed)
+        is_end = n_left > 0 and set(names[n_left:]) == set(removed)
+        return {**overlay, "nodes": {**overlay["nodes"], "count": n_left}} if is_end else None
+    if "links" not in overlay or overlay.get("join_root") in removed:
+        return None
+    around: dict[str, dict[str, int]] = {name: {} for name in _names(overlay)}
+    for a, b, *latency in overlay["links"]:
+        around[a][b] = around[b][a] = latency[0] if latency else 1
+    attached = {key: [one for one in overlay.get(key, ()) if one["name"] not in removed] for key in _ATTACHED}
+    edges = {one["name"]: one["at"] for of_key in attached.values() for one in of_key}
+    for name in (name for name in removed if around[name]):
+        heir = _contracted(around, name)
+        edges = {one: heir if at == name else at for one, at in edges.items()}
+    place = {name: number for number, name in enumerate(around)}
+    links = [
+        [a, b, *([latency] if latency > 1 else [])]
+        for a in around for b, latency in around[a].items() if place[a] < place[b]
+    ]  # fmt: skip
+    if not links:
+        return None
+    order = [name for name in place if around[name]]
+    kept: Parts = {**overlay, "links": links, "order": order}
+    kept |= {key: [{**one, "at": edges[one["name"]]} for one in of_key] for key, of_key in attached.items()}
+    if list(dict.fromkeys(name for link in links for name in link[:2])) == order:
+        del kept["order"]
+    return {name: part for name, part in kept.items() if part}
+
+
+def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
+    """Takes a node out; returns the neighbour that takes its place, the nearest one."""
+    neighbours = around[name]
+    heir = min(neighbours, key=lambda other: neighbours[other])
+    for other, latency in neighbours.items():
+        del around[other][name]
+        if other != heir:
+            way = min(latency + neighbours[heir], around[heir].get(other, 2**31))
+            around[heir][other] = around[other][heir] = way
+    around[name] = {}
+    return heir
+
+
+def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
+    """Whether the node of a call, and the link of a join, are there."""
+    if "node" in call:
+        return frozenset((call["node"], call["to"])) in pairs
+    return call["at"] not in removed and call.get("peer") not in removed
+
+
+def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
+    """Returns a fault of nodes and links that are there; None where nothing is left of it."""
+    if fault.get("node") in removed:
+        return None
+    if fault["kind"] == "replace":
+        return None if {*fault["link"], *fault["by"]} & set(removed) else fault
+    fault = dict(fault)
+    if fault.get("links") is not None:
+        fault["links"] = [link for link in fault["links"] if frozenset(link) in pairs]
+    if fault.get("groups") is not None:
+        groups = [[name for name in group if name not in removed] for group in fault["groups"]]
+        fault["groups"] = [group for group in groups if group]
+    return None if [] in (fault.get("links"), fault.get("groups")) else fault

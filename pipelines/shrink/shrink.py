@@ -1,0 +1,180 @@
+"""Shrinks a run that breaks a guarantee: many candidates are played as the runs of one job, and audited together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import ValidationError
+
+from pipelines.audits.run import audits_of, beyond_runs, found_by
+from pipelines.engines.session import Session
+from pipelines.errors import InputError, QueryError, nearest, plural
+from pipelines.experiment.build import build_inputs, build_run
+from pipelines.experiment.listed import extracted
+from pipelines.protocols import protocol_module
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.model import Scenario
+from pipelines.shrink.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
+from pipelines.shrink.minimise import minimise
+from pipelines.sql.query import StoreReader
+from pipelines.store.roots import Root
+from pipelines.store.store import Store
+
+AT_ONCE = 64
+"""Most candidates in one job."""
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """The smallest scenario that was found.
+
+    Attributes:
+        parts: The scenario.
+        guarantee: What it breaks.
+        is_excused: Whether what breaks it is excused, as in the run.
+        before: How many faults, calls and nodes the run had, by kind.
+        after: How many are left.
+        n_played: Candidates that were played.
+    """
+
+    parts: Parts
+    guarantee: str
+    is_excused: bool
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    n_played: int
+
+    @property
+    def sizes(self) -> str:
+        """What is left of how much, in words."""
+        return ", ".join(f"{self.after[kind]:,} of {plural(n, kind)}" for kind, n in self.before.items() if n)
+
+
+def shrink(
+    root: Root, run_id: int, session: Session, guarantee: str | None = None, say: Callable[[str], None] = lambda _: None
+) -> Shrunk:
+    """Returns a scenario as small as still breaks a guarantee: without any one fault, call or node more it does not.
+
+    Args:
+        root: The store, audited.
+        run_id: The run.
+        session: The engine that plays the candidates.
+        guarantee: The guarantee; None for the one that the run broke first.
+        say: Told, in one line each, how far it is.
+
+    Raises:
+        StoreError: The folder is no store, or what the run was made from has changed.
+        QueryError: There is no such run, or it broke no such guarantee.
+    """
+    parts = with_streams(extracted(root, run_id))
+    name, is_excused = _broken(StoreReader(session, root.absolute()), run_id, guarantee)
+    player = _Player(parts, name, is_excused, session, say)
+    if player.fails([frozenset()]) != [True]:
+        raise QueryError(f"run {run_id} does not break {name} when it is played alone: the program has changed since")
+    atoms = {kind: atoms_of(parts, kind) for kind in KINDS}
+    removed: frozenset[Atom] = frozenset()
+    for kind in KINDS:
+        removed |= _removed(atoms[kind], removed, player)
+    # What one kind needed may have gone with another since.
+    removed |= _removed([atom for of_kind in atoms.values() for atom in of_kind], removed, player)
+    smallest = without(parts, removed) or parts
+    counts = [{kind: len(atoms_of(one, kind)) for kind in KINDS} for one in (parts, smallest)]
+    named = {**smallest, "name": f"{parts['name']}_shrunk"}
+    return Shrunk(named, name, is_excused, counts[0], counts[1], player.n_played)
+
+
+def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
+    """Returns which atoms can go beside those that are gone already."""
+    left = [atom for atom in atoms if atom not in before]
+    return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
+
+
+def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[str, bool]:
+    """Returns a guarantee that a run broke, and whether that is excused: one that is not before one that is."""
+    rows = reader.sql(
+        f"select guarantee, excused, min(round) as round from violation where run_id = {run_id} "  # noqa: S608 - a number
+        "group by guarantee, excused order by excused, round nulls last, guarantee"
+    ).collect()
+    broken = {row.guarantee: row.excused for row in reversed(rows)}
+    if not rows:
+        [row] = reader.sql("select min(run_id) as first from violation").collect()
+        hint = "nor did any other" if row.first is None else f"run {row.first} did"
+        raise QueryError(f"run {run_id} broke no guarantee, {hint}; the audit of a finished store tells which do")
+    if guarantee is not None and guarantee not in broken:
+        known = ", ".join(broken)
+        raise QueryError(f"run {run_id} did not break {guarantee!r};{nearest(guarantee, [*broken])} it broke {known}")
+    name = guarantee or rows[0].guarantee
+    return name, broken[name]
+
+
+class _Player:
+    """Plays candidates; remembers those that were played."""
+
+    def __init__(
+        self, parts: Parts, guarantee: str, is_excused: bool, session: Session, say: Callable[[str], None]
+    ) -> None:
+        self._parts = parts
+        self._guarantee = guarantee
+        self._is_excused = is_excused
+        self._session = session
+        self._say = say
+        self._known: dict[str | None, bool] = {None: False}
+        self.n_played = 0
+
+    def fails(self, removed: Sequence[frozenset[Atom]]) -> list[bool]:
+        """Returns for each candidate whether it breaks the guarantee; one that cannot be run does not."""
+        candidates = [without(self._parts, gone) for gone in removed]
+        texts = [None if parts is None else json.dumps(parts) for parts in candidates]
+        runs = {
+            text: _run(parts)
+            for text, parts in zip(texts, candidates, strict=True)
+            if text not in self._known and parts is not None
+        }
+        playable = [(text, run) for text, run in runs.items() if run is not None]
+        broken = self._play([replace(run, run_id=place) for place, (_, run) in enumerate(playable)])
+        self._known |= dict.fromkeys(runs, False)
+        self._known |= {text: place in broken for place, (text, _) in enumerate(playable)}
+        if playable:
+            self.n_played += len(playable)
+            failing = [parts for text, parts in zip(texts, candidates, strict=True) if parts and self._known[text]]
+            sizes = [{kind: len(atoms_of(parts, kind)) for kind in KINDS} for parts in failing]
+            smallest = min(sizes, key=lambda size: sum(size.values()), default=None)
+            found = "none breaks it" if smallest is None else f"the smallest that breaks it has {_size_text(smallest)}"
+            self._say(f"{plural(len(playable), 'candidate')} played: {found}")
+        return [self._known[text] for text in texts]
+
+    def _play(self, runs: Sequence[RunConfig]) -> set[int]:
+        """Returns the runs that break the guarantee."""
+        if not runs:
+            return set()
+        protocol = protocol_module(runs[0].scenario.protocol.name)
+        with TemporaryDirectory(prefix="roundtable-shrink-") as folder:
+            store = Store(Path(folder), self._session)
+            execute(Experiment(runs, build_inputs(runs, None), commit_every=None), self._session, store, lambda _: None)
+            reader = StoreReader(self._session, store.root)
+            found = {row.run_id for row in found_by(self._guarantee, reader, self._session, protocol)}
+            is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)
+            if self._is_excused or is_never_excused:
+                return found
+            return found - {run.run_id for run in beyond_runs(reader, protocol)}
+
+
+def _size_text(size: Mapping[str, int]) -> str:
+    """Returns how many atoms of each kind there are, in words."""
+    return ", ".join(plural(number, kind) for kind, number in size.items() if number)
+
+
+def _run(parts: Parts) -> RunConfig | None:
+    """Returns the run of a scenario; None where it cannot be run."""
+    try:
+        scenario = Scenario.model_validate(parts)
+        run = RunConfig(0, scenario.runs.all_seeds()[0], scenario, {})
+        build_run(run, None)
+    except (ValidationError, InputError):
+        return None
+    return run

@@ -1,0 +1,158 @@
+-- How do runs compare, whatever their protocols promise?
+-- One row per run; each measure means the same for all protocols. Orders are counted from the deliveries alone, the first
+-- one of each publication at each subscriber; deliveries of the same round are in no order. An order that is broken
+-- through a publication that was not delivered counts for causal order only where the publisher itself had it.
+-- A message is of one class, which its protocol says of its kind (view protocol): application (it carries a publication
+-- the first time), acknowledgement, recovery (what was lost, or nodes that return), or control: all others. Its bytes are
+-- the text of its body, with that of topic and content where it is an application message: protocols are compared, not
+-- encodings.
+-- Null: there was nothing to measure.
+-- :* run
+-- :n_deliveries deliveries, the first of each publication at each subscriber
+-- :n_duplicates further deliveries of a publication at a subscriber
+-- :n_source_order_broken deliveries after that of a later publication of the same source
+-- :n_causal_order_broken deliveries after that of a publication whose publisher had issued or got this one before
+-- :n_total_order_broken pairs of publications that two subscribers got in different orders
+-- :latency_rounds_median median of latency_rounds of the deliveries
+-- :latency_rounds_p95 their 95th percentile
+-- :latency_rounds_p99 their 99th percentile
+-- :latency_rounds_max their maximum
+-- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is
+-- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is
+-- :latency_ms_p99 latency_rounds_p99 in ms; null where run.round_ms is
+-- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is
+-- :settling_rounds rounds from the first fault to the last delivery of what was issued before the last fault, if later
+-- :settling_ms settling_rounds in ms; null where run.round_ms is
+-- :messages_per_delivery n_messages / n_deliveries
+-- :application_per_delivery application messages / n_deliveries
+-- :acknowledgement_per_delivery acknowledgements / n_deliveries
+-- :control_per_delivery control messages / n_deliveries
+-- :recovery_per_delivery messages of recovery / n_deliveries
+-- :bytes_per_delivery bytes of all messages / n_deliveries
+-- :application_bytes_per_delivery bytes of application messages / n_deliveries
+-- :held_rows_per_node rows of the protocol's state at the end / nodes
+-- :durable_rows_per_node those of them that outlive a crash of their node / nodes
+with first_delivery as (
+  select run_id, subscriber, source, source_seq, min(round) as round, min(latency_rounds) as latency_rounds,
+    count(1) as n
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), preceded as (
+  select *, max(source_seq) over (partition by run_id, subscriber, source order by round
+    range between unbounded preceding and 1 preceding) as earlier_seq
+  from first_delivery
+), ranked as (
+  select *, row_number() over (partition by run_id order by latency_rounds) as position,
+    count(1) over (partition by run_id) as n_all
+  from preceded
+), delivered as (
+  select run_id, count(1) as n_deliveries, sum(n) - count(1) as n_duplicates,
+    count_if(earlier_seq > source_seq) as n_source_order_broken,
+    min(case when 2 * position >= n_all then latency_rounds end) as latency_rounds_median,
+    min(case when 100 * position >= 95 * n_all then latency_rounds end) as latency_rounds_p95,
+    min(case when 100 * position >= 99 * n_all then latency_rounds end) as latency_rounds_p99,
+    max(latency_rounds) as latency_rounds_max
+  from ranked
+  group by run_id
+), cause as (
+  select d.run_id, d.source, d.source_seq, p.source as later_source, p.source_seq as later_seq
+  from first_delivery d
+  join publication p on p.run_id = d.run_id and p.source = d.subscriber and p.issued_round > d.round
+  union
+  select a.run_id, a.source, a.source_seq, b.source as later_source, b.source_seq as later_seq
+  from publication a
+  join publication b on b.run_id = a.run_id and b.source = a.source and b.source_seq > a.source_seq
+), causal as (
+  select run_id, count(1) as n_causal_order_broken
+  from (
+    select distinct c.run_id, a.subscriber, c.source, c.source_seq
+    from cause c
+    join first_delivery a on a.run_id = c.run_id and a.source = c.source and a.source_seq = c.source_seq
+    join first_delivery b on b.run_id = c.run_id and b.source = c.later_source and b.source_seq = c.later_seq
+      and b.subscriber = a.subscriber and b.round < a.round
+  ) late
+  group by run_id
+), total as (
+  select run_id, count(1) as n_total_order_broken
+  from (
+    select a.run_id, a.source, a.source_seq, b.source as other_source, b.source_seq as other_seq
+    from first_delivery a
+    join first_delivery b on b.run_id = a.run_id and b.subscriber = a.subscriber
+      and (b.source > a.source or (b.source = a.source and b.source_seq > a.source_seq))
+    where a.round <> b.round
+    group by a.run_id, a.source, a.source_seq, b.source, b.source_seq
+    having min(a.round < b.round) <> max(a.round < b.round)
+  ) disputed
+  group by run_id
+), wanted as (
+  select run_id, count(1) as n_wanted, count(delivery_round) as n_wanted_delivered
+  from wanted_delivery
+  group by run_id
+), fault as (
+  select run_id, min(round) as first_round, max(round) as last_round
+  from fault_event
+  group by run_id
+), settled as (
+  select f.run_id, greatest(max(d.round) - min(f.first_round), 0) as settling_rounds
+  from fault f
+  join publication p on p.run_id = f.run_id and p.issued_round < f.last_round
+  join first_delivery d on d.run_id = p.run_id and d.source = p.source and d.source_seq = p.source_seq
+  group by f.run_id
+), classed as (
+  select m.run_id, octet_length(coalesce(m.body, '')) as n_body,
+    coalesce(octet_length(p.topic), 0) + coalesce(octet_length(p.content), 0) as n_carried,
+    case when array_contains(t.application, m.kind) then 'application'
+      when array_contains(t.acknowledgement, m.kind) then 'acknowledgement'
+      when array_contains(t.recovery, m.kind) then 'recovery' else 'control' end as class
+  from sent_message m
+  join run r on r.run_id = m.run_id
+  join protocol t on t.name = r.protocol
+  left join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
+  where m.src <> m.dst
+), sent as (
+  select run_id, count(1) as n_messages, count_if(class = 'application') as n_application,
+    count_if(class = 'acknowledgement') as n_acknowledgement, count_if(class = 'control') as n_control,
+    count_if(class = 'recovery') as n_recovery,
+    sum(n_body + case when class = 'application' then n_carried else 0 end) as n_bytes,
+    sum(case when class = 'application' then n_body + n_carried else 0 end) as n_application_bytes
+  from classed
+  group by run_id
+), held as (
+  select run_id, sum(n_rows) as n_rows, sum(case when is_durable then n_rows else 0 end) as n_durable_rows
+  from held_state
+  group by run_id
+), sized as (
+  select run_id, count(1) as n_nodes
+  from node
+  group by run_id
+)
+select r.run_id, r.protocol, r.seed, r.parameters, r.verdict, r.within_bound,
+  coalesce(w.n_wanted, 0) as n_wanted, coalesce(w.n_wanted_delivered, 0) as n_wanted_delivered,
+  cast(w.n_wanted_delivered as double) / w.n_wanted as wanted_ratio,
+  coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(d.n_duplicates, 0) as n_duplicates,
+  coalesce(d.n_source_order_broken, 0) as n_source_order_broken,
+  coalesce(c.n_causal_order_broken, 0) as n_causal_order_broken,
+  coalesce(o.n_total_order_broken, 0) as n_total_order_broken,
+  d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_p99, d.latency_rounds_max,
+  d.latency_rounds_median * r.round_ms as latency_ms_median, d.latency_rounds_p95 * r.round_ms as latency_ms_p95,
+  d.latency_rounds_p99 * r.round_ms as latency_ms_p99, d.latency_rounds_max * r.round_ms as latency_ms_max,
+  f.settling_rounds, f.settling_rounds * r.round_ms as settling_ms,
+  coalesce(s.n_messages, 0) as n_messages,
+  cast(coalesce(s.n_messages, 0) as double) / d.n_deliveries as messages_per_delivery,
+  cast(coalesce(s.n_application, 0) as double) / d.n_deliveries as application_per_delivery,
+  cast(coalesce(s.n_acknowledgement, 0) as double) / d.n_deliveries as acknowledgement_per_delivery,
+  cast(coalesce(s.n_control, 0) as double) / d.n_deliveries as control_per_delivery,
+  cast(coalesce(s.n_recovery, 0) as double) / d.n_deliveries as recovery_per_delivery,
+  cast(coalesce(s.n_bytes, 0) as double) / d.n_deliveries as bytes_per_delivery,
+  cast(coalesce(s.n_application_bytes, 0) as double) / d.n_deliveries as application_bytes_per_delivery,
+  cast(coalesce(h.n_rows, 0) as double) / z.n_nodes as held_rows_per_node,
+  cast(coalesce(h.n_durable_rows, 0) as double) / z.n_nodes as durable_rows_per_node
+from run r
+join sized z on z.run_id = r.run_id
+left join wanted w on w.run_id = r.run_id
+left join delivered d on d.run_id = r.run_id
+left join causal c on c.run_id = r.run_id
+left join total o on o.run_id = r.run_id
+left join settled f on f.run_id = r.run_id
+left join sent s on s.run_id = r.run_id
+left join held h on h.run_id = r.run_id

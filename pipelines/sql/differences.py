@@ -1,0 +1,149 @@
+"""Where two runs, or all runs of two stores, part: the earliest event that one has and the other has not.
+
+An event is something of the history with the round in which it happened: a fault, a message that was handled or lost, a
+change of a node's state, a step in the life of a call, a delivery, a message that was sent. Within a round they come in
+the order in which a round is made, so that the first difference is the nearest to the cause.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from pipelines.errors import QueryError
+from pipelines.sql.query import StoreReader
+
+_GIVEN = -1
+_MAX_SHOWN = 10
+_NODES = ("node_id", "src", "dst", "source", "subscriber")
+_EVENTS: Sequence[tuple[str, str, str, Sequence[str], str]] = (
+    ("node", str(_GIVEN), "given", ("node_id", "name", "role"), ""),
+    ("link", str(_GIVEN), "given", ("src", "dst", "latency_rounds"), ""),
+    ("predicate", str(_GIVEN), "given", ("subscription_id", "attribute", "op", "number", "text"), ""),
+    ("fault_event", "round", "", ("kind", "node_id", "src", "dst"), ""),
+    ("message", "due_round", "handled or lost",
+     ("kind", "src", "dst", "sent_round", "fate", "source", "source_seq", "body"), "fate <> 'in_flight'"),
+    ("node_status", "round", "", ("node_id", "status"), ""),
+    ("subscription", "confirmed_round", "confirmed", ("subscription_id", "subscriber"), "confirmed_round is not null"),
+    ("subscription", "ended_round", "ended", ("subscription_id", "subscriber"), "ended_round is not null"),
+    ("publication", "confirmed_round", "confirmed", ("source", "source_seq"), "confirmed_round is not null"),
+    ("delivery", "round", "", ("subscriber", "source", "source_seq", "latency_rounds", "hops"), ""),
+    ("subscription", "issued_round", "issued", ("subscription_id", "subscriber", "predicate"), ""),
+    ("subscription", "unsubscribed_round", "unsubscribed", ("subscription_id", "subscriber"),
+     "unsubscribed_round is not null"),
+    ("publication", "issued_round", "issued", ("source", "source_seq", "topic", "content"), ""),
+    ("sent_message", "sent_round", "sent", ("kind", "src", "dst", "due_round", "source", "source_seq", "body"), ""),
+)  # fmt: skip
+"""Table, round, what happened, what tells one event from another, and which rows: in the order of a round."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of two runs.
+
+    Attributes:
+        run_id: The run; of two runs of different ids that of the first.
+        round: The round; None: what the runs were given differs, before any round.
+        table: The table.
+        event: What happened, where the table has several events.
+        in_first: Rows of that round and table that only the first has, at most ten: column → value, nodes by name.
+        in_second: Likewise of the second.
+        counts: How many rows of each table are different from there on, in both together.
+    """
+
+    run_id: int
+    round: int | None
+    table: str
+    event: str
+    in_first: Sequence[Mapping[str, Any]]
+    in_second: Sequence[Mapping[str, Any]]
+    counts: Mapping[str, int]
+
+
+def first_difference(
+    first: StoreReader, second: StoreReader, runs: tuple[int, int] | None = None
+) -> Difference | None:  # fmt: skip
+    """Returns the first difference of two runs, or of all runs of two stores; None: there is none.
+
+    Args:
+        first: A store.
+        second: Another, in the same session, or the same.
+        runs: One run of each; None compares all runs by their ids.
+
+    Raises:
+        QueryError: A store has no such run.
+    """
+    for reader, run_id in zip((first, second), runs or (), strict=False):
+        _check_run(reader, run_id)
+    mine, theirs = (None, None) if runs is None else runs
+    both = _events(first, mine, 1).unionByName(_events(second, theirs, -1))
+    parted = both.groupBy("run_id", "round", "place", "row").agg({"n": "sum"}).withColumnRenamed("sum(n)", "n")
+    rows = parted.where("n <> 0").orderBy("run_id", "round", "place", "row").toArrow().to_pylist()
+    if not rows:
+        return None
+    head = min(rows, key=lambda row: (row["round"], row["place"], row["run_id"]))
+    here = [row for row in rows if all(row[key] == head[key] for key in ("round", "place", "run_id"))]
+    table, _, event, _, _ = _EVENTS[head["place"]]
+    counts: dict[str, int] = {}
+    for row in rows:
+        name = _EVENTS[row["place"]][0]
+        counts[name] = counts.get(name, 0) + abs(row["n"])
+    names = [_names(reader, head["run_id"] if run_id is None else run_id) for reader, run_id in (
+        (first, mine), (second, theirs)
+    )]  # fmt: skip
+    only = [[_named(row["row"], known) for row in here if row["n"] * sign > 0][:_MAX_SHOWN] for known, sign in zip(
+        names, (1, -1), strict=True
+    )]  # fmt: skip
+    round_ = None if head["round"] == _GIVEN else head["round"]
+    return Difference(head["run_id"] if mine is None else mine, round_, table, event, only[0], only[1], counts)
+
+
+def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[int, int]) -> dict[str, tuple[Any, Any]]:
+    """Returns the parameters, the seed among them, that two runs do not share: path → both values."""
+    mine, theirs = (_parameters(reader, run_id) for reader, run_id in zip((first, second), runs, strict=True))
+    return {
+        path: (mine.get(path), theirs.get(path))
+        for path in sorted({*mine, *theirs})
+        if mine.get(path) != theirs.get(path)
+    }
+
+
+def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
+    """Returns the events of one run, then with the id 0, or of all runs."""
+    chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
+    parts = []
+    for place, (table, round_, _, columns, condition) in enumerate(_EVENTS):
+        where = " and ".join(part for part in (of_run, condition) if part)
+        row = ", ".join(f"'{name}', {name}" for name in columns)
+        parts.append(
+            f"select {chosen}, cast({round_} as bigint) as round, {place} as place, {sign} as n, "  # noqa: S608 - built of constants
+            f"to_json(named_struct({row})) as row from {table}{f' where {where}' if where else ''}"
+        )
+    return reader.sql("\nunion all\n".join(parts))
+
+
+def _check_run(reader: StoreReader, run_id: int) -> None:
+    known = [row.run_id for row in reader.sql("select run_id from run order by run_id").collect()]
+    if run_id not in known:
+        raise QueryError(f"there is no run {run_id}; the store has the runs {known[0]} to {known[-1]}")
+
+
+def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:
+    _check_run(reader, run_id)
+    [row] = reader.sql(f"select seed, parameters from run where run_id = {run_id}").collect()  # noqa: S608 - a number
+    given: dict[str, Any] = json.loads(row.parameters)
+    return {"seed": row.seed, **given}
+
+
+def _names(reader: StoreReader, run_id: int) -> dict[int, str]:
+    rows = reader.sql(f"select node_id, name from node where run_id = {run_id}").collect()  # noqa: S608 - a number
+    return {row.node_id: row.name for row in rows}
+
+
+def _named(row: str, names: Mapping[int, str]) -> dict[str, Any]:
+    values = json.loads(row)
+    return {key: names.get(value, value) if key in _NODES else value for key, value in values.items()}

@@ -1,0 +1,52 @@
+"""How many rows of state each protocol has, table by table: view ``held_state``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pipelines.contract.state_tables import STATE
+from pipelines.protocols import protocol_module
+
+HELD_STATE: Final = "held_state"
+COLUMNS: Final = {
+    "table_name": "the table, as its protocol calls it",
+    "n_rows": "rows that it has of the run",
+    "is_durable": "whether the rows outlive a crash of their node",
+}
+_FORM = pa.schema(
+    [("run_id", pa.int64()), ("table_name", pa.string()), ("n_rows", pa.int64()), ("is_durable", pa.bool_())]
+)
+
+
+def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
+    """Counts the rows of the protocols' state tables; of a table that is shown as several others these count.
+
+    Args:
+        tables: By protocol: returns the rows of one of its tables, by the name that it uses.
+
+    Returns:
+        One row a run and table that has rows of it: ``run_id`` and `COLUMNS`.
+    """
+    return pa.concat_tables([_FORM.empty_table(), *(_counted(name, table) for name, table in tables.items())])
+
+
+def _counted(protocol: str, table: Callable[[str], DataFrame]) -> pa.Table:
+    """Counts the rows of one protocol's tables; arguments and rows as in `held_rows`."""
+    states = protocol_module(protocol).states
+    whole = {state.derived.of for state in states if state.derived is not None}
+    durable = {state.table.name: state.is_durable for state in states}
+    durable |= {state.table.name: durable[state.derived.of] for state in states if state.derived is not None}
+    frames = [
+        table(f"{STATE}{name}").groupBy("run_id").count().selectExpr(
+            "run_id", f"'{name}' as table_name", "count as n_rows", f"{str(is_durable).lower()} as is_durable"
+        )
+        for name, is_durable in durable.items() if name not in whole
+    ]  # fmt: skip
+    if not frames:
+        return _FORM.empty_table()
+    return reduce(DataFrame.unionByName, frames).toArrow().cast(_FORM)

@@ -1,0 +1,217 @@
+"""A place in an object store, with as much of `pathlib.Path` as a store needs.
+
+Credentials, region and endpoint come from the environment, under the names that the tools of each cloud have for them;
+nothing of them is kept or shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import from_url
+
+from pipelines.engines.buckets import endpoint
+from pipelines.errors import RoundtableError, StoreError
+from pipelines.store.damage import disk_error
+
+RETRY_SECONDS = 10
+"""How long a request is tried again; a lease is much longer."""
+_RETRIES = 3
+Tag = dict[str, str]
+"""What tells one content of an object from every other."""
+
+
+class Bucket:
+    """A prefix in a bucket: a folder, or an object."""
+
+    def __init__(self, address: str, store: Any = None, key: str = "") -> None:  # noqa: ANN401 - one class a cloud
+        """Points at a place; nothing is asked of the object store yet.
+
+        Args:
+            address: Scheme, bucket and prefix, e.g. ``s3a://bucket/studies/one``.
+            store: The client of an enclosing prefix.
+            key: The place below that prefix.
+
+        Raises:
+            StoreError: The address has no bucket, or credentials are in it.
+        """
+        self._address = address.rstrip("/")
+        self._key = key
+        if store is None:
+            _check(self._address)
+            endpoint()
+            with _told(self._address):
+                store = from_url(
+                    self._address,
+                    retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
+                )
+        self._store = store
+
+    def __str__(self) -> str:
+        """Returns the address."""
+        return self._address
+
+    def __repr__(self) -> str:
+        """Returns the address, with the class."""
+        return f"Bucket({self._address!r})"
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether both are the same place."""
+        return isinstance(other, Bucket) and self._address == other._address
+
+    def __hash__(self) -> int:
+        """Returns a hash of the address."""
+        return hash(self._address)
+
+    def __truediv__(self, name: str) -> Bucket:
+        """Returns a place in this one."""
+        return Bucket(f"{self._address}/{name}", self._store, f"{self._key}/{name}" if self._key else name)
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self._address.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """The name without what follows its last dot."""
+        return self.name.rpartition(".")[0] or self.name
+
+    def absolute(self) -> Self:
+        """Returns itself: an address is never relative."""
+        return self
+
+    def exists(self) -> bool:
+        """Returns whether anything is here."""
+        return self.is_dir() or self.is_file()
+
+    def is_file(self) -> bool:
+        """Returns whether an object has this name."""
+        return bool(self._key) and self.head() is not None
+
+    def is_dir(self) -> bool:
+        """Returns whether objects lie below."""
+        with _told(self._address):
+            return any(len(found) for found in obstore.list(self._store, self._prefix, chunk_size=1))
+
+    def iterdir(self) -> Iterator[Bucket]:
+        """Yields what lies directly below."""
+        with _told(self._address):
+            found = obstore.list_with_delimiter(self._store, self._prefix)
+        for key in (*found["common_prefixes"], *(entry["path"] for entry in found["objects"])):
+            yield self / key.rpartition("/")[2]
+
+    def sizes(self) -> dict[str, int]:
+        """Returns the bytes of all objects below, by what their names have beyond this one."""
+        with _told(self._address):
+            found = [entry for chunk in obstore.list(self._store, self._prefix) for entry in chunk]
+        cut = len(self._key) + 1 if self._key else 0
+        return {entry["path"][cut:]: entry["size"] for entry in found}
+
+    def n_bytes(self) -> int:
+        """Returns the size of the object.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        with _told(self._address):
+            return obstore.head(self._store, self._key)["size"]
+
+    def head(self) -> tuple[Tag, datetime] | None:
+        """Returns the tag of the object and when it was written, by the clock of the object store; None: not there."""
+        try:
+            with _told(self._address):
+                found = obstore.head(self._store, self._key)
+        except FileNotFoundError:
+            return None
+        return _tag(found), found["last_modified"]
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Returns the text of the object.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        with _told(self._address):
+            return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
+
+    def write_text(self, text: str, encoding: str = "utf-8") -> None:
+        """Writes the object, which is there as a whole or not at all."""
+        self._put(text.encode(encoding), "overwrite")
+
+    def create(self, text: str) -> Tag | None:
+        """Writes the object if there is none yet, in one step; returns its tag, or None where there is one."""
+        try:
+            return self._put(text.encode(), "create")
+        except AlreadyExistsError:
+            return None
+
+    def update(self, text: str, tag: Tag) -> Tag | None:
+        """Writes the object if it has still this tag, in one step; returns the new one, or None where it is another."""
+        try:
+            return self._put(text.encode(), tag)
+        except (PreconditionError, FileNotFoundError):
+            return None
+
+    def unlink(self) -> None:
+        """Removes the object."""
+        with _told(self._address):
+            obstore.delete(self._store, self._key)
+
+    def remove_all(self) -> None:
+        """Removes every object below."""
+        prefix = f"{self._key}/" if self._key else ""
+        keys = [prefix + name for name in self.sizes()]
+        with _told(self._address):
+            obstore.delete(self._store, keys)
+
+    def _put(self, content: bytes, mode: Any) -> Tag:  # noqa: ANN401 - as in obstore
+        with _told(self._address):
+            # A condition holds for one request only, not for the parts of a large object.
+            return _tag(obstore.put(self._store, self._key, content, mode=mode, use_multipart=False))
+
+    @property
+    def _prefix(self) -> str | None:
+        return self._key or None
+
+
+def _check(address: str) -> None:
+    place = urlsplit(address)
+    if place.password or "?" in address or (place.username and place.scheme in ("s3", "s3a", "gs")):
+        raise StoreError(
+            f"the address {place.scheme}://... holds credentials, which would be kept with the store; put them into "
+            "the environment, and write the address without them"
+        )
+    if not place.hostname:
+        raise StoreError(f"the address {address!r} names no bucket; write e.g. {place.scheme}://bucket/folder")
+
+
+def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict with more or less in it
+    return {name: found[name] for name in ("e_tag", "version") if found.get(name)}
+
+
+@contextmanager
+def _told(address: str) -> Iterator[None]:
+    """Turns what an object store complains of into a `StoreError`, but for answers that callers ask for."""
+    try:
+        yield
+    except (AlreadyExistsError, PreconditionError):
+        raise
+    except (BaseError, OSError, ValueError) as error:
+        told = disk_error(error, address)
+        if told is None and isinstance(error, FileNotFoundError):
+            raise
+        raise (told or _unknown(error, address)) from None
+
+
+def _unknown(error: Exception, address: str) -> RoundtableError:
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    cause = re.sub(r"\?\S+", "", said)  # what follows may be a signature
+    return StoreError(f"the object store of {address!r} fails: {cause}; check the address and the endpoint")

@@ -1,0 +1,103 @@
+"""What disks do to a store, told as such: full, read-only, limits of files and names, files that are damaged.
+
+Engines and libraries word the same trouble differently; the operating system's words are in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.errors import RoundtableError, StoreError
+
+_CAUSES = (
+    (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), "the disk is full: make room"),
+    (
+        re.compile(r"File too large", re.IGNORECASE),
+        "a file may not become as large as it has to: raise the limit (ulimit -f)",
+    ),
+    (
+        re.compile(r"File ?name too long", re.IGNORECASE),
+        "a name is longer than the file system takes: name a shorter folder with --store",
+    ),
+    (
+        re.compile(r"Read-only file system", re.IGNORECASE),
+        "it cannot be written: mount it with the right to write, or copy it",
+    ),
+)
+_UNREACHABLE = (
+    (re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist|bucket \S+ does not exist",
+                re.IGNORECASE),
+     "there is no such bucket: check its name and region, or make it"),
+    (re.compile(r"169\.254\.169\.254|metadata\.google\.internal|CredentialsNotLoaded|NoAuthWithAWSException"
+                r"|NoAwsCredentials|Unable to load (?:AWS )?credentials|IMDS is disabled", re.IGNORECASE),
+     "there are no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+     "GOOGLE_SERVICE_ACCOUNT, or AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY"),
+    (re.compile(r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|AuthorizationFailure|AuthenticationFailed"
+                r"|(?:403 Forbidden|401 Unauthorized)", re.IGNORECASE),
+     "the credentials in the environment do not allow it: check them, and what they may do with the bucket"),
+    (re.compile(r"No FileSystem for scheme|UnsupportedFileSystemException"
+                r"|ClassNotFoundException: Class org\.apache\.hadoop\.fs\.", re.IGNORECASE),
+     "Spark lacks the package for its scheme: add org.apache.hadoop:hadoop-aws (s3a), org.apache.hadoop:hadoop-azure "
+     "(abfss), each in the version of Spark's Hadoop, or Google's gcs-connector (gs) to spark.jars.packages"),
+)  # fmt: skip
+_DAMAGED = re.compile(
+    r"Parquet error|not a parquet file|corrupt (?:footer|parquet)|invalid parquet|FAILED_READ_FILE"
+    r"|\.parquet\b.*(?:not found|no such file|does not exist)|Parquet magic bytes",
+    re.IGNORECASE | re.DOTALL,
+)
+_FILE = re.compile(r"[\w./-]+\.parquet\b")
+
+
+@contextmanager
+def named_damage(root: object) -> Iterator[None]:
+    """Turns errors that come from the disk into a `StoreError` that names the cause and the way on.
+
+    Args:
+        root: The store, as it is to be named.
+    """
+    try:
+        yield
+    except RoundtableError:
+        raise
+    except Exception as error:
+        told = disk_error(error, root)
+        if told is None:
+            raise
+        for note in getattr(error, "__notes__", ()):
+            told.add_note(note)
+        raise told from error
+
+
+def disk_error(error: BaseException, root: object = None) -> StoreError | None:
+    """Returns what an error says of the disk or of a store's files; None where it says nothing of them.
+
+    Args:
+        error: The error.
+        root: The store, as it is to be named; None where it is not known.
+    """
+    store = "the store" if root is None else f"the store {str(root)!r}"
+    text = " ".join(_texts(error))
+    for pattern, cause in _CAUSES:
+        if pattern.search(text):
+            return StoreError(f"{store} cannot be written: {cause}")
+    for pattern, cause in _UNREACHABLE:
+        if pattern.search(text):
+            return StoreError(f"{store} cannot be reached: {cause}")
+    if _DAMAGED.search(text):
+        found = _FILE.search(text)
+        what = f"its file {Path(found[0]).parent.name}/{Path(found[0]).name}" if found else "one of its files"
+        return StoreError(
+            f"{store} is damaged: {what} cannot be read; put it back from a copy, or run the scenario again with a new "
+            "--store (experiment.json holds it)"
+        )
+    return None
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """Yields the texts of an error and of those that caused it."""
+    while error is not None:
+        yield str(error)
+        error = error.__cause__ or error.__context__

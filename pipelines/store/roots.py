@@ -1,0 +1,122 @@
+"""Where a store is: a folder, or a prefix in a bucket; and what is done to one or the other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pipelines.errors import StoreError, nearest
+from pipelines.store.bucket import RETRY_SECONDS, Bucket
+
+Root = Path | Bucket
+"""A folder or a prefix, of a store or of one of its tables."""
+BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
+_FOLDERS = ("file", "dbfs")
+_MOUNT = "/dbfs/"
+# Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
+_FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
+_BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
+
+
+def root_of(given: str | Path | Bucket) -> Root:
+    """Returns the place that a user names.
+
+    Args:
+        given: A folder; an address in a bucket (``s3a://bucket/folder`` and the like); ``file:`` or ``dbfs:`` and a
+            folder, which the latter has where Databricks mounts it.
+
+    Raises:
+        StoreError: The address is of no scheme that stores may have.
+    """
+    if not isinstance(given, str):
+        return given
+    scheme, colon, rest = given.partition(":")
+    if scheme in BUCKETS and rest.startswith("//"):
+        return Bucket(given)
+    if scheme in _FOLDERS and rest.startswith("/"):
+        folder = unquote(urlsplit(given).path)
+        is_mounted = scheme == "dbfs" and not folder.startswith("/Volumes/")
+        return Path(_MOUNT + folder.lstrip("/") if is_mounted else folder)
+    if colon and rest.startswith("//"):
+        allowed = [*BUCKETS, *_FOLDERS]
+        raise StoreError(
+            f"no store can be at {scheme}://;{nearest(scheme, allowed)} allowed: a folder, or an address with "
+            f"{', '.join(allowed)}"
+        )
+    return Path(given)
+
+
+def engine_path(root: Root) -> str:
+    """Returns a place as engines name it: Databricks mounts its files in a folder that is none to Spark."""
+    text = str(root)
+    return f"dbfs:/{text.removeprefix(_MOUNT)}" if isinstance(root, Path) and text.startswith(_MOUNT) else text
+
+
+def scheme_of(root: Root | None) -> str | None:
+    """Returns the scheme of an address; None for a folder."""
+    return urlsplit(str(root)).scheme if isinstance(root, Bucket) else None
+
+
+def options_of(root: Root) -> dict[str, str]:
+    """Returns the options with which the Delta library writes there."""
+    return _BUCKET_OPTIONS if isinstance(root, Bucket) else _FOLDER_OPTIONS
+
+
+def make(root: Root, *, is_new: bool = False) -> list[Path]:
+    """Makes a folder and those that it lies in, and returns those that were not there; a bucket needs none.
+
+    Raises:
+        FileExistsError: It is there and was to be new.
+    """
+    if isinstance(root, Bucket):
+        return []
+    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
+    root.mkdir(parents=True, exist_ok=not is_new)
+    return missing
+
+
+def remove(root: Root) -> None:
+    """Removes a place with all that is in it, if it is there."""
+    if isinstance(root, Bucket):
+        root.remove_all()
+        if root.is_file():
+            root.unlink()
+    elif root.is_dir():
+        shutil.rmtree(root)
+    else:
+        root.unlink(missing_ok=True)
+
+
+def write_whole(file: Root, text: str) -> None:
+    """Writes a file, which is there as a whole or not at all."""
+    if isinstance(file, Bucket):
+        file.write_text(text)
+        return
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def sizes(root: Root) -> dict[str, int]:
+    """Returns the bytes of all files of a place, by their paths in it."""
+    if isinstance(root, Bucket):
+        return root.sizes()
+    return {str(file.relative_to(root)): file.stat().st_size for file in root.rglob("*") if file.is_file()}
+
+
+def size_of(file: Root) -> int:
+    """Returns the bytes of a file."""
+    return file.n_bytes() if isinstance(file, Bucket) else file.stat().st_size
+
+
+def is_writable(root: Root) -> bool:
+    """Returns whether this user may write there; of a bucket nobody knows before it is tried."""
+    return isinstance(root, Bucket) or os.access(root, os.W_OK)

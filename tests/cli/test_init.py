@@ -1,0 +1,100 @@
+"""``roundtable init``: a scenario for the user's own files, which runs as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from pipelines.cli.app import app
+
+OVERLAYS = Path(__file__).parents[2] / "datasets" / "overlays"
+QUOTES = Path(__file__).parents[2] / "datasets" / "workloads" / "quotes.padres"
+
+
+def cli(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_scenario_without_files_runs(here: Path) -> None:
+    made = cli("init")
+    assert (made.exit_code, made.stderr) == (0, "")
+    text = Path("scenario.yaml").read_text()
+    schema = text.partition("\n")[0].removeprefix("# yaml-language-server: $schema=")
+    assert json.loads((here / schema).read_text())["title"] == "Roundtable scenario"
+    few = ("--set", "runs={seeds: [1]}", "--set", "overlay.generate.nodes=5", "--set", "runs.grid.protocol.delta=[0,1]")
+    result = cli("run", "scenario.yaml", "--json", "--store", "store", *few)
+    *_, first, second, verdict = map(json.loads, result.stdout.splitlines())
+    assert [run["parameters"]["protocol.delta"] for run in (first, second)] == [0, 1]
+    assert first["n_publications"] > 10
+    assert verdict["verdict"] == "valid"
+    quiet = cli("run", "scenario.yaml", "--json", "--quiet", "--store", "quiet", *few)
+    assert len(quiet.stdout.splitlines()) == 1
+    assert "is there already" in cli("init").stderr
+    assert cli("init").exit_code == 64
+
+
+@pytest.mark.parametrize(
+    ("overlay", "settings"),
+    [
+        ("campus.csv", {"src": "from", "dst": "to", "latency": "delay_ms", "latency_unit": "ms"}),
+        ("harbours.graphml", {}),
+    ],
+)
+def test_columns_of_the_files_are_found(here: Path, overlay: str, settings: dict[str, str]) -> None:
+    (here / "s.csv").write_text("user,artistID\nx,1\ny,2\n")
+    (here / "p.csv").write_text("node,topic,round,price\nz,1,20,3.5\n")
+    made = cli(
+        "init", "mine.yaml", "--overlay", OVERLAYS / overlay, "--subscriptions", "s.csv", "--publications", "p.csv"
+    )
+    assert (made.exit_code, made.stderr) == (0, "")
+    written = yaml.safe_load(Path("mine.yaml").read_text())
+    file = written["overlay"]["file"]
+    assert (here / file.pop("path")).resolve() == (OVERLAYS / overlay).resolve()
+    assert file == settings
+    assert written["workload"]["subscriptions"]["file"] == {
+        "path": "s.csv", "node": "user", "topic": "artistID", "nodes": "all",
+    }  # fmt: skip
+    assert written["workload"]["publications"]["file"] == {
+        "path": "p.csv", "node": "node", "topic": "topic", "round": "round", "nodes": "all",
+    }  # fmt: skip
+    assert cli("validate", "mine.yaml").exit_code == 0
+
+
+def test_what_is_drawn_matches_what_is_given(here: Path) -> None:
+    (here / "s.csv").write_text("user,topic\nx,news\ny,sport\n")
+    (here / "p.csv").write_text("node,topic,round\nz,news,20\n")
+    for name, option in (("s", "--subscriptions"), ("p", "--publications")):
+        assert cli("init", f"{name}.yaml", option, f"{name}.csv").stderr == ""
+        few = ("--set", "runs={seeds: [1]}", "--set", "overlay.generate.nodes=4", "--set", "faults=[]")
+        lines = cli("run", f"{name}.yaml", "--json", "--store", name, *few).stdout.splitlines()
+        verdict = json.loads(lines[-1])
+        assert (verdict["verdict"], verdict["wanted_delivered"]) == ("valid", verdict["wanted"])
+        assert verdict["wanted"] > 0
+
+
+def test_quotes_are_published_by_nodes_that_are_drawn(here: Path) -> None:
+    assert cli("init", "q.yaml", "--publications", QUOTES).stderr == ""
+    assert yaml.safe_load(Path("q.yaml").read_text())["workload"]["publications"]["file"]["nodes"] == 3
+
+
+def test_files_that_do_not_fit_are_told(here: Path) -> None:
+    (here / "one.csv").write_text("a\n1\n")
+    (here / "bad.graphml").write_text("<graphml")
+    assert "a link needs two ends" in cli("init", "a.yaml", "--overlay", "one.csv").stderr
+    assert "cannot be read" in cli("init", "a.yaml", "--overlay", "bad.graphml").stderr
+    assert "subscriptions need one with the topic" in cli("init", "a.yaml", "--subscriptions", "one.csv").stderr
+    assert cli("init", "a.yaml", "--subscriptions", "none.csv").exit_code == 64
+    assert not Path("a.yaml").exists()
+    made = cli("init", "a.yaml", "--overlay", "none.graph")
+    assert (made.exit_code, "it has to be changed before it can be run" in made.stderr) == (0, True)
+    assert "no file 'none.graph'" in made.stderr

@@ -1,0 +1,124 @@
+"""What the command line makes of runs that tested nothing, and of losses beyond the bound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipelines.cli import options
+from pipelines.cli.app import app
+from pipelines.cli.failing import CAUSES
+
+LINKS = "overlay: {links: [[P, B], [B, S]]}\n"
+UNTESTED = (
+    "name: untested\nprotocol: {name: delta}\n" + LINKS + "workload:\n"
+    "  subscriptions: [{at: S, round: 10, topic: a}]\n"
+    "time: {rounds: 100}\nengine: sail\n"
+    "runs:\n  grid:\n    workload.publications:\n"
+    "      - [{at: P, round: 30, topic: a}]\n"  # S gets it
+    "      - [{at: P, round: 30, topic: b}, {at: P, round: 31, topic: c}]\n"
+    "      - [{at: P, round: 5, topic: a}]\n"
+    "      - [{at: P, round: 11, topic: a}]\n"  # the subscription is on its way to B, and confirmed later
+)
+# B is down for good when P publishes for the second time; nothing excuses the loss but that it is beyond δ = 0.
+BEYOND = (
+    "name: beyond\nprotocol: {name: delta, delta: 0}\noverlay: {file: {path: net.csv, latency: ms}}\nworkload:\n"
+    "  subscriptions: [{at: S, round: 0, topic: a}]\n"
+    "  publications: [{at: P, round: 20, topic: a}, {at: P, round: 40, topic: a}]\n"
+    "faults: [{kind: crash, node: B, round: 30}]\n"
+    "time: {rounds: 200}\nengine: sail\n"
+)
+
+
+def cli(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def beyond(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """A store with a loss beyond the bound, and what its run printed."""
+    folder = tmp_path_factory.mktemp("beyond")
+    (folder / "net.csv").write_text("src,dst,ms\nP,B,1\nB,S,1\nX,Y,1\n")
+    (folder / "s.yaml").write_text(BEYOND)
+    return folder / "store", cli("run", folder / "s.yaml", "--store", folder / "store")
+
+
+def test_runs_that_tested_nothing_are_unknown_and_told(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(UNTESTED)
+    result = cli("run", tmp_path / "s.yaml", "--store", tmp_path / "store")
+    assert result.exit_code == 2
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if "tested nothing" in line] == [
+        "run 1 tested nothing: none of 2 publications satisfies any of 1 subscription",
+        "run 2 tested nothing: every publication that satisfies a subscription came before that one stood, or after it "
+        "was taken back",
+        "run 3 tested nothing: every publication that satisfies a subscription came before that one stood, or after it "
+        "was taken back",
+    ]
+    assert lines[-1].startswith("unknown: 3 of 4 runs not decided: nothing was tested; history in ")
+    rows = json.loads(cli("sql", tmp_path / "store", "select run_id, verdict from run", "--format", "json").stdout)
+    assert {row["run_id"]: row["verdict"] for row in rows} == {0: "valid", 1: "unknown", 2: "unknown", 3: "unknown"}
+
+
+def test_a_run_tells_what_became_of_its_overlay(beyond: tuple[Path, Result]) -> None:
+    note = "overlay: 2 of 5 nodes are left out, which the largest component does not reach: X, Y"
+    assert note in beyond[1].stderr.splitlines()
+
+
+def test_the_last_line_counts_what_was_delivered_beyond_the_bound(beyond: tuple[Path, Result]) -> None:
+    _, result = beyond
+    assert result.exit_code == 0
+    assert "; 1 of 2 wanted deliveries happened; history in " in result.stdout.splitlines()[-1]
+
+
+def test_beyond_the_bound_is_explained_where_it_is_printed(beyond: tuple[Path, Result]) -> None:
+    lines = beyond[1].stdout.splitlines()
+    assert lines[2].endswith("valid, beyond the bound")
+    assert lines[3].startswith("beyond the bound: the faults were more than the protocol promises to bear")
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("beyond", "failed: beyond, 1 run beyond the bound"),
+        ("missing", "failed: missing, 1 of 2 wanted deliveries did not happen"),
+    ],
+)
+def test_a_check_may_fail_on_what_is_no_broken_guarantee(beyond: tuple[Path, Result], cause: str, words: str) -> None:
+    result = cli("audit", beyond[0], "--fail-on", cause)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith("valid: ")
+    assert words in result.stdout.splitlines()[-1]
+
+
+def test_a_finished_store_is_audited_again_where_it_may_fail(beyond: tuple[Path, Result]) -> None:
+    result = cli("resume", beyond[0], "--fail-on", "excused", "--fail-on", "beyond", "--json")
+    assert result.exit_code == 1
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert (last["wanted"], last["wanted_delivered"], last["runs_beyond_bound"]) == (2, 1, 1)
+    assert last["failed"][-1] == "beyond, 1 run beyond the bound"
+
+
+def test_the_causes_are_those_of_the_option() -> None:
+    assert tuple(CAUSES) == options.FAILING
+    wrong = cli("audit", "d", "--fail-on", "mising")
+    assert wrong.exit_code == 64
+    assert "did you mean 'missing'?" in wrong.stderr
+
+
+def test_a_publication_without_topic_and_content_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst,ms\nP,B,1\nB,S,1\n")
+    (tmp_path / "s.yaml").write_text(BEYOND.replace("{at: P, round: 20, topic: a}", "{at: P, round: 20}"))
+    result = cli("validate", tmp_path / "s.yaml")
+    assert result.exit_code == 64
+    assert "s.yaml:6:18: the publication has neither topic nor content" in result.stderr
+    (tmp_path / "p.csv").write_text("node,round,topic\nP,20,a\nP,21,\n")
+    file = "publications: {file: {path: p.csv, node: node, round: round, topic: topic}}"
+    text = BEYOND.replace("publications: [{at: P, round: 20, topic: a}, {at: P, round: 40, topic: a}]", file)
+    (tmp_path / "s.yaml").write_text(text)
+    result = cli("validate", tmp_path / "s.yaml")
+    assert result.exit_code == 64
+    assert "row 2 has neither topic nor content" in result.stderr

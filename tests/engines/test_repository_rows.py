@@ -1,0 +1,72 @@
+"""Protocol repository leaves the same tables whether a job makes one round or many, and on every engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.engines import history
+
+from pipelines.engines.session import Session
+from pipelines.testing import run_all, run_configs, scenario
+
+TIMERS = {
+    "publisher_rounds": 6, "failure_rounds": 12, "acknowledge_rounds": 4, "wait_rounds": 4, "nak_rounds": 4,
+    "rectify_rounds": 8, "idle_rounds": 10, "assist_rounds": 12, "gossip_rounds": 5, "fetch_rounds": 4,
+}  # fmt: skip
+CLIENTS = {"p": "b1", "s1": "b1", "s2": "b2"}
+
+
+def eventful(rounds: int) -> dict[str, Any]:
+    """Returns a run with an owner, crashes of a repository and a client, losses, a joining and a leaving repository."""
+    return scenario(
+        protocol={
+            "name": "repository", **TIMERS, "store_rounds": 1,
+            "topics": {"news": {"owner": "p", "publishers": ["p"], "subscribers": ["s1"]}},
+        },
+        overlay={
+            "links": [["b1", "b2"]],
+            "servers": [{"name": f"r{one}", "at": at} for one, at in ((1, "b1"), (2, "b2"), (3, "b2"))],
+            "clients": [{"name": name, "at": at} for name, at in CLIENTS.items()],
+        },
+        workload={
+            "subscriptions": [{"at": name, "round": 1, "topic": "news"} for name in ("s1", "s2")],
+            "publications": [{"at": "p", "round": round_, "topic": "news"} for round_ in (13, 14, 16, 20)],
+            "calls": [
+                {"at": "p", "round": 10, "kind": "register", "topic": "news", "peer": "s2", "role": "subscriber"},
+                {"at": "r3", "round": 8, "kind": "join"},
+                {"at": "s1", "round": 26, "kind": "steer", "topic": "news", "peer": "r2"},
+                {"at": "r1", "round": 25, "kind": "leave"},
+            ],
+        },
+        faults=[
+            {"kind": "crash", "node": "r2", "round": 21, "until": 24},
+            {"kind": "crash", "node": "s1", "round": 25, "until": 27},
+            {"kind": "loss", "round": 19, "until": 28, "rate": 0.2},
+            {"kind": "duplicate", "round": 19, "until": 28, "rate": 0.2},
+        ],
+        time={"rounds": rounds},
+    )  # fmt: skip
+
+
+def test_rounds_of_a_job(sail: Session, tmp_path: Path) -> None:
+    """Commits in between, where states are written and read again, change nothing either."""
+    runs = run_configs([eventful(30)])
+    one, many = (
+        history(run_all(runs, sail, tmp_path, commit_every=every, rounds_per_job=size))
+        for every, size in ((50, 1), (7, None))
+    )
+    assert one == many
+    assert {"state_slot", "state_mark", "delivery"} <= one.keys()
+    assert one["delivery"]
+    assert one["state_node_durable"]
+
+
+@pytest.mark.spark
+def test_on_spark(spark: Session, sail: Session, tmp_path: Path) -> None:
+    """One job of both runs: a longer one shows recoveries and the departure of r1."""
+    runs = run_configs([eventful(30), eventful(120)])
+    on_spark, on_sail = (history(run_all(runs, session, tmp_path, commit_every=200)) for session in (spark, sail))
+    assert on_spark == on_sail
+    assert any("LEFT" in row for row in on_spark["node_status"])

@@ -1,0 +1,186 @@
+"""A run: rounds, channels, crashes, and the states that it begins in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oracles.skipring.labels import nth, skip_ring
+from oracles.skipring.moment import BEFORE, Delivery, Message, Moment, Publication, share
+from oracles.skipring.ring import Edge, Ring
+from oracles.skipring.subscriber import Subscriber
+from oracles.skipring.supervisor import Database, Supervisor, configuration
+
+DOWN, TIMEOUT = "NODE_DOWN", "Timeout"
+_PHASES = (
+    (DOWN,), ("Subscribe", "GetConfiguration", "RequestFor", "Unsubscribe"), ("subscribe", "unsubscribe"), ("Remove",),
+    ("SetData",), ("Introduce",), ("IntroduceShortcut",), ("publish",),
+    ("PublishNew", "Publish", "CheckTrie", "CheckAndPublish"), (TIMEOUT,),
+)  # fmt: skip
+"""The phases of a node's round (K16)."""
+
+
+class Call(NamedTuple):
+    """A call of a node's application, and its number there, from 1."""
+
+    node: int
+    round: int
+    number: int
+    kind: str
+    topic: str
+    subscription: int | None = None
+
+
+class Crash(NamedTuple):
+    """A crash, and the round in which the node comes back, if it does."""
+
+    node: int
+    round: int
+    end_round: int | None = None
+
+
+@dataclass
+class Start:
+    """The state in which a run begins.
+
+    Attributes:
+        orders: Topics whose ring is legitimate, with their subscribers in the order of labels.
+        rings: What subscribers keep of all other rings.
+        databases: The databases of these.
+        interests: The subscriptions that were made before, by node and number.
+        publications: What tries have, by node and topic.
+        messages: The messages in channels.
+    """
+
+    orders: dict[str, list[int]] = field(default_factory=dict)
+    rings: list[Ring] = field(default_factory=list)
+    databases: dict[str, Database] = field(default_factory=dict)
+    interests: dict[int, dict[int, str]] = field(default_factory=dict)
+    publications: dict[tuple[int, str], list[Publication]] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+
+
+@dataclass
+class Setup:
+    """What a run is given: supervisors with their names, subscribers, settings, calls and crashes."""
+
+    supervisors: dict[int, str]
+    subscribers: Sequence[int]
+    settings: Mapping[str, Any]
+    calls: Sequence[Call] = ()
+    crashes: Sequence[Crash] = ()
+
+
+def responsible(topic: str, supervisors: Mapping[int, str]) -> int:
+    """Returns the supervisor of a topic, the first one clockwise of its place on [0, 1) (K14)."""
+    place = _place(topic)
+    return min(supervisors, key=lambda one: ((_place(supervisors[one]) - place) % 1, one))
+
+
+def _place(name: str) -> float:
+    return share(hashlib.sha256(name.encode()).digest())
+
+
+class Network:
+    """A run, played round by round."""
+
+    def __init__(self, setup: Setup, start: Start) -> None:
+        self.setup = setup
+        self.supervisors = {node: Supervisor(setup.subscribers) for node in setup.supervisors}
+        self.subscribers = {node: self._subscriber(node) for node in setup.subscribers}
+        self.in_flight = list(start.messages)
+        self.sent: list[Message] = []
+        self.delivered: list[Delivery] = []
+        interval = setup.settings["timeout_interval"]
+        self._timeouts = {
+            node: int(Moment(node, BEFORE, setup.settings).draw("phase") * interval)
+            for node in [*self.supervisors, *self.subscribers]
+        }
+        self._begin(start)
+
+    def _subscriber(self, node: int) -> Subscriber:
+        return Subscriber(
+            node, lambda topic: responsible(topic, self.setup.supervisors), self.setup.settings["hash_bits"]
+        )
+
+    def _begin(self, start: Start) -> None:
+        for node, interests in start.interests.items():
+            self.subscribers[node].interests = dict(interests)
+        for ring in start.rings:
+            self.subscribers[ring.v].rings[ring.topic] = ring
+        for topic, database in start.databases.items():
+            self.supervisors[responsible(topic, self.setup.supervisors)].databases[topic] = database
+        for topic, order in start.orders.items():
+            self._form(topic, order)
+        for (node, topic), publications in start.publications.items():
+            for one in publications:
+                self.subscribers[node].trie(topic).insert(one)
+
+    def _form(self, topic: str, order: list[int]) -> None:
+        """Has subscribers form the skip ring, by its definition."""
+        supervisor = responsible(topic, self.setup.supervisors)
+        entries: dict[str, int | None] = {nth(x): node for x, node in enumerate(order)}
+        self.supervisors[supervisor].databases[topic] = Database(entries)
+        for node in order:
+            before, label, after = configuration(order, node)
+            ring = self.subscribers[node].ring(topic)
+            ring.label = label
+            ring.short = {slot: entries[slot] for slot in skip_ring(len(order))[label].shortcuts}
+            for side, contact, is_end in (
+                ("left", before, label == "0"),
+                ("right", after, _is_last(label, len(order))),
+            ):
+                if contact is not None:
+                    setattr(ring, "ring" if is_end else side, Edge(*contact))
+
+    # ---- rounds
+
+    def play(self, round_: int) -> None:
+        """Plays a round; `sent` and `delivered` are then those of this round."""
+        self.sent, self.delivered = [], []
+        self._crash(round_)
+        due = [one for one in self.in_flight if one.due_round == round_]
+        self.in_flight = [one for one in self.in_flight if one.due_round > round_]
+        for node in sorted([*self.supervisors, *self.subscribers]):
+            now = Moment(node, round_, self.setup.settings)
+            self._step(now, [one for one in due if one.dst == node])
+            self.sent += now.sent
+            self.delivered += now.delivered
+        self.in_flight += self.sent
+
+    def _crash(self, round_: int) -> None:
+        """Takes nodes down, which supervisors learn after the detection, and brings others back with nothing."""
+        for one in sorted(self.setup.crashes):
+            if one.round == round_:
+                del self.subscribers[one.node], self._timeouts[one.node]
+                due = round_ + self.setup.settings["detection_rounds"]
+                for node in self.supervisors:
+                    self.sent.append(Message(round_, node, BEFORE, DOWN, node, due, (one.node,)))
+            if one.end_round == round_:
+                self.subscribers[one.node] = self._subscriber(one.node)
+
+    def _step(self, now: Moment, due: Sequence[Message]) -> None:
+        """Has a node do what is due, phase by phase, messages in the order in which they were sent."""
+        calls = [one for one in self.setup.calls if (one.node, one.round) == (now.node, now.round)]
+        for kinds in _PHASES:
+            for message in sorted(one for one in due if one.kind in kinds):
+                self._receive(now, message)
+            for call in sorted(one for one in calls if one.kind in kinds):
+                if call.node in self.subscribers:
+                    self.subscribers[call.node].call(now, call.kind, call.number, call.topic, call.subscription)
+        if self._timeouts.get(now.node) == now.round:
+            self._timeouts[now.node] += self.setup.settings["timeout_interval"]
+            (self.supervisors.get(now.node) or self.subscribers[now.node]).timeout(now)
+
+    def _receive(self, now: Moment, one: Message) -> None:
+        if one.kind == DOWN:
+            self.supervisors[one.dst].report(one.body[0])
+        else:
+            (self.supervisors.get(one.dst) or self.subscribers[one.dst]).receive(now, one.kind, one.src, *one.body)
+
+
+def _is_last(label: str, n: int) -> bool:
+    """Returns whether a label has the largest value in SR(n)."""
+    return skip_ring(n)[label].after == "0"

@@ -1,0 +1,277 @@
+"""Reports in a real browser: what a page shows is what SQL says, nothing is asked for, and texts do no harm."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from support.browser import Opened, browser, chromium, keep, opened
+
+import pipelines as rt
+from pipelines.engines.session import Session
+from pipelines.report.page import PROGRAMS
+from pipelines.result import Result
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),
+    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="no Playwright: pip install playwright"),
+]
+HOSTILE = "<script>alert('x')</script>"
+QUOTED = "\"Q' & 🐇"
+STUDY = {
+    "name": "study",
+    "protocol": {"name": "delta"},
+    "overlay": {"links": [[HOSTILE, "A"], ["A", QUOTED], ["A", "B"]]},
+    "workload": {
+        "subscriptions": [{"at": QUOTED, "topic": HOSTILE}, {"at": "B", "topic": HOSTILE}],
+        "publications": [
+            {"at": HOSTILE, "round": at, "topic": HOSTILE, "content": {"</script>": "<img src=x>"}} for at in (20, 24)
+        ],
+    },
+    "faults": [{"kind": "crash", "node": "A", "round": 22}],
+    "time": {"rounds": 60},
+    "runs": {"seeds": [1, 2], "grid": {"protocol.delta": [0, 1]}},
+}
+SHIPPED = ("quickstart", "beyond_delta", "bank", "epidemic_loss")
+PAGES = ("verdict", "replay", "space-time", "measures", "losses")
+DOWN = """
+select count(1) as n from node_recovery
+where run_id = 0 and crash_round <= {0} and (recovery_round is null or recovery_round > {0})
+"""
+FLYING = """
+select count(1) as n from sent_message where run_id = 0 and src <> dst
+and sent_round <= {0} and (due_round > {0} or fate = 'in_flight')
+"""
+DELIVERED = "select count(1) as n from delivery where run_id = 0 and round <= {0}"
+JUMPS = {
+    "crash": "select min(round) as n from fault_event where run_id = 0 and kind = 'crash' and round > 0",
+    "recovery": "select min(round) as n from fault_event where run_id = 0 and kind = 'recovery' and round > 0",
+    "loss": "select min(due_round) as n from sent_message where run_id = 0 and src <> dst and fate like 'lost%'",
+    "violation": "select min(round) as n from violation where run_id = 0 and round > 0",
+}
+RING = {
+    "name": "ring",
+    "protocol": {"name": "skipring"},
+    "overlay": {"nodes": {"count": 6}},
+    "workload": {"subscriptions": [{"at": f"N{number}", "topic": "news"} for number in range(1, 7)]},
+    "time": {"rounds": 120},
+}
+HELD = """
+select count(1) as n from held_edge where run_id = 0 and round <= {0} and (until_round is null or until_round > {0})
+"""
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    with browser() as found:
+        yield found
+
+
+def made(sail: Session, folder: Path, scenario: Any, *overrides: str) -> Result:
+    result = rt.run(scenario, spark=sail.spark, store=folder / "store", overrides=overrides, commit_every=5)
+    result.report(runs=[0] if len(result.runs) > 1 else [], out=folder / "report.html")
+    return result
+
+
+@pytest.fixture(scope="module", params=SHIPPED)
+def shipped(
+    request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Result, Path]:
+    folder = tmp_path_factory.mktemp(request.param)
+    return made(sail, folder, request.param), folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def study(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    folder = tmp_path_factory.mktemp("study")
+    result = rt.run(STUDY, spark=sail.spark, store=folder / "store", commit_every=1)
+    result.report(out=folder / "report.html")
+    return result, folder / "report.html"
+
+
+def shown(found: Opened) -> list[int]:
+    return [int(found.text(f"#{name}").replace(",", "")) for name in ("n-down", "n-flying", "n-delivered")]
+
+
+def asked(result: Result, round_: int) -> list[int]:
+    return [result.sql(text.format(round_)).collect()[0].n for text in (DOWN, FLYING, DELIVERED)]
+
+
+def test_every_page_opens_without_a_complaint_or_a_request(shipped: tuple[Result, Path], started: Any) -> None:
+    result, file = shipped
+    assert file.stat().st_size < 6e6
+    name = re.sub(r"\W", "", file.parent.name)
+    with opened(started, file) as found:
+        assert result.verdict in found.text("#sentence")
+        for page in PAGES:
+            found.show(f"{page}/run=0")
+            assert found.page.is_visible(f"section#{page}")
+            assert [one for one in PAGES if found.page.is_visible(f"section#{one}")] == [page]
+            keep(found, f"{name}-{page}")
+        found.show("measures/run=0")
+        found.page.locator("#measures svg.marks").nth(3).wait_for()
+        assert (found.complaints, found.requests) == ([], [])
+
+
+def test_a_round_shows_what_sql_says(shipped: tuple[Result, Path], started: Any) -> None:
+    result, file = shipped
+    last = result.runs[0].rounds or 0
+    with opened(started, file) as found:
+        for round_ in sorted({0, 1, last // 3, last // 2, 30 if last >= 30 else last, last}):
+            found.show(f"replay/run=0&round={round_}")
+            assert (round_, shown(found)) == (round_, asked(result, round_))
+        for kind, text in JUMPS.items():
+            [event] = result.sql(text).collect()
+            found.page.keyboard.press("Home")
+            assert found.page.is_disabled(f"[data-jump={kind}]") == (event.n is None)
+            if event.n is not None:
+                found.page.click(f"[data-jump={kind}]")
+                assert (kind, found.page.input_value("#round")) == (kind, str(event.n))
+
+
+def test_buttons_keys_and_clicks(study: tuple[Result, Path], started: Any) -> None:
+    result, file = study
+    with opened(started, file) as found:
+        page = found.page
+        found.show("replay/run=0&round=20")
+        page.keyboard.press("ArrowRight")
+        assert page.input_value("#round") == "21"
+        page.click("#step")
+        assert found.text("#n-down") == "1"
+        page.click("#back")
+        page.keyboard.press("c")
+        assert page.input_value("#round") == "22"
+        page.keyboard.press("Home")
+        page.click("[data-jump=loss]")
+        [lost] = result.sql("select min(due_round) as n from message where run_id = 0 and fate like 'lost%'").collect()
+        assert page.input_value("#round") == str(lost.n)
+        page.keyboard.press("End")
+        assert page.input_value("#round") == str(result.runs[0].rounds)
+        page.locator("#overlay g.node", has_text=QUOTED).first.click()
+        assert QUOTED in found.text("#detail h2")
+        assert "state_routing_entry" in found.text("#detail")
+        [node] = [
+            row.node_id for row in result.sql("select * from node where run_id = 0").collect() if row.name == QUOTED
+        ]
+        held = f"select count(1) as n from state_routing_entry where run_id = 0 and node_id = {node}"
+        n_rows = result.sql(held).collect()[0].n
+        assert n_rows > 0
+        assert f"state_routing_entry, {n_rows} rows" in found.text("#detail")
+        found.show("replay/run=0&round=20")
+        page.locator("#overlay .message").first.dispatch_event("click")
+        assert "sent in round" in found.text("#detail")
+        found.show("replay/run=0&round=21")
+        page.locator("#flying summary").focus()
+        page.keyboard.press("Enter")
+        page.locator("#flying button.row").first.focus()
+        page.keyboard.press("Enter")
+        assert "due in round" in found.text("#detail")
+        page.locator("#overlay g.node").first.focus()
+        page.keyboard.press("Enter")
+        assert "in round 21" in found.text("#detail h2")
+        found.show("replay/run=0&round=5")
+        page.click("#play")
+        page.wait_for_function("document.getElementById('round').value > 5")
+        assert page.get_attribute("#play", "aria-pressed") == "true"
+        page.click("#play")
+        assert page.get_attribute("#play", "aria-pressed") == "false"
+        assert (found.complaints, found.requests) == ([], [])
+
+
+def test_names_and_contents_do_no_harm(study: tuple[Result, Path], started: Any) -> None:
+    _, file = study
+    with opened(started, file) as found:
+        for page in (*PAGES, "studies"):
+            found.show(f"{page}/run=0")
+        found.page.wait_for_timeout(300)
+        found.show("replay/run=0&round=20")
+        assert HOSTILE in found.text("#events")
+        assert found.page.locator("main script, main img, main b").count() == 0
+        assert found.page.locator("body > script").count() == 2 + len(PROGRAMS)
+        assert (found.complaints, found.requests) == ([], [])
+
+
+def test_a_picture_is_saved_as_svg(study: tuple[Result, Path], started: Any, tmp_path: Path) -> None:
+    _, file = study
+    with opened(started, file, scheme="dark") as found:
+        found.show("space-time/run=0")
+        with found.page.expect_download() as saved:
+            found.page.click("#st-picture button.save")
+        saved.value.save_as(tmp_path / "saved.svg")
+        text = (tmp_path / "saved.svg").read_text("utf-8")
+        tree = ElementTree.fromstring(text)  # noqa: S314 - made here
+        assert "A" in ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("text")]
+        assert "currentColor" not in text
+        assert found.complaints == []
+
+
+def test_a_replay_works_in_the_frame_of_a_notebook(study: tuple[Result, Path], started: Any, tmp_path: Path) -> None:
+    result, _ = study
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<!doctype html><title>A notebook</title>{result.replay(0)._repr_html_()}", "utf-8")
+    with opened(started, file) as found:
+        frame = found.page.frame_locator("iframe")
+        frame.locator("#step").click()
+        assert frame.locator("#round").input_value() == "1"
+        frame.locator("nav a[data-page=losses]").click()
+        frame.locator("#losses h3 a").first.click()
+        assert frame.locator("#round").input_value() == "22"
+        assert (found.complaints, found.requests) == ([], [])
+
+
+def test_a_ring_is_drawn_as_a_ring(sail: Session, started: Any, tmp_path: Path) -> None:
+    with rt.run(RING, spark=sail.spark, store=tmp_path / "store") as result:
+        result.report(out=tmp_path / "report.html")
+        last = result.runs[0].rounds
+        [held] = result.sql(HELD.format(last)).collect()
+    with opened(started, tmp_path / "report.html") as found:
+        found.show(f"replay/run=0&round={last}")
+        assert held.n > 0
+        assert found.page.locator("#overlay line.link").count() == held.n
+        assert (
+            found.page.evaluate("JSON.parse(document.getElementById('data').textContent).replays[0].layout") == "ring"
+        )
+        keep(found, "ring")
+        assert found.complaints == []
+
+
+def test_the_crash_that_lost_a_publication_is_two_clicks_away(study: tuple[Result, Path], started: Any) -> None:
+    _, file = study
+    with opened(started, file) as found:
+        found.page.click("#verdict td a[href^='#losses']")
+        assert "A down (crash in round 22" in found.text("#losses h3 >> nth=0")
+        found.page.click("#losses h3 a >> nth=0")
+        assert found.page.input_value("#round") == "22"
+        assert "A: crash" in found.text("#events")
+
+
+def test_a_study_has_its_axes_and_its_worst_runs(study: tuple[Result, Path], started: Any) -> None:
+    result, file = study
+    with opened(started, file) as found:
+        found.show("studies/")
+        found.page.select_option("#study-y", "n_messages")
+        found.page.locator("#study-table th", has_text="n_messages").wait_for()
+        [row] = result.sql("select mean from result_summary where run_id = 0 and measure = 'n_messages'").collect()
+        assert f"{row.mean:g}" in found.text("#study-table")
+        found.page.locator("#study-picture path[aria-roledescription=point]").nth(1).wait_for()
+        assert re.search(r"run \d", found.text("#study-table td:last-child >> nth=0"))
+
+
+@pytest.mark.parametrize("width", [80, 320, 4000])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_its_window(study: tuple[Result, Path], started: Any, width: int, scheme: str) -> None:
+    _, file = study
+    with opened(started, file, width, scheme) as found:
+        for page in PAGES:
+            found.show(f"{page}/run=0")
+            assert found.page.evaluate("document.documentElement.scrollWidth") <= width, page
+            keep(found, f"study-{page}-{width}-{scheme}")
+        found.page.emulate_media(media="print")
+        assert not found.page.is_visible("nav")
+        assert not found.page.is_visible("#jumps")

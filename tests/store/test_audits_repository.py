@@ -1,0 +1,239 @@
+"""The audits of protocol repository find what is planted, its views measure, and stories tell what messages wait for.
+
+In the run that is disturbed two repositories serve topic news, which p owns: s1 and s2 may subscribe, s3 may not. The
+links lose a fifth of all messages for 60 rounds, r1 crashes and comes back, s2 turns to r1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from pipelines.api import Result
+from pipelines.engines.session import Session
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
+from pipelines.testing import (
+    Change,
+    added,
+    audited,
+    broken,
+    copied,
+    planted,
+    removed,
+    replaced,
+    run_all,
+    run_configs,
+    scenario,
+)
+
+NEWS = "news"
+TIMERS = {
+    "publisher_rounds": 12, "failure_rounds": 60, "acknowledge_rounds": 6, "wait_rounds": 8, "nak_rounds": 10,
+    "rectify_rounds": 25, "idle_rounds": 40, "assist_rounds": 60, "gossip_rounds": 8, "fetch_rounds": 10,
+}  # fmt: skip
+R1, R2, P, S1, S2, S3 = range(3, 9)
+
+
+def chain(**parts: Any) -> dict[str, Any]:
+    """Returns brokers b1 - b2 - b3, repositories at the first two, p and s1 at b1, s2 at b2, s3 at b3."""
+    subscribed = [{"at": name, "round": 1, "topic": NEWS} for name in ("s1", "s2", "s3")]
+    return scenario(
+        protocol={"name": "repository", **TIMERS, **parts.pop("settings", {})},
+        overlay={
+            "links": [["b1", "b2"], ["b2", "b3"]],
+            "servers": [{"name": "r1", "at": "b1"}, {"name": "r2", "at": "b2"}],
+            "clients": [
+                {"name": name, "at": at} for name, at in (("p", "b1"), ("s1", "b1"), ("s2", "b2"), ("s3", "b3"))
+            ],
+        },
+        workload={
+            "subscriptions": subscribed,
+            "publications": [{"at": "p", "round": round_, "topic": NEWS} for round_ in parts.pop("published")],
+            "calls": parts.pop("calls", []),
+        },
+        time={"rounds": parts.pop("rounds")},
+        **parts,
+    )
+
+
+OWNED = {NEWS: {"owner": "p", "publishers": ["p"], "subscribers": ["s1", "s2"]}}
+DISTURBED = chain(
+    settings={"topics": OWNED},
+    published=[30, 35, 62, 63, 110],
+    calls=[{"at": "s2", "round": 100, "kind": "steer", "topic": NEWS, "peer": "r1"}],
+    faults=[
+        {"kind": "loss", "round": 20, "until": 80, "rate": 0.2},
+        {"kind": "crash", "node": "r1", "round": 50, "until": 70},
+    ],
+    rounds=700,
+)
+CUT_SHORT = chain(published=[30, 58], rounds=60, faults=[{"kind": "crash", "node": "r2", "round": 40}])
+WAITING = chain(
+    published=[30], rounds=60, settings={"topics": {NEWS: {"owner": "s1", "publishers": [], "subscribers": ["s2"]}}}
+)
+UNHEARD = chain(
+    published=[30], rounds=38, faults=[{"kind": "loss", "round": 30, "until": 32, "rate": 1.0, "links": [["p", "b1"]]}]
+)
+HELD_UP = chain(
+    published=[30, 33],
+    rounds=37,
+    faults=[{"kind": "loss", "round": 30, "until": 31, "rate": 1.0, "links": [["p", "b1"]]}],
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits_repository")
+
+
+@pytest.fixture(scope="module")
+def clean(sail: Session, root: Path) -> Store:
+    """The run that is disturbed, once for each violation that is planted."""
+    return run_all(run_configs([DISTURBED] * len(PLANTED), seeds=[3] * len(PLANTED)), sail, root)
+
+
+@pytest.fixture(scope="module")
+def ended(sail: Session, root: Path) -> Store:
+    """Runs that end while something waits."""
+    return run_all(run_configs([CUT_SHORT, WAITING, UNHEARD, HELD_UP]), sail, root)
+
+
+def asked(store: Store, text: str) -> list[tuple[Any, ...]]:
+    found = StoreReader(store.session, store.root).sql(text).toArrow().to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+def test_nothing_breaks(clean: Store) -> None:
+    report = audited(clean, "repository")
+    assert broken(report) == {}
+    assert report.verdict == "valid"
+    assert asked(clean, "select subscriber, count(1) from delivery where run_id = 0 group by subscriber") == [
+        (S1, 5),
+        (S2, 5),
+    ]
+    assert asked(clean, "select distinct is_settled from settled_run") == [(True,)]
+
+
+AT_S2 = f"subscriber = {S2} and source_seq"
+PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
+    ("never delivered", "delivery", removed(f"{AT_S2} = 2"), {"stored_delivered", "sync_passes_nothing"}),
+    (
+        "delivered late", "delivery", replaced(f"{AT_S2} = 1", round="round + 500"),
+        {"publisher_order", "repository_order", "sync_passes_nothing"},
+    ),
+    (
+        "delivered before it is stored", "delivery", replaced(f"{AT_S2} = 5", round="111"),
+        {"all_or_none", "publisher_order", "repository_order"},
+    ),
+    ("delivered twice", "delivery", copied(f"{AT_S2} = 5", round="round + 1"), {"exactly_once"}),
+    (
+        "delivered to a stranger", "delivery", copied(f"{AT_S2} = 5", subscriber=str(S3)),
+        {"authorised_only", "all_or_none"},
+    ),
+    (
+        "stored twice", "state_slot", copied(f"node_id = {R1} and source_seq = 2", seq="seq + 50"),
+        {"stored_once", "all_or_none", "repository_order"},
+    ),
+    (
+        "not stored", "state_slot", removed(f"node_id = {R2} and source_seq = 2"),
+        {"stored_once", "kept_until_stable", "all_or_none"},
+    ),
+    (
+        "reserved for ever", "state_slot", replaced(f"node_id = {R2} and source_seq = 2", status="'reserved'"),
+        {"nothing_pending", "stored_once", "kept_until_stable", "all_or_none"},
+    ),
+    (
+        "stored by nobody", "state_slot", replaced("source_seq = 5", status="'void'"),
+        {"all_or_none", "kept_until_stable"},
+    ),
+    (
+        "a stranger publishes", "run",
+        replaced("true", parameters="replace(parameters, '\"publishers\": [\"p\"]', '\"publishers\": []')"),
+        {"authorised_only"},
+    ),
+    (
+        "expected for ever", "state_expected", added(node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9),
+        {"nothing_pending"},
+    ),
+    (
+        "a sync passes too much", "message", replaced(
+            "kind in ('R2S-Sync', 'R2S-Rectify') and sent_round < 35", body="replace(body, '\"sync\":', '\"sync\":9')"
+        ), {"sync_passes_nothing"},
+    ),
+    ("what repositories report of registrations", "state_registration", removed(f"client = {P}"), set()),
+)  # fmt: skip
+"""What is planted in a run each: its table, and the guarantees that break."""
+
+
+def in_run(run_id: int, change: Change) -> Change:
+    """Returns a change of the rows of one run."""
+
+    def changed(frame: DataFrame) -> DataFrame:
+        own = change(frame.where(f"run_id = {run_id}")).fillna({"run_id": run_id})
+        return frame.where(f"run_id <> {run_id}").unionByName(own)
+
+    return changed
+
+
+@pytest.fixture(scope="module")
+def shown(clean: Store, root: Path) -> dict[int, set[str]]:
+    """The guarantees that are broken, by run, when everything is planted."""
+    changes: dict[str, Change] = {}
+    for run_id, (_, table, change, _) in enumerate(PLANTED):
+        before, own = changes.get(table, lambda frame: frame), in_run(run_id, change)
+        changes[table] = lambda frame, before=before, own=own: own(before(frame))
+    report = audited(planted(clean, root, **changes), "repository")
+    assert [found.error for found in report.findings if found.error] == []
+    found: dict[int, set[str]] = {}
+    for row in report.violation.select("run_id", "guarantee").distinct().collect():
+        found.setdefault(row.run_id, set()).add(row.guarantee)
+    return found
+
+
+@pytest.mark.parametrize("run_id", range(len(PLANTED)), ids=[one[0] for one in PLANTED])
+def test_a_planted_violation_is_found(shown: dict[int, set[str]], run_id: int) -> None:
+    """What repositories report of registrations changes nothing: who is authorised follows from the scenario."""
+    assert shown.get(run_id, set()) == PLANTED[run_id][3]
+
+
+def test_runs_that_end_early_are_not_decided(ended: Store) -> None:
+    """What is missing may still come; what cannot come is excused."""
+    report = audited(ended, "repository")
+    assert broken(report) == {}
+    assert {one.run_id for one in report.undecided} == {0, 2, 3}
+    excuses = asked(ended, "select distinct run_id, excuse from owed_message where excuse is not null")
+    assert excuses == [(1, "unauthorised")]
+
+
+def test_views_measure(clean: Store) -> None:
+    assert asked(clean, "select name, n_stored, n_reserved, n_lacking from repository_storage where run_id = 0") == [
+        ("r1", 5, 0, 0), ("r2", 5, 0, 0),
+    ]  # fmt: skip
+    text = """select subscriber_name, sum(n_delivered), sum(n_unsynced) from acknowledgement_lag
+      where run_id = 0 group by subscriber_name"""
+    lag = asked(clean, text)
+    assert lag == [("s1", 5, 0), ("s2", 5, 0), ("s3", 0, 0)]
+    ((role, rounds, fetched),) = asked(
+        clean, "select role, recovering_rounds, n_fetched from recovery_time where run_id = 0"
+    )
+    assert (role, rounds > 0, fetched) == ("repository", True, 1)
+    assert {name for name, _ in asked(clean, "select client_name, role from refused_event")} == {"s3"}
+    for _, n_gossips, n_links in asked(clean, "select name, n_gossips, n_links from gossip_cost where run_id = 0"):
+        assert 60 < n_gossips < 100 < 2 * n_gossips < n_links
+
+
+def test_stories_tell_what_a_message_waits_for(ended: Store) -> None:
+    result = Result(ended.root, ended.session)
+
+    def told(run_id: int, subscriber: str, source_seq: int = 1) -> str:
+        return str(result.why(run_id, subscriber, "p", source_seq))
+
+    assert "its publisher has announced it in round 58" in told(0, "s1", 2)
+    assert "its publisher is refused" in told(1, "s2")
+    assert "no repository has acknowledged it" in told(2, "s2")
+    assert "is reserved for it, and R2P-NAK asks its publisher" in told(3, "s2")
+    assert "behind number 4, which is reserved for number 1 of p" in told(3, "s2", 2)

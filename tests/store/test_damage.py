@@ -1,0 +1,125 @@
+"""What disks do to a store is told as such, with the way on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import pipelines as rt
+from pipelines.cli.app import app
+from pipelines.engines.session import Session
+from pipelines.errors import ProtocolError, StoreError
+from pipelines.protocols import protocol_module
+from pipelines.store.damage import disk_error
+from pipelines.store.store import Store
+
+SCENARIO = """name: small
+protocol: {name: delta}
+overlay: {links: [[A, B], [B, C]]}
+workload:
+  subscriptions: [{at: C, round: 0, topic: a}]
+  publications: [{at: A, round: 20, topic: a}]
+time: {rounds: 100}
+engine: sail
+"""
+
+
+def cli(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def whole(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished store."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "s.yaml").write_text(SCENARIO)
+    rt.run(folder / "s.yaml", sail.spark, folder / "store")
+    return folder / "store"
+
+
+@pytest.fixture
+def store(whole: Path, tmp_path: Path) -> Path:
+    """A copy that may be spoilt."""
+    return Path(shutil.copytree(whole, tmp_path / "store"))
+
+
+@pytest.mark.parametrize("spoil", [lambda file: file.write_bytes(file.read_bytes()[:100]), Path.unlink])
+def test_a_damaged_file_is_named(store: Path, spoil: object) -> None:
+    [file, *_] = (store / "message").glob("*.parquet")
+    assert callable(spoil)
+    spoil(file)
+    for arguments in (("sql", store, "select max(body) from message"), ("audit", store)):
+        result = cli(*arguments)
+        assert result.exit_code == 64
+        assert f"is damaged: its file message/{file.name} cannot be read; put it back from a copy" in result.stderr
+
+
+def test_a_store_that_cannot_be_written_is_audited_all_the_same(
+    store: Path, sail: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Store(store, sail).version("run")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("pipelines.result.locked", None)
+    with rt.open_store(store, sail.spark) as result:
+        assert result.audit().verdict == result.verdict == "valid"
+    assert Store(store, sail).version("run") == before
+
+
+def test_a_limit_on_files_ends_a_run_with_the_cure(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    command = [sys.executable, "-m", "pipelines", "run", "s.yaml", "--store", "store", "--quiet"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, preexec_fn=limited
+    )
+    assert ended.returncode == 64
+    assert "cannot be written: a file may not become as large as it has to: raise the limit (ulimit -f)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    result = cli("run", tmp_path / "s.yaml", "--store", tmp_path / ("x" * 300))
+    assert (result.exit_code, "name a shorter folder with --store" in result.stderr) == (64, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
+
+
+def test_a_full_disk_is_told_and_how_to_go_on(tmp_path: Path, sail: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    append, n_written = Store.append, 0
+
+    def full(self: Store, *arguments: object) -> None:
+        nonlocal n_written
+        n_written += 1
+        if n_written > 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "append", full)
+    with pytest.raises(StoreError, match="cannot be written: the disk is full: make room") as caught:
+        rt.run(tmp_path / "s.yaml", sail.spark, tmp_path / "store", commit_every=1)
+    assert caught.value.__notes__ == [f"to resume: roundtable resume {tmp_path / 'store'}"]
+
+
+def test_other_errors_are_no_damage() -> None:
+    assert disk_error(ValueError("a column of the Parquet file")) is None
+    said = "Generic LocalFileSystem error: Unable to copy data to file: No space left on device (os error 28)"
+    error = RuntimeError("in a round")
+    error.__cause__ = RuntimeError(said)
+    assert "the disk is full" in str(disk_error(error))
+
+
+def test_a_protocol_that_is_gone_is_told() -> None:
+    with pytest.raises(ProtocolError, match="no installed package brings it; install the package"):
+        protocol_module("gossipsub")

@@ -1,0 +1,83 @@
+"""A real Chromium for tests of pages; Debian's package, or another one on the path."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_PATIENCE_MS = 120_000
+_SHOW = """to => new Promise((done) => {
+  if (location.hash === `#${to}`) { done(); return; }
+  addEventListener("hashchange", () => setTimeout(done, 50), { once: true });
+  location.hash = to;
+})"""
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str | None:
+    """Returns the program; None where there is none."""
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@dataclass
+class Opened:
+    """A page that is open.
+
+    Attributes:
+        page: Playwright's page.
+        complaints: Messages of the console, and errors.
+        requests: What was asked for beside the page itself.
+    """
+
+    page: Any
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def show(self, address: str) -> None:
+        """Shows a part of the page, by what follows the # of its address."""
+        self.page.evaluate(_SHOW, address)
+
+    def text(self, selector: str) -> str:
+        """Returns the text of an element."""
+        return str(self.page.inner_text(selector))
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """Starts Chromium without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def opened(started: Any, file: Path, width: int = 1200, scheme: str = "light") -> Iterator[Opened]:
+    """Opens a file from disk, without a network."""
+    context = started.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+    context.set_default_timeout(_PATIENCE_MS)
+    found = Opened(context.new_page())
+    own = file.absolute().as_uri()
+    found.page.on("console", lambda message: found.complaints.append(message.text))
+    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    found.page.on("dialog", lambda dialog: (found.complaints.append(dialog.message), dialog.dismiss()))
+    found.page.on("request", lambda request: found.requests.append(request.url))
+    found.page.goto(own)
+    found.requests.remove(own)
+    yield found
+    context.close()
+
+
+def keep(found: Opened, name: str) -> None:
+    """Keeps a picture of the page where ROUNDTABLE_SCREENSHOTS names a folder."""
+    folder = os.environ.get("ROUNDTABLE_SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        found.page.screenshot(path=str(Path(folder) / f"{name}.png"))

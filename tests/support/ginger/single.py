@@ -1,0 +1,259 @@
+"""Single nodes of `ginger` in one round: what they have, what comes to them, and what they send and keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from udfs.ginger import messages as ms, records, repair_records as repairs
+from udfs.ginger.buffer import Event
+from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.program import Ginger
+from udfs.ginger.queue import Id, Message
+from udfs.ginger.tree import relationship
+from udfs.nodes.context import Context, Internal, Watch
+from udfs.nodes.program import Call, NodeDown, Plan
+from udfs.nodes.step import Received, step
+from udfs.nodes.world import Node
+
+ROUND = 7
+SETTINGS = {
+    "total_degree": 5, "max_hops": 3, "timer_rounds": 12, "buffer_size": 100, "collect_every": 0, "detection_rounds": 5,
+}  # fmt: skip
+PLAN = Plan.of(Ginger)
+TABLES = {declared.record: name for name, declared in Ginger.declared.items()}
+NOW: Any = object()
+"""In place of a call: the broker is up again."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The tree of the run may be mended; settings that differ."""
+
+    settings: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the node remembers of repairs and elections."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Got:
+    """A message that is due; it took so many rounds."""
+
+    sender: int
+    message: Any
+    rounds: int = 1
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A timer that runs out."""
+
+    name: str
+    key: int = 0
+
+
+@dataclass
+class Outcome:
+    """A node after a round; `play` takes it as what the node has."""
+
+    program: Ginger
+    ctx: Context
+    internal: Internal
+    settings: dict[str, int] = field(default_factory=dict)
+
+
+def message(seq: int, guarantee: str = "total", *keys: str, source: int = 9, topic: str = "t") -> Message:
+    return Message(topic, source, seq, guarantee, tuple(keys) or ("k",), 1)
+
+
+def metadata(about: Message, hops: int = 0, *covered: int) -> ms.Metadata:
+    return ms.Metadata(*about, hops, covered)
+
+
+def ack(about: Message, *covered: int) -> ms.TotalAck:
+    return ms.TotalAck(*about, 0, covered)
+
+
+def processed(about: Message, hops: int = 0) -> ms.TotalProcessed:
+    return ms.TotalProcessed(*about, hops)
+
+
+def pending(about: Message, came_from: str = "above", hops: int = 2, **others: Any) -> records.Pending:
+    covered = {**{"covered": {1}}, **others}
+    return records.Pending(*about, 5, came_from, hops, **covered)
+
+
+def mode(**settings: int) -> Mode:
+    return Mode(settings)
+
+
+def memory(**values: Any) -> Memory:
+    return Memory(values)
+
+
+def around(
+    parent: int | None = None, children: Iterable[int] = (), clients: Iterable[int] = (), latency: int = 1
+) -> list[records.Neighbour]:
+    """Neighbours of a broker, over links of ``latency`` rounds; to the parent they take one more."""
+    rows = [records.Neighbour(node, "child", latency) for node in children]
+    rows += [records.Neighbour(node, "client", latency) for node in clients]
+    return rows + ([] if parent is None else [records.Neighbour(parent, "parent", latency + 1)])
+
+
+def sub_tree(
+    brokers: Iterable[int] = (), clients: Iterable[int] = (), members: Iterable[int] = (), topic: str = "t"
+) -> list[Any]:
+    """Who is in the sub-tree of a topic next to the node, and all that are in it."""
+    rows: list[Any] = [records.Subscriber(topic, node, "broker") for node in brokers]
+    rows += [records.Subscriber(topic, node, "client") for node in clients]
+    return rows + ([records.Member(topic, set(members))] if members else [])
+
+
+def view(**places: tuple[int, int]) -> list[records.TreeView]:
+    """What a node sees of the tree: n4=(0, 2) is its grandparent 4; all of it is four rounds away."""
+    return [records.TreeView(int(name[1:]), relationship(*at), *at, 4) for name, at in places.items()]
+
+
+def down(node: int, rounds: int = 6) -> Got:
+    """The failure detector's news of a node."""
+    return Got(-1, NodeDown(node), rounds)
+
+
+def passed(seq: int, guarantee: str = "causal", what: str = "passed") -> Event:
+    return Event(what, message(seq, guarantee), 3)
+
+
+def bare(seq: int) -> Event:
+    """What has left a buffer."""
+    return Event("passed", message(seq).without_body(), 3)
+
+
+def had(position: int, event: Event) -> records.BufferedEvent:
+    """An event in the node's buffer."""
+    return records.BufferedEvent(*event.message, position, event.what, event.hops)
+
+
+def missing(*events: Event, **known: Any) -> MissingSets:
+    """What a node tells that the other lacks, and what it has had of topic t."""
+    return MissingSets(list(events), **{"passed": {"t": set()}, "processed": {"t": set()}, **known})
+
+
+def ids(*seqs: int) -> dict[str, set[Id]]:
+    """Messages of client 9 on topic t."""
+    return {"t": {Id(9, seq) for seq in seqs}}
+
+
+def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
+    """Lets a node handle what is for it."""
+    pieces = [piece for one in given for piece in (one if isinstance(one, list) else [one])]
+    program, internal, settings = Ginger(), Internal(), dict(SETTINGS)
+    events = (Got, Ran, Call)
+    program.repair.is_present = NOW not in pieces and not any(isinstance(piece, Call) for piece in pieces)
+    for piece in pieces:
+        if isinstance(piece, Outcome):
+            for name in Ginger.declared:
+                setattr(program, name, deepcopy(getattr(piece.program, name)))
+            internal, settings = deepcopy(piece.internal), dict(piece.settings)
+        elif not isinstance(piece, events) and piece is not NOW:
+            _lay(program, settings, piece)
+    program.delivered = []
+    _finish(program, internal, pieces)
+    ctx = Context(node, round_, settings, internal)
+    received = [piece for piece in pieces if isinstance(piece, Got)]
+    senders = [node if isinstance(one.message, NodeDown) else one.sender for one in received]
+    inbox = [
+        Received(place, PLAN.kind(one.message), sender, round_ - one.rounds, one.message)
+        for place, (sender, one) in enumerate(zip(senders, received, strict=True))
+    ]
+    internal.timers |= {(piece.name, piece.key): round_ for piece in pieces if isinstance(piece, Ran)}
+    calls = [piece for piece in pieces if isinstance(piece, Call)]
+    step(PLAN, 0, Node(program, internal), ctx, inbox, calls, is_recovered=NOW in pieces)
+    return Outcome(program, ctx, internal, settings)
+
+
+def _lay(program: Ginger, settings: dict[str, int], piece: Any) -> None:
+    if isinstance(piece, Mode):
+        settings |= piece.settings
+        program.repair.is_mended = True
+    elif isinstance(piece, Memory):
+        for name, value in piece.values.items():
+            own = program.repair if hasattr(program.repair, name) else program.election
+            setattr(own, name, deepcopy(value))
+    else:
+        declared = Ginger.declared[TABLES[type(piece)]]
+        table = getattr(program, TABLES[type(piece)])
+        if declared.form == "keyed":
+            table[_key(piece)] = deepcopy(piece)
+        else:
+            table.append(deepcopy(piece))
+
+
+def _key(row: Any) -> Any:
+    key = tuple(getattr(row, name) for name in type(row).__key__)
+    return key[0] if len(key) == 1 else key
+
+
+def _finish(program: Ginger, internal: Internal, pieces: list[Any]) -> None:
+    """A broker without a parent is the root unless something else is said; neighbours are watched."""
+    is_told = any(isinstance(piece, Outcome) or (isinstance(piece, Memory) and "is_root" in piece.values)
+                  for piece in pieces)  # fmt: skip
+    above = [row for row in program.neighbour.values() if row.relationship in ("parent", "edge")]
+    if any(row.relationship == "edge" for row in above) or program.client_topic:
+        program.repair.role = "client"
+    elif not above and not is_told and program.repair.is_present:
+        program.repair.is_root = True
+    for row in program.neighbour.values():
+        if row.relationship != "client":
+            internal.watched.setdefault(row.neighbour, Watch(row.latency_rounds, -1))
+
+
+def sent(outcome: Outcome, *names: str) -> list[tuple[Any, ...]]:
+    """Kind, receiver and more of what is sent, in its order: fields of messages, or the rounds that they take."""
+    found = []
+    for dst, m, rounds in outcome.ctx.sent:
+        values = (rounds if name == "rounds" else getattr(m, name, None) for name in names)
+        found.append((PLAN.kind(m), dst, *values))
+    return found
+
+
+def messages(outcome: Outcome, cls: type) -> list[Any]:
+    """The messages of a class that are sent."""
+    return [one.message for one in outcome.ctx.sent if isinstance(one.message, cls)]
+
+
+def kept(outcome: Outcome, table: str, *names: str) -> list[Any]:
+    """Columns of the rows of a table; of one column its values."""
+    rows = Ginger.declared[table].rows(getattr(outcome.program, table))
+    found = [tuple(getattr(row, name) for name in names) for row in rows]
+    return [row[0] for row in found] if len(names) == 1 else found
+
+
+def timers(outcome: Outcome) -> dict[tuple[str, int], int]:
+    """The timers that are set, and the rounds until they run out."""
+    return {timer: at - outcome.ctx.round for timer, at in outcome.internal.timers.items()}
+
+
+def repair(outcome: Outcome) -> repairs.Repair:
+    return outcome.program.repair
+
+
+def election(outcome: Outcome) -> repairs.Election:
+    return outcome.program.election
+
+
+def remembered(outcome: Outcome) -> Memory:
+    """What the node remembers, for another round."""
+    own = (outcome.program.repair, outcome.program.election)
+    return Memory({one.name: getattr(of, one.name) for of in own for one in fields(of)})
+
+
+def kinds(outcome: Outcome) -> list[str]:
+    """The kinds of what is sent."""
+    return [kind for kind, *_ in sent(outcome)]

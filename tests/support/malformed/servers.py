@@ -1,0 +1,107 @@
+"""Servers and other calls that must be refused, and what protocol repository refuses."""
+
+from __future__ import annotations
+
+from support.malformed.case import HEAD, LINKS, refused as _case, refused_when_built as _build
+
+_SERVERS = LINKS[:-2] + ", servers: "
+_CALLS = LINKS + "workload: {calls: ["
+WRONG_SERVERS = (
+    _case("a server at an unknown broker", _SERVERS + "[{name: R, at: §D}]}\n", "no link names the broker 'D'"),
+    _case("a server called like a broker", _SERVERS + "[{name: §A, at: B}]}\n", "'A' is a broker", "no broker has"),
+    _case(
+        "a client called like a server", _SERVERS + "[{name: R, at: A}], clients: [{name: §R, at: B}]}\n",
+        "'R' is a server already", "each name once",
+    ),
+    _case("a count of servers at all brokers", _SERVERS + "{generate: {at: all, count: §2}}}\n", "at: central"),
+    _case("servers nowhere", _SERVERS + "{generate: {at: §[]}}}\n", "one or more"),
+    _case("a call of an unknown kind", _CALLS + "{at: A, round: 1, kind: §steal}]}\n", "'steal'", "steer"),
+    _case("a call without a round", _CALLS + "§{at: A, kind: leave}]}\n", "'round'"),
+    _case("a registration without a role", _CALLS + "§{at: A, round: 1, kind: register, peer: B}]}\n", "'role'"),
+    _case(
+        "a registration as an owner", _CALLS + "{at: A, round: 1, kind: register, peer: B, role: §owner}]}\n",
+        "publisher, subscriber",
+    ),
+    _case("a leave with a peer", _CALLS + "{at: A, round: 1, kind: leave, §peer: B}]}\n", "no key 'peer'"),
+    _case("a call of an unknown node", _CALLS + "{at: §D, round: 1, kind: leave}]}\n", "'D'"),
+    _case("a call about an unknown node", _CALLS + "{at: A, round: 1, kind: steer, peer: §D}]}\n", "'D'"),
+    _case("a call after the horizon", _CALLS + "{at: A, round: §9999, kind: leave}]}\n", "horizon"),
+)  # fmt: skip
+
+_REPOSITORY = (
+    HEAD.replace("delta", "repository") + "overlay: {links: [[A, B]], servers: [{name: R, at: A}, {name: S, at: B}],"
+    " clients: [{name: X, at: A}, {name: Y, at: B}]}\n"
+)
+_OWNED = _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: X}}}")
+_CALLED = "workload: {subscriptions: [{at: X, topic: t}], calls: ["
+SERVERS_NEED_BUILD = (
+    _build("servers of a protocol without any", LINKS[:-2] + ", servers: §[{name: R, at: A}]}\n", "has no servers"),
+    _build("a call that the protocol does not take", _CALLS + "{at: A, round: 1, kind: §leave}]}\n", "no call leave"),
+    _build(
+        "more servers than brokers", _REPOSITORY.replace("servers: [{name: R, at: A}, {name: S, at: B}]",
+        "servers: {generate: {count: §3}}"), "2 brokers",
+    ),
+    _build(
+        "a server called like a client's prefix", _REPOSITORY.replace("[{name: R, at: A}, {name: S, at: B}]",
+        "[{name: C1, at: A}]").replace("[{name: X, at: A}, {name: Y, at: B}]", "{generate: {prefix: §C}}"), "'C1'",
+    ),
+    _build(
+        "repository: no repository", HEAD.replace("delta", "repository") + "overlay: §{links: [[A, B]]}\n",
+        "overlay.servers", "baseline",
+    ),
+    _build(
+        "repository: a bundle with a client",
+        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R, §X]}]}"), "'X' is no server",
+        "R, S",
+    ),
+    _build(
+        "repository: an owner that is a server",
+        _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: §R}}}"), "'R' is no client", "X, Y",
+    ),
+    _build(
+        "repository: a server that subscribes", _REPOSITORY + "workload: {subscriptions: [{at: §R, topic: t}]}\n",
+        "'R' is no client",
+    ),
+    _build(
+        "repository: content without a topic beside topics",
+        _REPOSITORY + "workload: {subscriptions: [§{at: X, where: a > 1}],"
+        " publications: [{at: Y, round: 9, topic: t}]}\n",
+        "asks for no topic",
+    ),
+    _build(
+        "repository: a topic that nobody serves",
+        _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [R], topics: [u]}]}")
+        + "workload: {subscriptions: [{at: X, topic: t}]}\n",
+        "no repository serves topic 't'",
+    ),
+    _build(
+        "repository: all members join later",
+        _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [R]}]}")
+        + _CALLED + "{at: R, round: 5, kind: join}]}\n", "from the start",
+    ),
+    _build(
+        "repository: a client that leaves", _REPOSITORY + _CALLED + "{at: §X, round: 5, kind: leave}]}\n", "no server"
+    ),
+    _build(
+        "repository: steering to a client",
+        _REPOSITORY + _CALLED + "{at: X, round: 5, kind: steer, topic: t, peer: §Y}]}\n",
+        "no server of the topic",
+    ),
+    _build(
+        "repository: a registration for an open topic",
+        _REPOSITORY + _CALLED + "{at: X, round: 5, kind: register, topic: §t, peer: Y, role: subscriber}]}\n",
+        "open to everybody",
+    ),
+    _build(
+        "repository: a registration by a stranger",
+        _OWNED + _CALLED + "{at: §Y, round: 5, kind: register, topic: t, peer: Y, role: subscriber}]}\n", "'X' owns",
+    ),
+    _build(
+        "repository: a repository that leaves twice",
+        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: leave}, {at: R, round: 9, kind: §leave}]}\n", "once",
+    ),
+    _build(
+        "repository: a repository that leaves before it joins",
+        _REPOSITORY + _CALLED + "{at: R, round: 9, kind: join}, {at: R, round: §5, kind: leave}]}\n", "10 or later",
+    ),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""Runs of many modules as one job: a job costs what its rounds cost, whoever's runs they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from pipelines.contract.state_tables import stored_tables
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_module
+from pipelines.scenario.expand import RunConfig
+from pipelines.store.ledger import Ledger
+from pipelines.store.store import Store
+from pipelines.tables import HISTORY, ROUND_COMMIT
+from pipelines.testing import run_all
+from support.delta.touched import Touched, noted
+
+HORIZON = 5000
+"""Of all runs: those of one horizon go through the rounds together."""
+Runs = Mapping[str, Sequence[RunConfig]]
+Stores = Callable[[str], Store]
+
+
+@dataclass(frozen=True)
+class OneJob:
+    """A job, and whose runs it has.
+
+    Attributes:
+        store: Its store.
+        places: First run and number of runs, by module and name.
+        touched: What the phases of the protocol touched in it.
+    """
+
+    store: Store
+    places: Mapping[tuple[str, str], tuple[int, int]]
+    touched: Touched
+
+    @classmethod
+    def of(cls, modules: Sequence[ModuleType], session: Session, root: Path) -> OneJob:
+        """Plays what the functions ``delta_runs`` of modules return: runs of protocol ``delta`` by name."""
+        runs: list[RunConfig] = []
+        places = {}
+        for module in modules:
+            for name, own in module.delta_runs().items():
+                places[module.__name__, name] = len(runs), len(own)
+                runs += [_numbered(run, len(runs) + place) for place, run in enumerate(own)]
+        with noted() as touched:
+            return cls(run_all(runs, session, root), places, touched)
+
+    def stores(self, module: ModuleType, root: Path) -> Stores:
+        """Returns what makes the store that runs of a module would have left in a job of their own."""
+        return lambda name: part(self.store, *self.places[module.__name__, name], root / name)
+
+
+def _numbered(run: RunConfig, run_id: int) -> RunConfig:
+    time = run.scenario.time.model_copy(update={"rounds": HORIZON})
+    return replace(run, run_id=run_id, scenario=run.scenario.model_copy(update={"time": time}))
+
+
+def part(whole: Store, first: int, count: int, root: Path) -> Store:
+    """Returns a store with some runs of another one, from a run on, numbered from 0, as one commit."""
+    store = Store(root, whole.session)
+    root.mkdir(parents=True)
+    last = Ledger.read(whole).last
+    (protocol,) = {row.protocol for row in whole.read("run").select("protocol").distinct().collect()}
+    store.create(HISTORY)
+    store.create(stored_tables({protocol: protocol_module(protocol)}), is_state=True)
+    for name, version in last.versions.items():
+        store.load(name, _rows(whole, name, version, first, count))
+    commit = {
+        "first_run": 0, "last_run": count - 1, "n_later_runs": 0, "first_round": 0, "last_round": last.last_round,
+        "is_final": last.is_final, "versions": json.dumps(store.versions()),
+    }  # fmt: skip
+    store.load(ROUND_COMMIT.name, pa.Table.from_pylist([commit]))
+    return store
+
+
+def _rows(whole: Store, name: str, version: int, first: int, count: int) -> pa.Table:
+    """Returns the rows that a table has of some runs at a version."""
+    own = [("run_id", ">=", first), ("run_id", "<", first + count)]
+    rows = DeltaTable(whole.path(name), version).to_pyarrow_table(filters=own)
+    place = rows.column_names.index("run_id")
+    return rows.set_column(place, "run_id", pc.subtract(rows["run_id"], first))

@@ -1,0 +1,230 @@
+"""Random runs of the skip ring that its plain program plays, too, and what both must agree on."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from oracles.skipring.moment import BEFORE, Message, Publication
+from oracles.skipring.network import DOWN, Call, Crash, Network, Setup, Start, responsible
+from oracles.skipring.ring import Edge, Ring
+from oracles.skipring.supervisor import Database
+
+from support.skipring import SETTINGS
+from udfs.nodes.local import LocalNetwork
+from udfs.nodes.network import Flight
+from udfs.nodes.world import NodeInfo
+from udfs.skipring.corruptions import CORRUPTIONS
+from udfs.skipring.labels import Label
+from udfs.skipring.program import SkipRing
+from udfs.skipring.state import Neighbour
+
+STARTS = ("empty", "legitimate", "tries", *CORRUPTIONS, "arbitrary", "arbitrary", "arbitrary")
+N_INTERVALS = 18
+
+
+class DisagreementError(AssertionError):
+    """Program and plain program do something differently."""
+
+
+def drawn(seed: int) -> Setup:
+    """Returns a small run with subscribers that join, leave, come again, publish, crash and come back."""
+    draw = random.Random(seed)
+    interval = draw.randint(3, 8)
+    n, topics = draw.randint(2, 12), [f"topic{number}" for number in range(draw.choice((1, 1, 2, 3)))]
+    nodes, end = list(range(1, n + draw.randint(0, 2) + 1)), N_INTERVALS * interval
+    settings = {
+        **SETTINGS, "seed": seed, "start": STARTS[seed % len(STARTS)], "start_until": 0,
+        "timeout_interval": interval, "min_delay": draw.choice((1, 1, 3)), "max_delay": draw.randint(3, 2 * interval),
+        "silence_intervals": draw.randint(2, 8), "key_bits": draw.choice((8, 16)), "hash_bits": 32,
+        "max_label_bits": draw.choice((4, 8, 20)), "start_publications": draw.randint(0, 4),
+    }  # fmt: skip
+    wanted = [(node, 0, "subscribe", topic) for node in nodes[:n] for topic in topics if draw.random() < 0.9]
+    wanted += [
+        (node, draw.randrange(end), draw.choice(("subscribe", "unsubscribe")), draw.choice(topics))
+        for node in draw.sample(nodes, draw.randint(0, len(nodes) // 2))
+    ]
+    wanted += [
+        (draw.choice(nodes), draw.randrange(end), "publish", draw.choice(topics)) for _ in range(draw.randint(0, 6))
+    ]
+    crashes = [
+        Crash(node, at := draw.randrange(end // 2), at + draw.randint(1, end // 2) if draw.random() < 0.3 else None)
+        for node in draw.sample(nodes, draw.choice((0, 0, 1, n // 3)))
+    ]
+    return Setup(
+        {-one: f"supervisor{one}" for one in range(1, draw.choice((1, 1, 2, 3)) + 1)}, nodes, settings,
+        numbered(wanted), crashes,
+    )  # fmt: skip
+
+
+def numbered(wanted: list[tuple[int, int, str, str]]) -> list[Call]:
+    """Returns calls with numbers; an unsubscribe takes back the node's first subscription to the topic."""
+    calls: list[Call] = []
+    first: dict[tuple[int, str], int] = {}
+    counts: dict[int, int] = defaultdict(int)
+    for place, (node, round_, kind, topic) in enumerate(wanted, 1):
+        counts[node] += 1
+        subscription = None if kind == "publish" else first.setdefault((node, topic), place)
+        calls.append(Call(node, round_, counts[node], kind, topic, subscription if kind == "unsubscribe" else place))
+    return calls
+
+
+# ---- the program's run, and what the plain program is given of it
+
+
+def network(setup: Setup) -> LocalNetwork:
+    """Returns the program's run."""
+    nodes = [NodeInfo(node, name, "supervisor") for node, name in setup.supervisors.items()]
+    nodes += [NodeInfo(node, f"node{node}", "subscriber") for node in setup.subscribers]
+    made = LocalNetwork(SkipRing, nodes=nodes, settings=setup.settings)
+    for call in setup.calls:
+        made.call(call.node, call.kind, call.round, topic=call.topic, subscription_id=call.subscription)
+    for crash in setup.crashes:
+        made.crash(*crash)
+    return made
+
+
+def start_of(setup: Setup, played: LocalNetwork) -> Start:
+    """Returns the state in which a run begins; of legitimate rings only the subscribers in the order of labels."""
+    start, up = Start(), played.up
+    numbers: dict[int, int] = defaultdict(int)
+    for one in played.in_flight:
+        start.messages.append(message(one, numbers[one.src]))
+        numbers[one.src] += 1
+    for node in setup.subscribers:
+        start.interests[node] = {number: one.topic for number, one in up[node].interest.items()}
+        for leaf in up[node].trie_node.values():
+            if leaf.publication is not None:
+                start.publications.setdefault((node, leaf.topic), []).append(Publication(*plain(leaf.publication)))
+    is_legitimate = setup.settings["start"] in ("legitimate", "tries")
+    databases = {topic: one for node in setup.supervisors for topic, one in up[node].database.items()}
+    for topic, one in databases.items():
+        if is_legitimate:
+            start.orders[topic] = [one.entries[label] for label in sorted(one.entries)]
+        else:
+            start.databases[topic] = Database({str(label): node for label, node in one.entries.items()}, one.next)
+    if not is_legitimate:
+        start.rings = [ring(setup, node, own) for node in setup.subscribers for own in up[node].subscription.values()]
+    return start
+
+
+def ring(setup: Setup, node: int, own: Any) -> Ring:
+    """Returns what a subscriber keeps of a ring as the plain program has it."""
+    left, right, end = (None if one is None else edge(one) for one in (own.left, own.right, own.ring))
+    short = {str(label): held for label, held in own.short.items()}
+    return Ring(own.topic, node, responsible(own.topic, setup.supervisors), plain(own.label), left, right, end, short)
+
+
+def edge(one: Neighbour) -> Edge:
+    return Edge(one.node, str(one.label), one.silent)
+
+
+def plain(value: Any) -> Any:
+    """Returns a value of the program as the plain program has it: labels as digits, records as tuples."""
+    if isinstance(value, Label):
+        return str(value)
+    if is_dataclass(value):
+        return tuple(plain(getattr(value, one.name)) for one in fields(value))
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+def message(one: Flight, number: int) -> Message:
+    return Message(one.sent_round, one.src, number, one.kind, one.dst, one.due_round, plain(one.message))
+
+
+# ---- what both must agree on
+
+
+def compare(setup: Setup) -> tuple[LocalNetwork, Network]:
+    """Plays a run with both, and compares them after the start and after each round.
+
+    Raises:
+        DisagreementError: They differ.
+    """
+    played = network(setup)
+    other = Network(setup, start_of(setup, played))
+    _agree(setup, BEFORE, _program_state(setup, played), _plain_state(other))
+    for round_ in range(N_INTERVALS * setup.settings["timeout_interval"]):
+        rows = played.play(round_)
+        other.play(round_)
+        new = [one for one in played.in_flight if one.sent_round == round_]
+        delivered = sorted((node, *one) for node, _, one in rows.delivered)
+        _agree(setup, round_, {"messages": _by_sender(new)}, {"messages": _by_sender(other.sent)})
+        _agree(setup, round_, {"deliveries": delivered}, {"deliveries": sorted(map(tuple, other.delivered))})
+        _agree(setup, round_, _program_state(setup, played), _plain_state(other))
+    return played, other
+
+
+def _by_sender(messages: Any) -> dict[Any, list[Any]]:
+    """Returns what nodes have sent in a round, in the order in which they sent it; reports apart."""
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for one in messages:
+        body = plain(one.message) if isinstance(one, Flight) else one.body
+        found[one.src, one.kind == DOWN].append((one.kind, one.dst, one.due_round, body))
+    return found
+
+
+def _agree(setup: Setup, round_: int, program: dict[Any, Any], other: dict[Any, Any]) -> None:
+    if program == other:
+        return
+    where = f"seed {setup.settings['seed']}, start {setup.settings['start']}, round {round_}"
+    raise DisagreementError("\n".join([where, *_differing("", program, other)]))
+
+
+def _differing(path: str, program: Any, other: Any) -> list[str]:
+    """Returns the parts in which two values differ."""
+    if program == other:
+        return []
+    if not isinstance(program, dict) or not isinstance(other, dict):
+        return [f"{path}:", f"  program {program}", f"  plain   {other}"]
+    keys = dict.fromkeys([*program, *other])
+    return [line for key in keys for line in _differing(f"{path} {key}", program.get(key), other.get(key))]
+
+
+def _program_state(setup: Setup, played: LocalNetwork) -> dict[Any, Any]:
+    """Returns databases, rings and publications of all nodes that are up."""
+    found: dict[Any, Any] = {}
+    for node, program in played.up.items():
+        if node in setup.supervisors:
+            databases = {topic: (one.next, _digits(one.entries)) for topic, one in program.database.items()}
+            found[node] = {"databases": databases, "crashed": set(program.crashed)}
+            continue
+        for topic, own in program.subscription.items():
+            edges = {side: getattr(own, side) for side in ("left", "right", "ring")}
+            found[node, topic] = {
+                "wants": own.wants, "label": plain(own.label), "short": _digits(own.short),
+                **{side: one and (one.node, str(one.label), one.silent) for side, one in edges.items()},
+            }  # fmt: skip
+        for (topic, label), one in program.trie_node.items():
+            trie = found.setdefault((node, topic, "trie"), {})
+            trie[label] = (one.hash, plain(one.publication))
+    return {key: value for key, value in found.items() if value != _NOTHING}
+
+
+def _plain_state(other: Network) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for node, supervisor in other.supervisors.items():
+        databases = {topic: (one.next, one.entries) for topic, one in supervisor.databases.items()}
+        found[node] = {"databases": databases, "crashed": supervisor.crashed}
+    for node, subscriber in other.subscribers.items():
+        for topic, own in subscriber.rings.items():
+            edges = {side: getattr(own, side) for side in ("left", "right", "ring")}
+            found[node, topic] = {
+                "wants": subscriber.wants(topic), "label": own.label, "short": own.short,
+                **{side: one and (one.node, one.label, one.silent) for side, one in edges.items()},
+            }  # fmt: skip
+        for topic, trie in subscriber.tries.items():
+            if trie.held:
+                found[node, topic, "trie"] = {
+                    label: (one.hash, trie.held.get(label)) for label, one in trie.nodes.items()
+                }
+    return {key: value for key, value in found.items() if value != _NOTHING}
+
+
+_NOTHING = {"wants": False, "label": None, "short": {}, "left": None, "right": None, "ring": None}
+
+
+def _digits(labels: dict[Label, int | None]) -> dict[str, int | None]:
+    return {str(label): node for label, node in labels.items()}

@@ -1,0 +1,147 @@
+"""What users want of protocols is read, judged run by run, and ranks candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipelines.comparing.candidates import settings_of, with_candidates
+from pipelines.comparing.ranking import ranked
+from pipelines.comparing.wants import measure_named, parse_wants
+from pipelines.errors import QueryError, ScenarioError
+from pipelines.experiment.prepared import prepare_given
+from pipelines.sql.views import view_head
+
+COLUMNS = list(view_head("comparison").columns)
+ROW: dict[str, Any] = {
+    "n_wanted": 4, "n_wanted_delivered": 4, "wanted_ratio": 1.0, "n_duplicates": 0, "n_source_order_broken": 0,
+    "n_causal_order_broken": 1, "n_total_order_broken": 2, "latency_ms_p95": 400.0, "latency_rounds_max": 9,
+    "settling_ms": None, "messages_per_delivery": 3.0, "within_bound": True,
+}  # fmt: skip
+LINE: dict[str, Any] = {
+    "name": "line",
+    "protocol": {"name": "delta", "detection_rounds": 7},
+    "overlay": {"links": [["A", "B"], ["B", "C"]]},
+    "workload": {
+        "subscriptions": [{"at": "C", "topic": "t"}],
+        "publications": [{"at": "A", "round": 12, "topic": "t"}],
+    },
+    "time": {"rounds": 60},
+}
+
+
+def holds(want: str, **others: Any) -> bool:
+    (found,) = parse_wants(want, COLUMNS, has_ms=True)
+    return found.holds({**ROW, **others})
+
+
+@pytest.mark.parametrize(
+    ("want", "is_so"),
+    [
+        ("exactly_once", True), ("at_least_once", True), ("at_most_once", True), ("per_source_order", True),
+        ("causal_order", False), ("total_order", False), ("p95 < 500 ms", True), ("p95 < 400 ms", False),
+        ("p95<=0.4s", True), ("max < 9 rounds", False), ("delivered >= 100 %", True), ("messages = 3", True),
+        ("n_total_order_broken <= 1", False), ("settling < 1 s", True),
+    ],
+)  # fmt: skip
+def test_a_want_is_judged_by_a_run(want: str, is_so: bool) -> None:
+    assert holds(want) == is_so
+
+
+def test_a_loss_breaks_what_is_wanted() -> None:
+    lost = {"n_wanted_delivered": 3, "wanted_ratio": 0.75}
+    assert [holds(want, **lost) for want in ("exactly_once", "at_least_once", "at_most_once")] == [False, False, True]
+    assert not holds("delivered > 75 %", **lost)
+    assert not holds("exactly_once", n_duplicates=1)
+
+
+def test_what_has_no_value_holds_unless_deliveries_are_missing() -> None:
+    assert holds("p95 < 500 ms", latency_ms_p95=None)
+    assert not holds("p95 < 500 ms", latency_ms_p95=None, n_wanted_delivered=0)
+
+
+@pytest.mark.parametrize(
+    ("wants", "message"),
+    [
+        ("exactly_onec", "did you mean 'exactly_once'?"),
+        ("p95 < 5", "a time without a unit; write rounds, ms, s"),
+        ("p95 < 5 km", "a time without a unit"),
+        ("messages < 5 ms", "the unit 'ms', which messages has not"),
+        ("mesages < 5", "did you mean 'messages'?"),
+        ("p95 <", "neither a guarantee"),
+        ("exactly_once,", "have an empty one"),
+    ],
+)
+def test_wants_that_cannot_be_read(wants: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message.replace("?", r"\?")):
+        parse_wants(wants, COLUMNS, has_ms=True)
+
+
+def test_times_in_ms_need_the_length_of_a_round() -> None:
+    with pytest.raises(QueryError, match=r"no time\.round_ms; write rounds"):
+        parse_wants("p95 < 5 ms", COLUMNS, has_ms=False)
+    assert measure_named("p95", COLUMNS, has_ms=False) == "latency_rounds_p95"
+    assert measure_named("p95", COLUMNS, has_ms=True) == "latency_ms_p95"
+    assert measure_named("bytes", COLUMNS, has_ms=True) == "bytes_per_delivery"
+
+
+def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
+    dear, cheap, lossy = {"name": "delta", "delta": 3}, {"name": "delta", "delta": 2}, {"name": "forwarding"}
+    rows = [
+        {**ROW, "run_id": 0, "messages_per_delivery": 5.0},
+        {**ROW, "run_id": 1, "messages_per_delivery": 7.0},
+        {**ROW, "run_id": 2},
+        {**ROW, "run_id": 3, "messages_per_delivery": None},
+        {**ROW, "run_id": 4, "messages_per_delivery": 1.0},
+        {**ROW, "run_id": 5, "wanted_ratio": 0.5, "n_wanted_delivered": 2, "within_bound": False},
+    ]
+    wants = parse_wants("exactly_once, causal_order", COLUMNS, has_ms=True)
+    settings = dict(enumerate([dear, dear, cheap, cheap, lossy, lossy]))
+    found = ranked(rows, settings, wants, "messages_per_delivery")
+    assert [(one.protocol, one.settings, one.measure) for one in found] == [
+        ("delta", {"delta": 2}, 3.0), ("delta", {"delta": 3}, 6.0), ("forwarding", {}, 2.0),
+    ]  # fmt: skip
+    assert [(one.n_as_wanted, one.n_beyond, one.broken) for one in found] == [
+        (0, 0, {"causal_order": 2}), (0, 0, {"causal_order": 2}), (0, 1, {"exactly_once": 1, "causal_order": 2}),
+    ]  # fmt: skip
+    once = ranked(rows, settings, wants[:1], "messages_per_delivery")
+    assert [(one.keeps_all, one.n_as_wanted) for one in once] == [(True, 2), (True, 2), (False, 1)]
+
+
+def test_candidates_are_the_own_settings_and_the_variants_of_all_protocols() -> None:
+    found = with_candidates(prepare_given(LINE, "runs.grid={protocol.delta: [1, 4], overlay.links.0: [[A, B]]}"))
+    settings = [settings_of(run) for run in found.prepared.runs]
+    own = {"name": "delta", "detection_rounds": 7}
+    assert settings[:4] == [{**own, "delta": delta} for delta in (1, 4, 2, 3)]
+    assert {"name": "forwarding"} in settings
+    assert {"name": "epidemic", "recovery": "push"} in settings
+    assert set(found.prepared.scenario.runs.grid) == {"protocol", "overlay.links.0"}
+    assert set(found.refused) == {"ginger", "repository", "skipring"}
+    assert "clients publish and subscribe" in found.refused["ginger"]
+
+
+def test_a_variant_that_cannot_run_is_left_out_alone() -> None:
+    """Without a server, protocol repository has its baseline only."""
+    clients = {"links": [["A", "B"]], "clients": [{"name": "x", "at": "B"}, {"name": "y", "at": "B"}]}
+    calls = {
+        "subscriptions": [{"at": "y", "topic": "t"}],
+        "publications": [{"at": "x", "round": 30, "topic": "t", "guarantee": "causal"}],
+    }
+    found = with_candidates(
+        prepare_given({**LINE, "protocol": {"name": "ginger"}, "overlay": clients, "workload": calls})
+    )
+    settings = [settings_of(run) for run in found.prepared.runs]
+    assert [one for one in settings if one["name"] == "repository"] == [{"name": "repository", "baseline": True}]
+    assert "repository" not in found.refused
+
+
+def test_a_grid_of_protocols_is_taken_as_it_is() -> None:
+    found = with_candidates(prepare_given(LINE, "runs.grid.protocol=[{name: delta}, {name: forwarding}]"))
+    assert [settings_of(run) for run in found.prepared.runs] == [{"name": "delta"}, {"name": "forwarding"}]
+    assert found.refused == {}
+
+
+def test_a_scenario_that_is_wrong_itself_is_no_candidate() -> None:
+    with pytest.raises(ScenarioError, match="'Z'"):
+        with_candidates(prepare_given(LINE, "workload.publications.0.at=Z"))

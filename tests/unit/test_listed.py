@@ -1,0 +1,80 @@
+"""A run as a scenario of its own: what the engine is given is the same as for the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pipelines.experiment.build import build_inputs
+from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.listed import listed_scenario
+from pipelines.experiment.prepared import prepare
+from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.writing import scenario_text
+
+PROJECT = Path(__file__).parents[2]
+SHIPPED = sorted((PROJECT / "conf" / "scenarios").glob("*.yaml"))
+GENERATED = """name: drawn
+protocol: {name: delta}
+overlay: {generate: {kind: random_tree, nodes: 9}, clients: {generate: {at: leaves, latency: 2}}}
+workload:
+  subscriptions: {generate: {kind: content, nodes: clients, rounds: [0, 20], lifetime: [50, 3000]}}
+  publications: {generate: {kind: quotes, nodes: clients, rounds: [60, 90], rate: 0.1}}
+faults:
+  - {generate: {kind: crash, count: 2, rounds: [20, 80], down: [5, 30]}}
+  - {kind: loss, rate: 0.01, kinds: [PUB], round: 70}
+  - {generate: {kind: pause, count: 2, rounds: [20, 60], down: [3, 5]}}
+  - {kind: loss, rate: 0.5, round: 30, until: 90, burst: {good: 9, bad: 2}}
+  - {generate: {kind: break, count: 2, rounds: [20, 60], down: [3, 5]}}
+  - {kind: delay, rounds: [1, 3], rate: 0.2, round: 40, until: 80}
+  - {generate: {kind: partition, count: 1, rounds: [20, 60], down: [3, 5]}}
+time: {rounds: 400, round_ms: 0.3}
+runs: {seeds: [3, 4]}
+"""
+AWKWARD = """name: awkward
+protocol: {name: forwarding}
+overlay: {links: [["no", "12"], ["12", "a b", 7], ["a b", "é'\\"x"]], start: joining, join_root: "a b"}
+workload:
+  subscriptions: [{at: "no", round: 3, topic: "it's # 1", until: 9}, {at: "12", where: "'x y' > 1e-7 and s prefix '1'"}]
+  publications: [{at: "12", round: 9, content: {"x y": 1.0e+16, "on": "2020-01-01", s: "0123", b: true, "~": "a: b"}}]
+faults: [{kind: break, links: [["12", "no"]], round: 5, until: 6}]
+time: {rounds: 50}
+"""
+
+
+def given(run: RunConfig, beside: Path | None) -> dict[str, list[dict[str, object]]]:
+    """Returns the tables that the engine is given of one run, but for the order of rows."""
+    inputs: Inputs = build_inputs([replace(run, run_id=0)], beside)
+    tables: dict[str, pa.Table] = {name: getattr(inputs, name) for name in Inputs.__dataclass_fields__}
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    for row in rows["link_fault"]:
+        row["salt"] = row["salt"] if row["rate"] < 1.0 else None  # what strikes every message draws nothing
+    return {name: sorted(of_table, key=repr) for name, of_table in rows.items()}
+
+
+def same_again(path: Path, place: int, folder: Path) -> None:
+    prepared = prepare(path)
+    run = prepared.runs[place]
+    written = folder / "listed.yaml"
+    written.write_text(scenario_text(listed_scenario(run, prepared.beside), ["a run"]), encoding="utf-8")
+    [again] = prepare(written).runs
+    assert again.seed == run.seed
+    assert again.scenario.time == run.scenario.time
+    assert given(again, None) == given(run, prepared.beside)
+    is_single = "overlay:\n  links:" not in written.read_text("utf-8")
+    assert ("generate" not in written.read_text("utf-8")) or is_single
+    assert "path:" not in written.read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_scenario_is_given_the_same_again(path: Path, tmp_path: Path) -> None:
+    same_again(path, -1, tmp_path)
+
+
+@pytest.mark.parametrize("text", [GENERATED, AWKWARD], ids=["generated", "awkward names"])
+def test_what_is_drawn_or_needs_quotes_is_given_the_same_again(text: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
+    same_again(tmp_path / "s.yaml", -1, tmp_path)

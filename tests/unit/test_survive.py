@@ -1,0 +1,41 @@
+"""When executors are lost again and again, the program gives up; other errors it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.errors import EngineError
+from pipelines.rounds import survive
+from pipelines.store.store import Store
+
+LOST = "Job aborted due to stage failure: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_12_0 not found!"
+
+
+def play(monkeypatch: pytest.MonkeyPatch, root: Path, error: Exception) -> list[str]:
+    """Returns what is said while each execution fails; nothing is ever committed."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    said: list[str] = []
+    nothing: Any = None
+    monkeypatch.setattr(survive, "execute", fail)
+    with pytest.raises(type(error)) if not survive.is_executor_lost(error) else pytest.raises(EngineError) as caught:
+        survive.execute_and_survive(nothing, nothing, lambda: Store(root, nothing), nothing, nothing, said.append)
+    return [*said, str(caught.value)]
+
+
+def test_losses_without_a_commit_between_them_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    *said, told = play(monkeypatch, tmp_path, RuntimeError(LOST))
+    assert said == ["an executor was lost with what it kept in memory: going on from the beginning"] * 4
+    assert told == (
+        "executors were lost 5 times without a commit between: give them more memory, or commit more often "
+        f"(--commit-every); to resume: roundtable resume {tmp_path}"
+    )
+
+
+def test_other_errors_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert play(monkeypatch, tmp_path, ValueError("a row is wrong")) == ["a row is wrong"]

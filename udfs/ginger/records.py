@@ -1,0 +1,240 @@
+"""Rows that nodes keep of the tree, of topics and of messages (chapter 3 and section 4.3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from udfs.ginger.buffer import Left, Runs
+from udfs.ginger.queue import Id, Message
+from udfs.nodes.records import record
+
+
+@dataclass(slots=True)
+class Publication:
+    """A message of a client.
+
+    Attributes:
+        topic: Topic of the message.
+        source: Client that published it.
+        source_seq: Number of the publication at its client.
+        guarantee: Its delivery guarantee.
+        keys: Its key items.
+        issued_round: Round in which it was issued.
+    """
+
+    topic: str
+    source: int
+    source_seq: int
+    guarantee: str
+    keys: tuple[str, ...]
+    issued_round: int
+
+    @property
+    def id(self) -> Id:
+        """Identifies it within its run."""
+        return Id(self.source, self.source_seq)
+
+    @property
+    def message(self) -> Message:
+        """The message."""
+        return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)
+
+
+@record(key="neighbour")
+class Neighbour:
+    """A neighbour of a node in the tree.
+
+    Attributes:
+        neighbour: The neighbour.
+        relationship: What it is to the node: parent, child or client; edge: the broker of a client.
+        latency_rounds: Rounds from one to the other.
+    """
+
+    neighbour: int
+    relationship: str
+    latency_rounds: int
+
+
+@record(key="peer")
+class TreeView:
+    """A broker that a node sees beyond its neighbours.
+
+    Attributes:
+        peer: The broker.
+        relationship: Ancestor or sibling.
+        n_up: Steps upwards from it, before
+        n_down: steps downwards to the node.
+        latency_rounds: Rounds from one to the other.
+    """
+
+    peer: int
+    relationship: str
+    n_up: int
+    n_down: int
+    latency_rounds: int
+
+
+@record(key="contact")
+class Contact:
+    """A broker that another one asks first when it joins, or recovers after a failure.
+
+    Attributes:
+        contact: The other broker: the one to join at, or a neighbour in the overlay.
+        latency_rounds: Rounds from one to the other.
+        is_joining: Whether the broker joins while the run goes on.
+    """
+
+    contact: int
+    latency_rounds: int
+    is_joining: bool
+
+
+@record(key="topic")
+class ClientTopic:
+    """A topic that a client works on.
+
+    Attributes:
+        topic: The topic.
+        usage: Subscribed, or only published.
+    """
+
+    topic: str
+    usage: str
+
+
+@record(key="subscription_id")
+class Subscribe:
+    """A Subscribe message that a broker has had.
+
+    Attributes:
+        subscription_id: The subscription.
+        topic: Its topic.
+        source: The client that subscribes.
+        source_seq: Number of the call at the client.
+        edge: The client's edge broker.
+        next_hop: Neighbour that sent the message.
+        n_waiting: Neighbours that have still to answer it.
+    """
+
+    subscription_id: int
+    topic: str
+    source: int
+    source_seq: int
+    edge: int
+    next_hop: int
+    n_waiting: int
+
+
+@record(key="topic, neighbour")
+class Subscriber:
+    """A neighbour in the sub-tree of a topic.
+
+    Attributes:
+        topic: The topic.
+        neighbour: Neighbour through which there are subscribers, or a client that subscribes.
+        relationship: Broker or client.
+    """
+
+    topic: str
+    neighbour: int
+    relationship: str
+
+
+@record(key="topic")
+class Member:
+    """A topic that a broker has heard of, and who has to lock the key items of its messages.
+
+    Attributes:
+        topic: The topic.
+        members: Brokers of the sub-tree and clients that subscribe.
+        approach: Brokers from this one to the nearest of the sub-tree, at the start.
+    """
+
+    topic: str
+    members: set[int] = field(default_factory=set)
+    approach: list[int] = field(default_factory=list)
+
+
+@record(key="topic, source, source_seq")
+class Pending(Publication):
+    """A total-order message that is not processed yet (linearT).
+
+    Attributes:
+        arrival: Ascending in the order in which messages came.
+        came_from: Below: from a client or a child, so that the parent has not got it yet; above: from the parent.
+        hops: Links it travelled over.
+        covered: Nodes known to have locked its keys.
+        acked: Children that acknowledged it (childrenAcks).
+        sent: What the parent was told of the covered; null: nothing yet.
+    """
+
+    arrival: int
+    came_from: str
+    hops: int
+    covered: set[int]
+    acked: set[int] = field(default_factory=set)
+    sent: set[int] | None = None
+
+
+@record(key="topic, source, source_seq")
+class EntryQueue(Publication):
+    """A client's message that waits at its edge broker.
+
+    Attributes:
+        arrival: Ascending in the order in which messages came.
+        client: The client that brought it.
+        hops: Links it travelled over.
+    """
+
+    arrival: int
+    client: int
+    hops: int
+
+
+@record(key="position")
+class BufferedEvent(Publication):
+    """An event in the life of a message at a node.
+
+    Attributes:
+        position: Ascending in the order of events.
+        event: passed: sent on, or locked; processed: unlocked and delivered in total order; at clients published, too.
+        hops: Links it travelled over; null for what a client has published.
+    """
+
+    position: int
+    event: str
+    hops: int | None
+
+
+@record(key="topic")
+class Discarded:
+    """What has left a node's buffer of a topic.
+
+    Attributes:
+        topic: The topic.
+        position: No event up to this position is in the buffer.
+        left: The events that have left it, in order.
+        collected: What everybody has had: by source the first and the last number of runs of numbers.
+    """
+
+    topic: str
+    position: int
+    left: list[Left]
+    collected: Runs
+
+
+@record(key="position")
+class Delivered:
+    """A delivery at a client, in order.
+
+    Attributes:
+        position: Ascending in the order of deliveries.
+        topic: Topic of the message.
+        source: Client that published it.
+        source_seq: Number of the publication at its client.
+    """
+
+    position: int
+    topic: str
+    source: int
+    source_seq: int

@@ -1,0 +1,127 @@
+"""What a broker knows of topics: its sub-trees, the messages that lock key items, and those that wait to enter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from udfs.ginger.buffer import Buffer
+from udfs.ginger.buffers import Buffers
+from udfs.ginger.node import Node
+from udfs.ginger.queue import Id, Message
+from udfs.ginger.records import EntryQueue, Member, Pending, Subscriber
+from udfs.ginger.state import State
+
+
+class Topic:
+    """A topic at a broker.
+
+    Attributes:
+        name: Its name.
+        buffer: What the broker has had of it.
+        brokers: The neighbours in its sub-tree.
+        clients: The clients that subscribe to it.
+        queue: The messages that wait to enter, in the order of arrival.
+        pending: The messages in total order that are not processed yet, in the order of arrival.
+    """
+
+    def __init__(self, state: State, name: str, buffer: Buffer) -> None:
+        """Starts with no more than the buffer."""
+        self._state = state
+        self.name = name
+        self.buffer = buffer
+        self.brokers: set[int] = set()
+        self.clients: set[int] = set()
+        self.queue: list[EntryQueue] = []
+        self.pending: dict[Id, Pending] = {}
+
+    @property
+    def seen(self) -> set[Id]:
+        """The messages that have passed."""
+        return self.buffer.seen
+
+    @property
+    def processed(self) -> set[Id]:
+        """The messages that have been processed."""
+        return self.buffer.processed
+
+    @property
+    def members(self) -> set[int]:
+        """The nodes that have to lock the key items of its messages."""
+        row = self._state.member.get(self.name)
+        return set() if row is None else row.members
+
+    def set_members(self, members: set[int]) -> None:
+        """Learns who has to lock key items."""
+        self._state.member[self.name] = Member(self.name, set(members))
+
+    @property
+    def locked(self) -> set[str]:
+        """The locked key items."""
+        return {key for pending in self.pending.values() for key in pending.keys}
+
+    def add(self, neighbour: int, relationship: str) -> None:
+        """Has a neighbour in the sub-tree, as ``broker`` or ``client``."""
+        (self.clients if relationship == "client" else self.brokers).add(neighbour)
+        self._state.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
+
+    def discard(self, neighbour: int) -> None:
+        """Has a neighbour in the sub-tree no more."""
+        self.brokers.discard(neighbour)
+        self.clients.discard(neighbour)
+        self._state.subscriber.pop((self.name, neighbour), None)
+
+    def enqueue(self, message: Message, arrival: int, client: int, hops: int) -> None:
+        """Has a client's message wait."""
+        row = EntryQueue(*message, arrival, client, hops)
+        self.queue.append(row)
+        self._state.entry_queue[self.name, message.source, message.source_seq] = row
+
+    def dequeue(self, position: int) -> EntryQueue:
+        """Lets a message of the queue go."""
+        row = self.queue.pop(position)
+        del self._state.entry_queue[self.name, row.source, row.source_seq]
+        return row
+
+    def lock(self, row: Pending) -> None:
+        """Locks the key items of a message."""
+        self.pending[row.id] = row
+        self._state.pending[self.name, row.source, row.source_seq] = row
+
+    def unlock(self, of: Id) -> None:
+        """Unlocks the key items of a message, if they are locked."""
+        if self.pending.pop(of, None) is not None:
+            del self._state.pending[self.name, of.source, of.source_seq]
+
+    def tell_anew(self) -> None:
+        """Forgets what the parent was told of pending messages: it is another one now."""
+        for pending in self.pending.values():
+            pending.sent = None
+
+
+class Topics:
+    """The topics of a broker."""
+
+    def __init__(self, node: Node, buffers: Buffers) -> None:
+        """Reads the tables of a broker."""
+        self._state = node.state
+        self._buffers = buffers
+        self._of: dict[str, Topic] = {}
+        for (name, neighbour), row in self._state.subscriber.items():
+            topic = self.of(name)
+            (topic.clients if row.relationship == "client" else topic.brokers).add(neighbour)
+        for waiting in sorted(self._state.entry_queue.values(), key=lambda row: row.arrival):
+            self.of(waiting.topic).queue.append(waiting)
+        for pending in sorted(self._state.pending.values(), key=lambda row: row.arrival):
+            self.of(pending.topic).pending[pending.id] = pending
+
+    def of(self, name: str) -> Topic:
+        """Returns a topic."""
+        found = self._of.get(name)
+        if found is None:
+            found = self._of[name] = Topic(self._state, name, self._buffers.of(name))
+        return found
+
+    def __iter__(self) -> Iterator[Topic]:
+        """Returns all that the broker knows anything of, by name."""
+        names = {*self._of, *(buffer.topic for buffer in self._buffers.all()), *self._state.member}
+        return iter([self.of(name) for name in sorted(names)])

@@ -1,0 +1,133 @@
+"""A broker mends the tree: it takes orphans in, and tells its children what it sees (section 4.2.3, Alg. 2 to 6)."""
+
+from __future__ import annotations
+
+from udfs.ginger import messages as ms
+from udfs.ginger.election import Election
+from udfs.ginger.hold_queue import HoldQueue
+from udfs.ginger.messages import ParentRequest, Seen
+from udfs.ginger.missing_messages import MissingMessages
+from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.repair_records import Awaited, ClientSubscription, Deferred, Entrant
+from udfs.ginger.role import Role
+from udfs.ginger.topic_joining import TopicJoining
+from udfs.ginger.topics import Topics
+
+TIMER = "child"
+"""Runs out when a new child has not told what it has (Alg. 8)."""
+
+
+class TreeRepair:
+    """The children and clients of one broker."""
+
+    def __init__(
+        self, role: Role, topics: Topics, hold: HoldQueue, missing: MissingMessages, joining: TopicJoining,
+        election: Election,
+    ) -> None:  # fmt: skip
+        """Mends the tree around a broker."""
+        self._role = role
+        self._node = role.node
+        self._state = role.node.state
+        self._topics = topics
+        self._hold = hold
+        self._missing = missing
+        self._joining = joining
+        self._election = election
+
+    def on_parent_request(self, request: ParentRequest, sender: int) -> None:
+        """Alg. 5: takes somebody in, or declines."""
+        node, election = self._node, self._state.election
+        if election.is_electing and sender in self._election.siblings():
+            election.deferred.append(Deferred(sender, request))
+            return
+        if node.is_newcomer:
+            node.send(sender, ms.ParentResponse(ms.BACK))
+            return
+        if not self._may_take_in(sender, request):
+            node.send(sender, ms.ParentResponse(ms.DECLINED))
+            return
+        outside = [name for name in request.topics if not self._joining.is_inside(self._topics.of(name))]
+        is_forced = request.is_client or request.break_degree
+        is_joined = not outside or request.break_degree or election.is_elected
+        if not is_joined or not (is_forced or node.residual_degree > 0):
+            node.send(sender, ms.ParentResponse(ms.DECLINED))
+        elif outside:
+            others = [entrant for entrant in self._state.entrant if entrant.node != sender]
+            self._state.entrant = [*others, Entrant(sender, request, node.rounds_to(sender))]
+            node.send(sender, ms.ParentResponse(ms.JOINING))
+            self._joining.join(outside)
+        else:
+            node.send(sender, ms.ParentResponse(ms.ACCEPTED))
+            self._take_in(sender, request)
+
+    def _may_take_in(self, sender: int, request: ParentRequest) -> bool:
+        """Orphans decline, as does who knows the sender as an ancestor: else brokers could accept each other (G10).
+
+        A broker that joins has nobody below it, whatever was seen of it before.
+        """
+        node = self._node
+        is_seen_above = node.place(sender) is not None and not node.is_sibling(sender)
+        is_above = sender == node.parent or (is_seen_above and not request.is_joining)
+        return node.is_level and not is_above and sender not in node.children
+
+    def admit(self) -> None:
+        """Who waited for sub-trees to be joined is taken in, if that is still right."""
+        ready = [entrant for entrant in self._state.entrant if self._is_ready(entrant)]
+        self._state.entrant = [entrant for entrant in self._state.entrant if entrant not in ready]
+        for entrant in ready:
+            self._node.latency.setdefault(entrant.node, entrant.latency_rounds)
+            self.on_parent_request(entrant.request, entrant.node)
+
+    def _is_ready(self, entrant: Entrant) -> bool:
+        return all(self._joining.is_inside(self._topics.of(name)) for name in entrant.request.topics)
+
+    def _take_in(self, sender: int, request: ParentRequest) -> None:
+        node, election = self._node, self._state.election
+        node.repair.dead.discard(sender)
+        election.expected = [broker for broker in election.expected if broker != sender]
+        if request.is_client:
+            self._state.client_subscription[sender] = ClientSubscription(sender, request.subscribed)
+        known = MissingSets()
+        if request.is_joining:
+            known.members = {name: set(row.members) for name, row in self._state.member.items() if row.members}
+        for name in request.topics:
+            if not request.is_client:
+                self._topics.of(name).add(sender, "broker")
+            self._missing.note_known(known, name)
+        self._state.awaited[sender] = Awaited(sender)
+        node.add_child(sender, is_client=request.is_client)
+        node.send(sender, ms.ParentBuffer(known))
+        node.ctx.set_timer(TIMER, sender, node.patience(sender))
+        self.view_changed()
+
+    def view_changed(self) -> None:
+        """Sends children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root.
+
+        Those that elected a root are its children already, for whoever has to find them if it fails now (rule G20).
+        """
+        node = self._node
+        if node.parent is None and not node.repair.is_root:
+            return
+        seen = {broker: (row.n_up, row.n_down) for broker, row in self._state.tree_view.items()}
+        if node.parent is not None:
+            seen[node.parent] = (0, 1)
+        expected = {*self._state.election.expected} - node.repair.dead
+        seen |= dict.fromkeys(node.children | expected, (1, 0))
+        path = [Seen(other, up, down, node.rounds_to(other)) for other, (up, down) in sorted(seen.items())]
+        for child in sorted(node.children | node.clients):
+            node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
+
+    def child_down(self, child: int) -> None:
+        """Forgets a child or client that failed (Alg. 3)."""
+        self._node.disconnect(child)
+        for topic in self._topics:
+            topic.discard(child)
+            for pending in topic.pending.values():
+                pending.acked.discard(child)
+        if child in self._state.awaited:
+            self._hold.drop(child)
+        self._state.awaited.pop(child, None)
+
+    def on_timer(self, child: int) -> bool:
+        """Alg. 8: returns whether a new child has not answered in time, and so has failed."""
+        return child in self._state.awaited and child not in self._state.parked
