@@ -31,6 +31,8 @@ PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 """The package that brings each protocol."""
 BROKEN: dict[str, str] = {}
 """Entry points that bring no protocol, with the reason."""
+_checked: dict[str, tuple[ProtocolSpec, Protocol]] = {}
+"""What was found to meet the contract: a check parses every statement of a protocol, and a question asks often."""
 
 
 def origin(name: str) -> str:
@@ -39,7 +41,7 @@ def origin(name: str) -> str:
 
 
 def protocol_module(name: str) -> Protocol:
-    """Loads a protocol's implementation, and PySpark with it.
+    """Loads a protocol's implementation, and PySpark with it; the first time it is checked against the contract.
 
     Raises:
         ProtocolError: No package brings it, it cannot be imported, or it breaks the contract.
@@ -50,16 +52,19 @@ def protocol_module(name: str) -> Protocol:
     if name not in PROTOCOLS:
         cure = "install the package that brings it (experiment.json of the store names it)"
         raise ProtocolError(name, [f"no installed package brings it; {cure}; there are {', '.join(PROTOCOLS)}"])
-    module = PROTOCOLS[name].module
+    spec = PROTOCOLS[name]
     try:
-        found = importlib.import_module(module)
+        found = getattr(importlib.import_module(spec.module), "PROTOCOL", None)
     except ImportError as error:
-        raise ProtocolError(name, [f"its module {module} cannot be imported: {error}"]) from error
-    protocol = check_protocol(name, getattr(found, "PROTOCOL", None))
-    if isinstance(protocol, NodeProtocol) != PROTOCOLS[name].is_node_program:
-        told = f"its spec says is_node_program={PROTOCOLS[name].is_node_program}"
+        raise ProtocolError(name, [f"its module {spec.module} cannot be imported: {error}"]) from error
+    if name in _checked and _checked[name][0] is spec and _checked[name][1] is found:
+        return _checked[name][1]
+    protocol = check_protocol(name, found)
+    if isinstance(protocol, NodeProtocol) != spec.is_node_program:
+        told = f"its spec says is_node_program={spec.is_node_program}"
         raise ProtocolError(name, [f"{told}, and PROTOCOL is a {type(protocol).__name__}; allowed: the same in both"])
-    _check_classes(PROTOCOLS[name], protocol)
+    _check_classes(spec, protocol)
+    _checked[name] = spec, protocol
     return protocol
 
 

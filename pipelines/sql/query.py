@@ -46,7 +46,7 @@ from pipelines.sql.parameters import parameter_paths, parameter_rows
 from pipelines.sql.runs import StoredRuns
 from pipelines.sql.snapshot import SENT_MESSAGE, Snapshot
 from pipelines.sql.statement import Statement, read_statement, with_lower_case
-from pipelines.sql.views import relations_read, view_head, view_names, view_owner, view_sql
+from pipelines.sql.views import relations_read, states_read, view_head, view_names, view_owner, view_sql
 from pipelines.store.folder import check_store
 from pipelines.store.ledger import Ledger
 from pipelines.store.roots import Root, root_of
@@ -120,7 +120,11 @@ class StoreReader:
         A view of the state of one protocol is there where that state is.
         """
         stored = self._stored()
-        views = [name for name in view_names() if self._reader_of(name)._has_states(name)]
+        theirs = {
+            protocol: self.of_protocol(protocol)._stored() for protocol in self.protocols if protocol in PROTOCOLS
+        }
+        read = {name: theirs.get(view_owner(name) or "", stored) for name in view_names()}
+        views = [name for name in read if states_read(name) <= read[name].keys()]
         return [*stored, *sorted([*views, *MADE, *self._made_views()])]
 
     def _stored(self) -> Mapping[str, str]:
@@ -134,9 +138,6 @@ class StoreReader:
         """Returns what a view reads: one that knows one of several protocols reads the runs of that one."""
         owner = view_owner(view)
         return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
-
-    def _has_states(self, view: str) -> bool:
-        return {name for name in relations_read(view) if name.startswith(STATE)} <= self._stored().keys()
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a history table, a state table or a view.

@@ -21,6 +21,7 @@ from graphlib import TopologicalSorter
 from importlib.resources import files
 from itertools import takewhile
 
+from pipelines.contract.state_tables import STATE
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.statement import identifiers
@@ -106,6 +107,12 @@ def relations_read(text: str) -> list[str]:
         if name in found:
             found |= identifiers(views[name])
     return sorted(found - views.keys()) + [name for name in views if name in found]
+
+
+@cache
+def states_read(view: str) -> frozenset[str]:
+    """Returns the names of the state tables that a view reads, those in the views that it reads too."""
+    return frozenset(name for name in relations_read(view) if name.startswith(STATE))
 
 
 @cache

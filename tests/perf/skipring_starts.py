@@ -1,7 +1,7 @@
 """The skip ring from arbitrary states: how many intervals until it is legitimate, beside the prototype's figures.
 
     python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--crashes] [--workers 2]
-    python tests/perf/skipring_starts.py --parts [--starts 1430]
+    python tests/perf/skipring_starts.py --parts [database messages ...] [--starts 1430]
 
 A start is a run of `LocalNetwork`: some subscribers, two nodes that have not subscribed, what is arbitrary by draws
 from the seed. A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
@@ -69,8 +69,8 @@ def by_nodes(given: argparse.Namespace) -> Iterator[Row]:
 
 
 def by_parts(given: argparse.Namespace) -> Iterator[Row]:
-    """Yields a row for each part that may be arbitrary, and all of them."""
-    for part in PARTS:
+    """Yields a row for each part that may be arbitrary, and all of them, or those that were asked for."""
+    for part in given.parts or PARTS:
         starts = []
         for seed in range(given.first, given.first + given.starts):
             n = Random(f"{part} {seed}").randint(2, LARGEST)
@@ -110,12 +110,12 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=200, help="starts for each row")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--nodes", type=int, nargs="+", default=[4, 8, 16, 32, 40], help="numbers of subscribers")
-    parser.add_argument("--parts", action="store_true", help="a row for each part that may be arbitrary")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, help="a row for each part that may be arbitrary, or these")
     parser.add_argument("--crashes", action="store_true", help="have subscribers crash before the ring is there")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     given = parser.parse_args()
-    rows = by_parts(given) if given.parts else by_nodes(given)
-    head = ("part",) if given.parts else ("n", "delay")
+    rows = by_nodes(given) if given.parts is None else by_parts(given)
+    head = ("n", "delay") if given.parts is None else ("part",)
     table, is_wrong = Table(*head, "starts", *_COLUMNS), False
     with ProcessPoolExecutor(given.workers) as pool:
         for row in rows:
