@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pipelines.protocols import PROTOCOLS
-from pipelines.tables import DELIVERY, NODE, PUBLICATION, SUBSCRIPTION, Table
+from pipelines.tables import DELIVERY, MESSAGE, NODE, PUBLICATION, SUBSCRIPTION, Table
 
 
 def table_columns(table: Table) -> dict[str, str]:
@@ -60,6 +60,27 @@ PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "recovery": "kinds that bring or ask for what was lost, and that bring nodes back; all other kinds are control",
 }
 """Columns of view ``protocol``."""
+
+
+IN_FLIGHT_COLUMNS: Final[Mapping[str, str]] = {
+    **table_columns(MESSAGE),
+    "remaining_rounds": "rounds until it is due",
+}
+"""Columns of state table ``message`` that the messages of all protocols have."""
+
+
+def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Returns what the columns of state table ``message`` mean, by name.
+
+    Args:
+        payload: The names of what the messages of each protocol carry, by protocol.
+    """
+    carried: dict[str, list[str]] = defaultdict(list)
+    for protocol, names in payload.items():
+        for name in names:
+            carried[name].append(protocol)
+    told = {name: f"carried by messages of {', '.join(protocols)}" for name, protocols in carried.items()}
+    return {**told, **IN_FLIGHT_COLUMNS}
 
 
 def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> dict[str, str]:

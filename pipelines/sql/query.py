@@ -34,12 +34,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pipelines.contract.round import MadeView
-from pipelines.contract.state_tables import STATE
+from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS, protocol_module
-from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, parameter_meanings, table_columns
+from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, in_flight_meanings, parameter_meanings, table_columns
 from pipelines.sql.errors import query_error
 from pipelines.sql.held_state import COLUMNS as HELD_STATE_COLUMNS, HELD_STATE, held_rows
 from pipelines.sql.parameters import parameter_paths, parameter_rows
@@ -283,6 +283,8 @@ class StoreReader:
 
     def _meanings(self, name: str) -> Mapping[str, str]:
         """Returns what the columns of a table or a view mean, by name; it may know more columns than there are."""
+        if name in self._in_flight():
+            return in_flight_meanings({one: protocol_module(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
             return table_columns(table)
         if name == SENT_MESSAGE:
@@ -302,6 +304,14 @@ class StoreReader:
         for relation in reversed(head.like):
             meanings |= self._meanings(relation)
         return meanings | dict(head.columns)
+
+    def _in_flight(self) -> Mapping[str, Sequence[str]]:
+        """Returns the names of the tables of messages in flight, each with the protocols that it is of."""
+        found: dict[str, list[str]] = {}
+        for protocol in (name for name in self.protocols if name in PROTOCOLS):
+            name = IN_FLIGHT if self._only is not None else self._runs.stored(protocol, IN_FLIGHT)
+            found.setdefault(name, []).append(protocol)
+        return found
 
     def _known_tables(self) -> dict[str, Table]:
         history = {table.name: table for table in HISTORY}

@@ -18,14 +18,12 @@ from pipelines.contract.round import MadeView
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.sql.columns import IN_FLIGHT_COLUMNS
 from pipelines.sql.query import MADE, StoreReader
 from pipelines.sql.views import view_head, view_names
 from pipelines.store.store import Store
-from pipelines.tables import CALL_LOG, HISTORY, MESSAGE, ROUND_COMMIT, RUN, Table
+from pipelines.tables import CALL_LOG, HISTORY, ROUND_COMMIT, RUN, Table
 
-_OF_MESSAGE = {field.name: field.metadata["comment"] for field in MESSAGE.schema} | {
-    "remaining_rounds": "rounds until it is due"
-}
 _MESSAGE_IN_FLIGHT = Table(
     "state_message", "a message in flight", ("run_id", "message_id"), in_flight_schema(T.StructType([]))
 )
@@ -108,7 +106,7 @@ def _table(table: Table) -> Iterator[str]:
     yield f"\n### {table.name}\n{_wrapped(grain)}\n"
     yield _COLUMNS
     for field in table.schema:
-        meaning = field.metadata.get("comment", _OF_MESSAGE.get(field.name, ""))
+        meaning = field.metadata.get("comment", IN_FLIGHT_COLUMNS.get(field.name, ""))
         yield _row(field.name, field.dataType.simpleString(), meaning)
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.sql import views
 from pipelines.sql.query import MADE, StoreReader
 from pipelines.sql.views import view_head, view_names
+from pipelines.tables import MESSAGE
 from pipelines.testing import run_all, run_configs, scenario
 
 TREE = {"links": [["A", "B"], ["B", "C"]]}
@@ -65,6 +67,18 @@ def described(reader: StoreReader, protocol: str) -> dict[str, dict[str, str | N
 def test_every_column_of_every_view_says_what_it_means(described: dict[str, dict[str, str | None]]) -> None:
     assert len(described) >= 30
     assert [(view, name) for view, found in described.items() for name, meaning in found.items() if not meaning] == []
+
+
+def test_every_column_of_every_state_table_says_what_it_means(reader: StoreReader, protocol: str) -> None:
+    names = [name for name in reader.tables() if name.startswith(STATE)]
+    assert len(names) >= 3
+    for table in names:
+        found = reader.sql(f"describe {table}").collect()
+        assert [(table, row.col_name) for row in found if not row.comment] == []
+    messages = {row.col_name: row.comment for row in reader.sql(f"describe {IN_FLIGHT}").collect()}
+    assert messages["remaining_rounds"] == "rounds until it is due"
+    for name in {*protocol_module(protocol).payload.names} - {*MESSAGE.schema.names}:
+        assert messages[name] == f"carried by messages of {protocol}"
 
 
 def test_no_view_says_what_a_column_means_that_it_lacks(
