@@ -1,0 +1,215 @@
+# Databricks notebook source
+"""Six protocols side by side: runs the scenarios in ``conf/scenarios/compared``, and compares what they do and cost.
+
+As a script: ``python -m pipelines.notebooks.protocols_compared [--help]`` prints the tables and writes the stores, the
+tables and the pictures into a folder.
+Needs the extra ``report`` (Altair).
+"""
+
+# MAGIC %md
+# MAGIC # Six protocols on the same work
+# MAGIC Each scenario plays all protocols, or those that its faults suit, on the same overlays, calls and faults.
+
+# COMMAND ----------
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+
+import pipelines as rt
+from pipelines.engines.names import Engine
+from pipelines.notebooks.parameters import given
+from pipelines.notebooks.study import alt, write
+
+SCENARIOS = (
+    "no_fault", "broker_crashes", "broken_brokers", "publisher_crashes", "subscriber_crashes", "loss", "disorder",
+    "partition", "churn",
+)  # fmt: skip
+PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repository"]
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC A store a scenario; every protocol on every overlay with every seed and amount of faults is a run.
+
+# COMMAND ----------
+
+
+def run(
+    scenario: str, store: Path, overrides: Sequence[str] = (), engine: Engine | None = None,
+    spark: SparkSession | None = None,
+) -> rt.Result:  # fmt: skip
+    """Runs one of `SCENARIOS`, or opens its store if it is there; the other arguments as in `pipelines.run`."""
+    if store.exists():
+        return rt.open_store(store, spark=spark, engine=engine)
+    return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)
+
+
+def churn(trace: str) -> str:
+    """Returns the override that has brokers crash by a trace of the Failure Trace Archive, an hour in 10 rounds."""
+    generator = {"kind": "crash", "nodes": "inner", "rounds": [205, 505]}
+    recorded = {"path": str(Path(trace).resolve()), "hours_per_round": 0.1, "shuffled": True}
+    return f"faults={json.dumps([{'generate': {**generator, 'trace': recorded}}])}"
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The measures
+# MAGIC View `comparison` has a row a run, and its measures mean the same for every protocol. Means come with their 95 %
+# MAGIC confidence interval, by bootstrap over the runs.
+
+# COMMAND ----------
+
+_ORDERS = {"source": "n_source_order_broken", "causal": "n_causal_order_broken", "total": "n_total_order_broken"}
+_SAMPLES = 2000
+
+
+def measures(result: rt.Result, scenario: str) -> pd.DataFrame:
+    """Returns view ``comparison`` of a store with what tells its runs apart.
+
+    Args:
+        result: An open store.
+        scenario: One of `SCENARIOS`.
+
+    Returns:
+        A row a run; further columns ``faults`` (the scenario, with the amount of faults), ``overlay``.
+    """
+    rows = result.to_pandas("select * from comparison order by run_id")
+    chosen = rows.parameters.map(json.loads)
+    return rows.assign(faults=chosen.map(lambda of: _faults(scenario, of)), overlay=chosen.map(_overlay))
+
+
+def _faults(scenario: str, parameters: Mapping[str, Any]) -> str:
+    amounts = [value for name, value in parameters.items() if name.startswith("faults.")]
+    told = [f"{value:.0%}" if isinstance(value, float) else str(value) for value in amounts]
+    return " ".join([scenario.replace("_", " "), *told])
+
+
+def _overlay(parameters: Mapping[str, Any]) -> str:
+    overlay = parameters["overlay"]
+    made = overlay.get("topohub") or overlay["generate"]
+    return str(made["name"]).split("/")[-1] if "name" in made else f"{made['kind'].replace('_', ' ')}, {made['nodes']}"
+
+
+def _mean(values: pd.Series) -> str:
+    """Returns a mean and half the width of its confidence interval."""
+    known = values.dropna().to_numpy(dtype=float)
+    if not len(known):
+        return "-"
+    drawn = np.random.default_rng(0).choice(known, (_SAMPLES, len(known))).mean(axis=1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return f"{known.mean():.4g} ± {(high - low) / 2:.2g}" if high > low else f"{known.mean():.4g}"
+
+
+def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Returns the comparison: a table a measure, with a row for each kind and amount of faults, a column a protocol.
+
+    Args:
+        found: `measures` of all stores, one below the other.
+
+    Returns:
+        Tables by name. ``delivered``: per cent of the wanted deliveries. ``duplicates``: further deliveries of a
+        publication at a subscriber, per cent. ``source_order``, ``causal_order``, ``total_order``: per cent of the
+        runs in which the order is broken. ``messages``: for a delivery. ``p95``: 95th percentile of latencies, in ms.
+        ``settling``: ms from the first fault to the last delivery of what was issued before the last one.
+    """
+    runs = found.assign(
+        delivered=100 * found.wanted_ratio,
+        duplicates=100 * found.n_duplicates / found.n_deliveries,
+        messages=found.messages_per_delivery,
+        p95=found.latency_ms_p95,
+        settling=found.settling_ms,
+        **{f"{order}_order": 100.0 * (found[column] > 0) for order, column in _ORDERS.items()},
+    )
+    orders = [f"{order}_order" for order in _ORDERS]
+    names = ["delivered", "duplicates", *orders, "messages", "p95", "settling"]
+    return {name: _by_protocol(runs, name) for name in names}
+
+
+def _by_protocol(runs: pd.DataFrame, name: str) -> pd.DataFrame:
+    cells = runs.groupby(["faults", "protocol"], sort=False)[name].agg(_mean).unstack("protocol")
+    columns = [protocol for protocol in PROTOCOLS if protocol in cells]
+    return cells.loc[runs.faults.unique(), columns].fillna("-")
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Returns a table as Markdown."""
+    head = ["faults", *table.columns]
+    rows = [[str(index), *row] for index, row in zip(table.index, table.to_numpy(), strict=True)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---", *["---:"] * len(table.columns)], *rows])
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The pictures
+
+# COMMAND ----------
+
+_PROTOCOL = alt.Y("protocol:N", sort=PROTOCOLS, title=None)
+_COLOR = alt.Color("protocol:N", legend=None, scale=alt.Scale(domain=PROTOCOLS, scheme="tableau10"))
+
+
+def _panels(found: pd.DataFrame, x: alt.X, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
+    """Draws means with 95 % confidence intervals, a panel for each kind of faults, a point a protocol."""
+    base = alt.Chart(found).encode(y=_PROTOCOL, color=_COLOR)
+    points = base.mark_point(filled=True, size=60).encode(x=x)
+    bars = base.mark_errorbar(extent="ci").encode(x=x)
+    return (bars + points).properties(width=170, height=110).facet(
+        facet=alt.Facet("faults:N", sort=list(found.faults.unique()), title=None), columns=4
+    ).properties(title=title)  # fmt: skip
+
+
+def pictures(found: pd.DataFrame) -> dict[str, Any]:
+    """Draws what is delivered, how late, and at which cost.
+
+    Args:
+        found: `measures` of all stores, one below the other.
+
+    Returns:
+        Altair charts by name.
+    """
+    columns = ["faults", "protocol", "wanted_ratio", "latency_ms_p95", "messages_per_delivery"]
+    data = found[columns]
+    share = alt.X("mean(wanted_ratio):Q", title="delivered of wanted", axis=alt.Axis(format="%", tickCount=4))
+    late = alt.X("mean(latency_ms_p95):Q", title="95th percentile of latency, ms", axis=alt.Axis(tickCount=4))
+    cost = alt.X("mean(messages_per_delivery):Q", title="messages for a delivery", axis=alt.Axis(tickCount=4))
+    return {
+        "compared_delivered": _panels(data, share, "What is delivered of what subscribers want"),
+        "compared_latency": _panels(data, late, "How late the latest deliveries are"),
+        "compared_messages": _panels(data, cost, "What a delivery costs"),
+    }
+
+
+# COMMAND ----------
+
+if __name__ == "__main__":
+    parameters = given(
+        globals(), {"out": "protocols_compared", "scenarios": " ".join(SCENARIOS), "seeds": "", "trace": ""}
+    )
+    target = Path(parameters["out"])
+    asked = [f"runs.seeds={{count: {parameters['seeds']}}}"] if parameters["seeds"] else []
+    measured = []
+    for name in parameters["scenarios"].split():
+        changed = [churn(parameters["trace"])] if name == "churn" and parameters["trace"] else []
+        with run(
+            name, target / name, [*asked, *changed, *parameters.overrides], parameters.engine, parameters.spark
+        ) as finished:
+            print(name, finished.verdict)
+            measured.append(measures(finished, name))
+    compared = pd.concat(measured, ignore_index=True)
+    target.mkdir(parents=True, exist_ok=True)
+    for measure, numbers in tables(compared).items():
+        print(f"\n{measure}\n{numbers.to_string()}")
+        (target / f"{measure}.md").write_text(f"{markdown(numbers)}\n", "utf-8")
+    for file in write(pictures(compared), target):
+        print(file)
