@@ -15,6 +15,7 @@ from pipelines.experiment.batches import cut, fitting
 from pipelines.experiment.build import message_kinds
 from pipelines.experiment.costs import costs
 from pipelines.experiment.jobs import jobs_of
+from pipelines.experiment.labels import labelled
 from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
 from pipelines.experiment.prepared import Prepared
 from pipelines.protocols import PROTOCOLS
@@ -101,7 +102,8 @@ def _costs(prepared: Prepared, rows: list[Combination], n_seeds: int, engine: En
 
 def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
     varied = list(rows[0].parameters)
-    cells = [_cells(row) for row in rows[:_MAX_SHOWN]]
+    labels = labelled([row.parameters for row in rows])
+    cells = [[*labels[place].values(), *_cells(row)] for place, row in enumerate(rows[:_MAX_SHOWN])]
     print_table((*varied, *_NAMES), cells, [*(False for _ in varied), *(True for _ in _NAMES)])
     if len(rows) > _MAX_SHOWN:
         print(f"... and {len(rows) - _MAX_SHOWN:,} more combinations")
@@ -112,7 +114,7 @@ def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
 def _cells(row: Combination) -> list[object]:
     diameter = f"{'' if row.is_diameter_exact else '>= '}{row.diameter}"
     calls = (row.n_subscriptions, row.n_unsubscriptions, row.n_publications, row.n_joins, row.n_crashes, row.n_faults)
-    return [*row.parameters.values(), row.n_nodes, row.n_links, diameter, *calls, row.n_crossings]
+    return [row.n_nodes, row.n_links, diameter, *calls, row.n_crossings]
 
 
 def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -> None:

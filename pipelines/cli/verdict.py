@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.rows import plain, print_table
 from pipelines.errors import plural
+from pipelines.experiment.labels import labelled
 from pipelines.sql.errors import readable_errors
 from pipelines.why.overview import why_command, why_options
 
@@ -51,9 +52,10 @@ def print_runs(result: Result) -> None:
     with readable_errors():
         measured = {row[0]: _cells(row[1:]) for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
     varied = _varied(result)
+    labels = labelled([run.parameters for run in result.runs])
     rows = [
-        (run.run_id, run.seed, *(run.parameters.get(key) for key in varied), *measured[run.run_id], _end(run))
-        for run in first
+        (run.run_id, run.seed, *(given.get(key) for key in varied), *measured[run.run_id], _end(run))
+        for run, given in zip(first, labels, strict=False)
     ]
     print_table(
         ("run", "seed", *varied, *_NAMES, "verdict"),
@@ -93,10 +95,11 @@ def print_summary(result: Result) -> None:
     with readable_errors():
         found = {(row.run_id, row.measure): (row.mean, row.half) for row in result.sql(text).collect()}
     varied = _varied(result)
+    labels = labelled([runs[0].parameters for runs in combinations.values()])
     rows = [
-        (*(runs[0].parameters.get(key) for key in varied), len(runs), sum(run.verdict == "valid" for run in runs),
+        (*(given.get(key) for key in varied), len(runs), sum(run.verdict == "valid" for run in runs),
          *(_measure(found, runs[0].run_id, name) for name in _MEASURES))
-        for runs in islice(combinations.values(), MAX_RUNS)
+        for runs, given in islice(zip(combinations.values(), labels, strict=True), MAX_RUNS)
     ]  # fmt: skip
     names = (*varied, "runs", "valid", *_MEASURES.values())
     print_table(names, rows, [*(False for _ in varied), *(True for _ in names[len(varied) :])])

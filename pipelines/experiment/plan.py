@@ -17,11 +17,13 @@ from pipelines.errors import InputError, Problem
 from pipelines.experiment.batches import n_state_rows
 from pipelines.experiment.build import build_inputs, build_mapped_run, build_run, build_run_overlay
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.labels import labelled
 from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.tables import Workload
+from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
+_INPUTS = {"overlay", "workload", "faults", "time"}
+"""The parts of a scenario that overlay, workload and faults are made from."""
 
 Built = tuple[RunConfig, Overlay, Workload, Faults]
 
@@ -123,7 +127,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
     made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
     wrong: dict[Problem, list[RunConfig]] = {}
     for run in combinations:
-        key = _inputs_key(run, {"overlay", "workload", "faults", "time"})
+        key = _inputs_key(run, _INPUTS | ({"protocol"} if PROTOCOLS[run.scenario.protocol.name].check else set()))
         if key not in made:
             made[key] = _attempt(run, prepared.beside)
         found = made[key]
@@ -135,7 +139,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
         if len(wrong) >= _MAX_PROBLEMS:
             break
     if wrong:
-        problems = (_with_values(problem, runs, len(combinations)) for problem, runs in wrong.items())
+        problems = (_with_values(problem, runs, combinations) for problem, runs in wrong.items())
         raise to_scenario_error(prepared.loaded, InputError(*problems))
 
 
@@ -154,11 +158,13 @@ def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] |
         return error
 
 
-def _with_values(problem: Problem, runs: Sequence[RunConfig], n_all: int) -> Problem:
+def _with_values(problem: Problem, runs: Sequence[RunConfig], combinations: Sequence[RunConfig]) -> Problem:
     """Names the grid's values where only some combinations have the problem."""
-    if len(runs) == n_all:
+    if len(runs) == len(combinations):
         return problem
-    given = ", ".join(f"{path} = {value}" for path, value in runs[0].parameters.items())
+    place = next(place for place, run in enumerate(combinations) if run is runs[0])
+    labels = labelled([run.parameters for run in combinations])[place]
+    given = ", ".join(f"{path} = {value}" for path, value in labels.items())
     return Problem(problem.path, f"with {given}: {problem.message}")
 
 
@@ -177,7 +183,7 @@ def notes(prepared: Prepared) -> list[str]:
             told[key] = build_run_overlay(run, prepared.beside).notes
         for note in told[key]:
             found.setdefault(note, []).append(run)
-    return [_with_values(Problem(("overlay",), note), of, len(runs)).message for note, of in found.items()]
+    return [_with_values(Problem(("overlay",), note), of, runs).message for note, of in found.items()]
 
 
 def mappings(prepared: Prepared) -> list[str]:
@@ -192,7 +198,7 @@ def mappings(prepared: Prepared) -> list[str]:
     told: dict[str, dict[str, None]] = {}
     known: set[str] = set()
     for run in prepared.combinations() if len(prepared.protocols) > 1 else ():
-        key = _inputs_key(run, {"overlay", "workload", "faults", "time"})
+        key = _inputs_key(run, _INPUTS)
         if key not in known:
             known.add(key)
             for note in build_mapped_run(run, prepared.beside).notes:

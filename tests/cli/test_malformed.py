@@ -47,3 +47,16 @@ def test_run_writes_nothing(case: Case, scenario: Path) -> None:
     for option in ((), ("--store", "new/store"), ("--json",)):
         stderr = refused(scenario, case, "run", str(scenario), *changes, *option)
         assert [word for word in case.words if word not in stderr] == []
+
+
+def test_what_a_protocol_refuses_of_some_settings_is_found_by_every_command(scenario: Path) -> None:
+    scenario.write_text(
+        "name: t\nprotocol: {name: ginger}\noverlay: {links: [[A, B, 3], [B, C, 3]]}\n"
+        "faults: [{kind: crash, node: C, round: 20}]\ntime: {rounds: 50}\n"
+        "runs: {grid: {protocol.timer_rounds: [200, 1]}}\n",
+        "utf-8",
+    )
+    for command in ("validate", "plan", "run"):
+        result = CliRunner().invoke(app, [command, str(scenario)])
+        assert (command, result.exit_code) == (command, 64)
+        assert "with protocol.timer_rounds = 1: in 1 rounds no answer may come" in result.stderr

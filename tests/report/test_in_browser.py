@@ -244,9 +244,9 @@ def test_a_ring_is_drawn_as_a_ring(sail: Session, started: Any, tmp_path: Path) 
 def test_the_crash_that_lost_a_publication_is_two_clicks_away(study: tuple[Result, Path], started: Any) -> None:
     _, file = study
     with opened(started, file) as found:
-        found.page.click("#verdict td a[href^='#losses']")
+        found.follow("#verdict td a[href^='#losses']")
         assert "A down (crash in round 22" in found.text("#losses h3 >> nth=0")
-        found.page.click("#losses h3 a >> nth=0")
+        found.follow("#losses h3 a >> nth=0")
         assert found.page.input_value("#round") == "22"
         assert "A: crash" in found.text("#events")
 

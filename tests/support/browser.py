@@ -16,6 +16,11 @@ _SHOW = """to => new Promise((done) => {
   addEventListener("hashchange", () => setTimeout(done, 50), { once: true });
   location.hash = to;
 })"""
+_NEXT_PART = """() => {
+  globalThis.nextPart = new Promise((done) => {
+    addEventListener("hashchange", () => setTimeout(done, 50), { once: true });
+  });
+}"""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -41,6 +46,12 @@ class Opened:
     def show(self, address: str) -> None:
         """Shows a part of the page, by what follows the # of its address."""
         self.page.evaluate(_SHOW, address)
+
+    def follow(self, selector: str) -> None:
+        """Clicks a link to another part of the page, and waits until that is shown."""
+        self.page.evaluate(_NEXT_PART)
+        self.page.click(selector)
+        self.page.evaluate("() => globalThis.nextPart")
 
     def text(self, selector: str) -> str:
         """Returns the text of an element."""
