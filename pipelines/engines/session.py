@@ -59,6 +59,11 @@ class Session:
         else:
             os.environ[_CONNECT_MODE] = "1"
 
+    @property
+    def n_python_workers(self) -> int:
+        """Processes that Python functions need to use all cores: Sail runs them in this one, Spark has its own."""
+        return self.partitions if self.engine == "sail" else 0
+
     @contextmanager
     def suited(self, *, is_small: bool) -> Iterator[None]:
         """Suits the engine for a while to what it is about to run.

@@ -2,7 +2,7 @@
 
 What the rounds of a block leave behind is what the engine would make of them one by one: the same rows. A round costs
 what plain Python costs, where a job of the engine takes tens of milliseconds; so runs of up to a few thousand nodes are
-played so. A run is played by one core.
+played so. A run is played by one core; where there are many, all cores play.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol, run
 from pipelines.contract.round import RunTables
 from pipelines.engines.mapped import mapped
 from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.workers import in_workers
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.faults.run_faults import RunFaults
 from udfs.nodes.arrow import CALL, INTERNAL, rows_of
@@ -24,6 +25,8 @@ from udfs.nodes.block import FLIGHT, GIVEN, block_of, block_schema, node_type
 
 _BLOCK = "block"
 _SPAN = "node_id, round, end_round"
+_MANY_RUNS = 16
+"""With fewer runs, processes for them take longer to start than they save."""
 
 
 @dataclass
@@ -84,8 +87,9 @@ class Blocks:
     """Plays the runs of a node program, several rounds a job."""
 
     def __init__(
-        self, protocol: NodeProtocol, materialiser: Materialiser, calls: Calls, faults: RunFaults, run: RunTables
-    ) -> None:
+        self, protocol: NodeProtocol, materialiser: Materialiser, calls: Calls, faults: RunFaults, run: RunTables,
+        n_runs: int,
+    ) -> None:  # fmt: skip
         """Collects what each run is given.
 
         Args:
@@ -94,8 +98,11 @@ class Blocks:
             calls: The application calls.
             faults: The faults.
             run: What the runs are given.
+            n_runs: How many there are.
         """
         self._protocol = protocol
+        n_workers = materialiser.session.n_python_workers if n_runs >= _MANY_RUNS else 0
+        self._play = in_workers(block_of(protocol.program), n_workers)
         self._materialiser = materialiser
         self._calls = calls
         given = run_settings(run.setting).selectExpr("*", f"{str(faults.links.may_duplicate).lower()} as may_duplicate")
@@ -132,7 +139,7 @@ class Blocks:
             "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
             "may_duplicate", *GIVEN, "nodes", "flights", "calls",
         )  # fmt: skip
-        frame = mapped(run, given, block_of(self._protocol.program), block_schema(rows))
+        frame = mapped(run, given, self._play, block_schema(rows))
         facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
         relations, told = self._materialiser.checkpoint({_BLOCK: frame}, {_BLOCK: facts})
         return Played(relations[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last

@@ -151,7 +151,7 @@ def _run(
     jobs = experiment.jobs(protocol)
     blocks = None
     if jobs.rounds_per_job > 1 and isinstance(protocol, NodeProtocol):
-        blocks = Blocks(protocol, materialiser, calls, faults, run)
+        blocks = Blocks(protocol, materialiser, calls, faults, run, len(setting))
     engine = RoundEngine(
         Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings, blocks)
     )  # fmt: skip

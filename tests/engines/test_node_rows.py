@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from support import flooding
 from support.replicas import Tables, broken_off, by_run, differing
 
 from pipelines.engines.session import Session
+from pipelines.engines.workers import in_workers
 from pipelines.errors import NodeProgramError
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import PACKAGES, PROTOCOLS
+from pipelines.rounds import blocks
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
@@ -97,6 +102,54 @@ def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path,
         assert any(table in of_run for of_run in one.values()), table
 
 
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has two processes play the runs, few as they are."""
+    monkeypatch.setattr(blocks, "_MANY_RUNS", 1)
+    monkeypatch.setattr(Session, "n_python_workers", 2)
+
+
+def test_processes_of_their_own_leave_the_same_rows(sail: Session, tmp_path: Path, workers: None) -> None:
+    of = runs(is_lossy=True)
+    one = by_run(run_all(of, sail, tmp_path / "one", commit_every=20, rounds_per_job=1))
+    found = by_run(run_all(of, sail, tmp_path / "many", commit_every=20))
+    assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+
+
+def _batches(n_rows: int) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"place": range(n_rows)})
+    yield pa.RecordBatch.from_pydict({"place": range(n_rows, n_rows + 3)})
+
+
+def _marking(deadly_row: int | None = None) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns a function that adds who works on a row; other processes than this one end at one of the rows."""
+    own = os.getpid()
+
+    def mark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if deadly_row in batch.column("place").to_pylist() and os.getpid() != own:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch.append_column("process", pa.array([os.getpid()] * batch.num_rows))
+
+    return mark
+
+
+def test_rows_keep_their_order_whoever_works_on_them() -> None:
+    function = _marking()
+    assert in_workers(function, 1) is function
+    found = pa.Table.from_batches(in_workers(function, 2)(_batches(40))).to_pydict()
+    assert found["place"] == [*range(43)]
+    assert os.getpid() not in found["process"]
+
+
+def test_a_process_that_dies_costs_no_row() -> None:
+    found = pa.Table.from_batches(in_workers(_marking(deadly_row=5), 2)(_batches(40))).to_pydict()
+    assert found["place"] == [*range(43)]
+    assert found["process"][5] == os.getpid()
+    again = pa.Table.from_batches(in_workers(_marking(), 2)(_batches(40))).to_pydict()
+    assert os.getpid() not in again["process"]
+
+
 def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp_path: Path) -> None:
     of = runs(is_lossy=False)
     store = run_all(of, sail, tmp_path / "store")
@@ -123,11 +176,14 @@ def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp
         assert sorted(delivered) == sorted(r[1:] for r in rows(store, "delivery", *columns) if r[0] == run.run_id)
 
 
-@pytest.mark.parametrize("rounds_per_job", [1, None])
+@pytest.mark.parametrize("way", ["round by round", "blocks", "processes"])
 def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
-    sail: Session, tmp_path: Path, rounds_per_job: int | None
+    sail: Session, tmp_path: Path, way: str, request: pytest.FixtureRequest
 ) -> None:
     """All rounds before are committed, those of the other runs too; the mended program goes on from there."""
+    rounds_per_job = 1 if way == "round by round" else None
+    if way == "processes":
+        request.getfixturevalue("workers")
     whole = by_run(run_all(runs(is_lossy=False), sail, tmp_path / "whole"))
     fails = next(round_ for *_, round_ in sorted(_published(whole)) if round_ > 30)
     place = rf"protocol flooding, run \d, node \d, round {fails}, .*KeyError: 'planted'"

@@ -14,8 +14,9 @@ from udfs.nodes.world import Node
 class ProgramError(Exception):
     """A handler of a node program has failed."""
 
-    def __init__(self, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> None:
-        """Names the place.
+    @classmethod
+    def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
+        """Returns an error that names the place.
 
         Args:
             plan: The program.
@@ -24,7 +25,7 @@ class ProgramError(Exception):
             what: What the node handled.
             error: What its handler raised.
         """
-        super().__init__(
+        return cls(
             f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
             f" {what}: {type(error).__name__}: {error}"
         )
@@ -85,7 +86,7 @@ def step(
         what = "end of the round"
         program.on_round_end(ctx)
     except Exception as error:
-        raise ProgramError(plan, run, ctx, _described(what), error) from error
+        raise ProgramError.of(plan, run, ctx, _described(what), error) from error
 
 
 def _agenda(
