@@ -10,6 +10,7 @@ import typer
 
 from pipelines.cli import asking, comparing, reporting, testers
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
+from pipelines.cli.lines import print_lines
 from pipelines.cli.listing import GROUPS, print_groups
 from pipelines.cli.options import (
     Engine,
@@ -141,7 +142,7 @@ def validate(
         else:
             print(f"{file}: ok ({plural(len(prepared.runs), 'run')})")
             for note in notes(prepared):
-                print(f"{file}: overlay: {note}")
+                print_lines(f"{file}: overlay: {note}", indent=2)
     raise typer.Exit(code)
 
 
@@ -245,7 +246,10 @@ def resume(
     if not result.is_audited or fail_on:
         _audit_and_exit(result, fail_on, quiet=quiet, as_json=as_json)
     with result:
-        print(verdict.finished_json(result) if as_json else verdict.finished_line(result))
+        if as_json:
+            print(verdict.finished_json(result))
+        else:
+            print_lines(verdict.finished_line(result))
 
 
 def _audit_and_exit(
@@ -270,7 +274,7 @@ def _audit_and_exit(
                 verdict.print_question(result)
                 if has_report:
                     print(f"report: {result.store / 'report.html'}")
-            print(verdict.verdict_line(result, report, failed))
+            print_lines(verdict.verdict_line(result, report, failed))
         raise typer.Exit(INVALID if failed else BY_VERDICT[result.verdict])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, UNKNOWN, complain
+from pipelines.cli.lines import print_lines
 from pipelines.cli.options import (
     AsJson,
     Engine,
@@ -60,7 +61,7 @@ def audit(
         else:
             verdict.print_guarantees(report)
             verdict.print_findings(result, report)
-            print(verdict.verdict_line(result, report, failed))
+            print_lines(verdict.verdict_line(result, report, failed))
         raise typer.Exit(INVALID if failed else BY_VERDICT[result.verdict])
 
 

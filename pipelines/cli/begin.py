@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from pipelines.cli.ends import complain
+from pipelines.cli.lines import print_lines, unbroken
 from pipelines.errors import DataFileError, ScenarioError
 from pipelines.experiment.plan import check, notes
 from pipelines.experiment.prepared import expand_runs
@@ -34,12 +36,13 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
         file.write_text(texts[chosen], encoding="utf-8")
     except OSError as error:
         raise DataFileError(f"{str(file)!r} cannot be written: {error.strerror}; check the folder") from error
-    print(f"{file}: written; next: roundtable plan {file}; roundtable run {file}")
+    commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))
+    print_lines(f"{file}: written; next: {commands}")
     if problems[chosen]:
         complain("it has to be changed before it can be run:", *problems[chosen])
     else:
         for note in notes(expand_runs(read_scenario(file, texts[chosen]))):
-            print(f"overlay: {note}")
+            print_lines(f"overlay: {note}")
 
 
 def _problems(file: Path, text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, VALID
+from pipelines.cli.lines import print_lines
 from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of
 from pipelines.cli.rows import print_table
 from pipelines.rounds.reporters import reporter
@@ -84,9 +85,9 @@ def _print(found: Comparison) -> None:
         (rank, _label(one), f"{one.n_as_wanted} of {one.n_runs}", one.measure, _breaks(one))
         for rank, one in enumerate(found.ranked, 1)
     ]
-    print_table(names, rows, (True, False, False, True, False))
+    print_table(names, rows, (True, False, False, True, False), n_keys=2)
     for name, why in found.refused.items():
-        print(f"not compared: {name}: {why}")
+        print_lines(f"not compared: {name}: {why}")
     print(f"store: {found.store}", file=sys.stderr)
 
 

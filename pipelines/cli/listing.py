@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
+from pipelines.cli.lines import print_lines
+
+_FARTHEST = 32
+"""Spaces before what goes on in the next line, at most."""
 Lines = Sequence[tuple[str, str]]
 
 
@@ -72,4 +76,5 @@ def print_groups(names: Sequence[str]) -> None:
         if len(names) > 1:
             print(f"{name}:")
         for key, summary in lines:
-            print(f"{'  ' if len(names) > 1 else ''}{key:{width}}  {summary}")
+            margin = "  " if len(names) > 1 else ""
+            print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _FARTHEST))

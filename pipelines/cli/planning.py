@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import print_table
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
@@ -21,6 +22,7 @@ from pipelines.experiment.prepared import Prepared
 from pipelines.protocols import PROTOCOLS
 
 _MAX_SHOWN = 20
+_INDENT = len("scenario  ")
 _SETTINGS = 3
 """What is said of an engine in a line; the rest are its settings."""
 _NAMES = (
@@ -33,20 +35,20 @@ def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) 
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
     runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
-    print(f"scenario  {prepared.scenario.name}: {runs}")
+    _say(f"scenario  {prepared.scenario.name}: {runs}")
     for name in prepared.protocols:
-        print(f"protocol  {name}: {PROTOCOLS[name].summary}")
+        _say(f"protocol  {name}: {PROTOCOLS[name].summary}")
     for note in notes(prepared):
-        print(f"overlay   {note}")
+        _say(f"overlay   {note}")
     for mapping in mappings(prepared):
-        print(f"mapping   {mapping}")
-    print(f"time      {_times(prepared)}")
-    print(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
+        _say(f"mapping   {mapping}")
+    _say(f"time      {_times(prepared)}")
+    _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     for told in _jobs(prepared, rows):
-        print(f"jobs      {told}")
+        _say(f"jobs      {told}")
     settings = _engine(engine)
-    print(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
-    print(f"takes     {_costs(prepared, rows, n_seeds, engine)}\n")
+    _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
+    _say(f"takes     {_costs(prepared, rows, n_seeds, engine)}", "")
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     if not is_verbose:
@@ -56,6 +58,10 @@ def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) 
     print("\ntables, each with run_id:")
     tables = sorted(store_tables(prepared.protocols), key=lambda table: table.name.startswith("state_"))
     print_table(("table", "a row is"), [(table.name, table.grain) for table in tables], (False, False))
+
+
+def _say(*lines: str) -> None:
+    print_lines(*lines, indent=_INDENT)
 
 
 def _times(prepared: Prepared) -> str:
@@ -104,7 +110,8 @@ def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
     varied = list(rows[0].parameters)
     labels = labelled([row.parameters for row in rows])
     cells = [[*labels[place].values(), *_cells(row)] for place, row in enumerate(rows[:_MAX_SHOWN])]
-    print_table((*varied, *_NAMES), cells, [*(False for _ in varied), *(True for _ in _NAMES)])
+    numbers = [*(False for _ in varied), *(True for _ in _NAMES)]
+    print_table((*varied, *_NAMES), cells, numbers, n_keys=len(varied))
     if len(rows) > _MAX_SHOWN:
         print(f"... and {len(rows) - _MAX_SHOWN:,} more combinations")
     if n_seeds > 1:
@@ -123,10 +130,10 @@ def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -
     needs_tree = all(PROTOCOLS[name].needs_tree for name in prepared.protocols)
     is_bound = needs_tree and not any(row.n_crashes + row.n_faults for row in rows)
     limit = "at most" if is_bound else "about"
-    print(f"messages: {limit} {total:,} of each kind in all runs, if every call crosses every link once")
+    print_lines(f"messages: {limit} {total:,} of each kind in all runs, if every call crosses every link once")
     for name in prepared.protocols:
         of = "" if len(prepared.protocols) == 1 else f" of {name}"
-        print(f"kinds{of}: {', '.join(message_kinds(name))}")
+        print_lines(f"kinds{of}: {', '.join(message_kinds(name))}", indent=2)
 
 
 def _engine(engine: Engine) -> list[str]:

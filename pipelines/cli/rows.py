@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.cli.lines import columns, print_lines, unbroken
 from pipelines.errors import QueryError
 
 MAX_SHOWN = 1000
@@ -86,31 +87,39 @@ def shown(value: Any) -> str:  # noqa: ANN401 - any plain value
 
 def print_table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], are_numbers: Sequence[bool], out: TextIO | None = None,
+    n_keys: int = 0,
 ) -> None:  # fmt: skip
     """Prints a table for people.
 
-    On a terminal that is too narrow, columns with one value for all rows go below the table, then the rows come one
-    below the other. Without a terminal a line is as long as it has to be. Numbers are rounded to six digits.
+    On a terminal that is too narrow, columns with one value for all rows go below the table. If it is still too wide,
+    it becomes several tables, each with the key columns; without any, the rows come one below the other. Without a
+    terminal a line is as long as it has to be. Numbers are rounded to six digits.
+
+    Args:
+        names: The names of the columns.
+        rows: Their values.
+        are_numbers: Which columns hold numbers.
+        out: Where to; None for stdout.
+        n_keys: How many columns, the first ones, tell what a row is about.
     """
     stream = out if out is not None else sys.stdout
-    cells = [[_cell(value) for value in row] for row in rows]
-    console = Console(file=stream, width=os.get_terminal_size(stream.fileno()).columns if stream.isatty() else _WIDE)
-    table = _table(names, cells, are_numbers)
-    if _fits(table, console):
-        _print(table, console, stream)
+    grid = _Grid(names, [[_cell(value) for value in row] for row in rows], are_numbers)
+    width = columns(stream) or _WIDE
+    if grid.fits(width):
+        grid.print(stream, width)
         return
-    same = [
-        place
-        for place, column in enumerate(zip(*cells, strict=True))
-        if len(cells) > 1 and len({cell.plain for cell in column}) == 1
-    ]
-    kept = [place for place in range(len(names)) if place not in same]
-    fewer = _table([names[p] for p in kept], [[row[p] for p in kept] for row in cells], [are_numbers[p] for p in kept])
-    if kept and _fits(fewer, console):
-        _print(fewer, console, stream)
-        stream.write(f"in all rows: {', '.join(f'{names[p]} {cells[0][p].plain}' for p in same)}\n" if same else "")
+    same = grid.same(n_keys)
+    kept = grid.of([place for place in range(len(names)) if place not in same])
+    parts = kept.parts(n_keys, width)
+    if parts:
+        for place, part in enumerate(parts):
+            stream.write("\n" if place else "")
+            part.print(stream, width)
     else:
-        print_vertical(names, cells, stream)
+        print_vertical(kept.names, kept.cells, stream)
+    if same:
+        told = (f"{unbroken(f'{names[place]} ')}{grid.cells[0][place].plain}" for place in same)
+        print_lines(f"in all rows: {', '.join(told)}", out=stream)
 
 
 def print_vertical(names: Sequence[str], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
@@ -128,28 +137,70 @@ def _cell(value: Any) -> Text:  # noqa: ANN401 - any plain value, or a cell
     return Text(text, style="dim" if value is None else "")
 
 
-def _table(names: Sequence[str], cells: Sequence[Sequence[Text]], are_numbers: Sequence[bool]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True)):
-        longest = max((row[place].cell_len for row in cells), default=0)
-        table.add_column(
-            Text(name, no_wrap=True), justify="right" if is_number else "left", overflow="fold", no_wrap=is_number,
-            min_width=max(len(name), longest if is_number else min(longest, _NARROWEST)),
-        )  # fmt: skip
-    for row in cells:
-        table.add_row(*row)
-    return table
+@dataclass(frozen=True)
+class _Grid:
+    """A table that is to be printed.
 
+    Attributes:
+        names: The names of the columns.
+        cells: The rows.
+        are_numbers: Which columns hold numbers.
+    """
 
-def _fits(table: Table, console: Console) -> bool:
-    unbounded = console.options.update(max_width=_WIDE)
-    return console.measure(table, options=unbounded).minimum <= console.width
+    names: Sequence[str]
+    cells: Sequence[Sequence[Text]]
+    are_numbers: Sequence[bool]
 
+    def of(self, places: Sequence[int]) -> Self:
+        """Returns some of its columns."""
+        cells = [[row[place] for place in places] for row in self.cells]
+        return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places])
 
-def _print(table: Table, console: Console, stream: TextIO) -> None:
-    with console.capture() as printed:
-        console.print(table)
-    stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
+    def same(self, n_keys: int) -> list[int]:
+        """Returns the columns with one value for all rows, if that is not all of them; keys are left out."""
+        places = enumerate(zip(*self.cells, strict=True))
+        alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
+        same = [place for place in alike if place >= n_keys] if len(self.cells) > 1 else []
+        return same if len(same) < len(self.names) else []
+
+    def parts(self, n_keys: int, width: int) -> list[Self]:
+        """Returns tables that fit, each with the key columns and some of the others; none where that cannot be."""
+        if self.names and self.fits(width):
+            return [self]
+        keys = [*range(n_keys)]
+        parts: list[list[int]] = []
+        for place in range(n_keys, len(self.names)):
+            if parts and self.of([*parts[-1], place]).fits(width):
+                parts[-1].append(place)
+            elif keys and self.of([*keys, place]).fits(width):
+                parts.append([*keys, place])
+            else:
+                return []
+        return [self.of(places) for places in parts]
+
+    def fits(self, width: int) -> bool:
+        """Returns whether a line of it has room without breaking a name or a number."""
+        console = Console(width=width)
+        return console.measure(self._table(), options=console.options.update(max_width=_WIDE)).minimum <= width
+
+    def print(self, stream: TextIO, width: int) -> None:
+        """Prints it."""
+        console = Console(file=stream, width=width)
+        with console.capture() as printed:
+            console.print(self._table())
+        stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
+
+    def _table(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
+            longest = max((row[place].cell_len for row in self.cells), default=0)
+            table.add_column(
+                Text(name, no_wrap=True), justify="right" if is_number else "left", overflow="fold", no_wrap=is_number,
+                min_width=max(len(name), longest if is_number else min(longest, _NARROWEST)),
+            )  # fmt: skip
+        for row in self.cells:
+            table.add_row(*row)
+        return table
 
 
 def _write_json(rows: pa.Table, out: TextIO) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import print_table
 from pipelines.why.overview import MAX_ASKED, overview, why_command
 from pipelines.why.story import print_story
@@ -25,14 +26,14 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
             print(json.dumps(row | {"command": command}, ensure_ascii=False))
         return
     if not found.groups:
-        print("nothing to explain: each expected delivery happened, once, and as early as the links allow")
+        print_lines("nothing to explain: each expected delivery happened, once, and as early as the links allow")
         return
     rows = [(group.what, group.number, group.first.run, group.cause) for group in found.groups[:_MAX_SHOWN]]
     print_table(("what", "deliveries", "run", "cause of the first"), rows, (False, True, True, False))
     if len(found.groups) > _MAX_SHOWN:
         print(f"... and {len(found.groups) - _MAX_SHOWN:,} more causes: --json gives all")
     for what, number in found.left_out.items():
-        print(f"{number:,} more are {what} than the first {MAX_ASKED}: --run asks about one run, SQL about all")
+        print_lines(f"{number:,} more are {what} than the first {MAX_ASKED}: --run asks about one run, SQL about all")
     print()
     print_story(found.groups[0].first)
     print("\nthe first of each:")

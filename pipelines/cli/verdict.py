@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from pipelines.cli.lines import print_lines, unbroken
 from pipelines.cli.rows import plain, print_table
 from pipelines.errors import plural
 from pipelines.experiment.labels import labelled
@@ -41,7 +42,10 @@ _MEASURES = {
     "confirmation_rounds_median": "confirmed after",
 }
 _COUNTS = 4
-_NAMES = ("publications", "deliveries", "delivered/wanted", "messages", "latency", "max", "confirmed after", "max")
+_NAMES = (
+    "publications", "deliveries", "delivered/wanted", "messages", "latency", "max latency", "confirmed after",
+    "max confirmed",
+)  # fmt: skip
 
 
 def print_runs(result: Result) -> None:
@@ -61,6 +65,7 @@ def print_runs(result: Result) -> None:
         ("run", "seed", *varied, *_NAMES, "verdict"),
         [["-" if value is None else plain(value) for value in row] for row in rows],
         [True, True, *(False for _ in varied), *(True for _ in _NAMES), False],
+        n_keys=1,
     )
     if len(result.runs) > MAX_RUNS:
         print(f"... and {len(result.runs) - MAX_RUNS:,} more: see view run_summary")
@@ -102,7 +107,8 @@ def print_summary(result: Result) -> None:
         for runs, given in islice(zip(combinations.values(), labels, strict=True), MAX_RUNS)
     ]  # fmt: skip
     names = (*varied, "runs", "valid", *_MEASURES.values())
-    print_table(names, rows, [*(False for _ in varied), *(True for _ in names[len(varied) :])])
+    numbers = [*(False for _ in varied), *(True for _ in names[len(varied) :])]
+    print_table(names, rows, numbers, n_keys=len(varied))
     if len(combinations) > MAX_RUNS:
         print(f"... and {len(combinations) - MAX_RUNS:,} more combinations: see view result_summary")
     print()
@@ -138,28 +144,28 @@ def print_question(result: Result) -> None:
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
         command = f"roundtable why {shlex.quote(str(result.store))}"
-        print(f"why {n_wanted - n_delivered:,} wanted deliveries are missing: {command}")
+        print_lines(f"why {n_wanted - n_delivered:,} wanted deliveries are missing: {unbroken(command)}")
 
 
 def print_findings(result: Result, report: AuditReport) -> None:
     """Prints what is wrong, a guarantee at a time, then what is excused; nothing where all hold."""
     for finding in report.findings:
         if finding.error is not None:
-            print(f"{finding.title} could not be checked: {_first_line(finding.error)}")
+            print_lines(f"{finding.title} could not be checked: {_first_line(finding.error)}")
         elif finding.n_violations:
-            print(f"{finding.title} is broken {_times(finding.n_violations)}: {finding.summary}")
+            print_lines(f"{finding.title} is broken {_times(finding.n_violations)}: {finding.summary}")
             _print_stories(result, finding.shown, finding.n_violations)
     for finding in report.findings:
         if finding.n_excused:
             times = _times(finding.n_excused)
-            print(f"{finding.title} did not hold {times} beyond the bound, which is excused: {finding.summary}")
+            print_lines(f"{finding.title} did not hold {times} beyond the bound, which is excused: {finding.summary}")
             _print_stories(result, finding.shown_excused, finding.n_excused, n_commands=1)
     _print_beyond(report)
 
 
 def _print_stories(result: Result, shown: Sequence[Shown], number: int, n_commands: int | None = None) -> None:
     for place, violation in enumerate(shown):
-        print(f"  {_story(violation)}")
+        print_lines(f"  {_story(violation)}", indent=2)
         if (n_commands is None or place < n_commands) and None not in (
             violation.node,
             violation.source,
@@ -168,28 +174,28 @@ def _print_stories(result: Result, shown: Sequence[Shown], number: int, n_comman
             named = str(violation.node), str(violation.source), int(violation.source_seq or 0)
             print(f"    {why_command(result.store, why_options(violation.run_id, *named))}")
     if number > len(shown):
-        print(f"  ... and {number - len(shown):,} more: see table violation")
+        print_lines(f"  ... and {number - len(shown):,} more: see table violation")
 
 
 def _print_beyond(report: AuditReport) -> None:
     for run in report.beyond[:MAX_BEYOND]:
-        print(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
+        print_lines(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
     if len(report.beyond) > MAX_BEYOND:
-        print(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
+        print_lines(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
     for undecided in report.undecided[:MAX_BEYOND]:
-        print(f"run {undecided.run_id} cannot be judged: {undecided.reason}")
+        print_lines(f"run {undecided.run_id} cannot be judged: {undecided.reason}")
     if len(report.undecided) > MAX_BEYOND:
-        print(f"... and {len(report.undecided) - MAX_BEYOND:,} more reasons why runs cannot be judged")
+        print_lines(f"... and {len(report.undecided) - MAX_BEYOND:,} more reasons why runs cannot be judged")
     for untested in report.untested[:MAX_BEYOND]:
-        print(f"run {untested.run_id} tested nothing: {untested.reason}")
+        print_lines(f"run {untested.run_id} tested nothing: {untested.reason}")
     if len(report.untested) > MAX_BEYOND:
-        print(f"... and {len(report.untested) - MAX_BEYOND:,} more runs that tested nothing: see view receiver")
+        print_lines(f"... and {len(report.untested) - MAX_BEYOND:,} more runs that tested nothing: see view receiver")
 
 
 def print_guarantees(report: AuditReport) -> None:
     """Prints one line a guarantee: whether it holds."""
     rows = [(finding.title, _state(finding), finding.summary) for finding in report.findings]
-    print_table(("guarantee", "result", "says"), rows, (False, False, False))
+    print_table(("guarantee", "result", "says"), rows, (False, False, False), n_keys=1)
     print()
 
 

@@ -1,4 +1,4 @@
-"""The rows of a query as table, JSON and CSV."""
+"""The rows of a query as table, JSON and CSV, and lines of prose, at a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import pty
 import re
 import struct
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli.rows import plain, write_rows
+from pipelines.cli.lines import print_lines, unbroken
+from pipelines.cli.rows import plain, print_table, values, write_rows
 from pipelines.errors import QueryError
 
 ROWS = pa.table({
@@ -98,17 +100,22 @@ def test_values_of_sql_become_values_of_json(value: Any, expected: Any) -> None:
     json.dumps(plain(value))
 
 
-def at_terminal(width: int, rows: pa.Table) -> str:
+def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
     """What a terminal of so many columns shows."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     with os.fdopen(slave, "w", encoding="utf-8") as out:
-        write_rows(rows, "table", out)
+        write(out)
     shown = b""
     with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # the end of a terminal is an error
         while part := screen.read(4096):
             shown += part
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+
+
+def table_at(width: int, rows: pa.Table) -> str:
+    """A table at a terminal of so many columns."""
+    return at_terminal(width, lambda out: write_rows(rows, "table", out))
 
 
 WIDE = pa.table({
@@ -119,27 +126,50 @@ WIDE = pa.table({
     "topic": ["news", "news"],
     "verdict": ["valid, beyond the bound", "valid"],
 })  # fmt: skip
+VALUES = ("1234567", "100000", "12.3457", "Frankfurt am Main", "publication_round", "latency_rounds_median", "topic")
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_terminal_loses_no_column_and_breaks_no_number(width: int) -> None:
-    shown = at_terminal(width, WIDE)
+    shown = table_at(width, WIDE)
     assert max(map(len, shown.splitlines())) <= width
-    for value in ("1234567", "100000", "12.3457", "Frankfurt am Main", "publication_round", "latency_rounds_median"):
-        assert value in shown
+    assert all(value in shown for value in VALUES)
     assert ("── row 2 ─" in shown) == (width == 80)
-    assert "in all rows" not in shown
 
 
 def test_what_is_the_same_in_all_rows_makes_room() -> None:
-    shown = at_terminal(100, WIDE)
+    shown = table_at(100, WIDE)
     assert shown.splitlines()[-1] == "in all rows: topic news"
     assert len(shown.splitlines()) == 5
+    below = table_at(80, WIDE).splitlines()
+    assert (below[-1], len(below)) == ("in all rows: topic news", 13)
+    assert "in all rows" not in table_at(20, pa.table({"text": ["a b " * 9] * 2, "number": [10**12] * 2}))
+
+
+@pytest.mark.parametrize("width", [60, 80, 0])  # 0: the terminal does not say
+def test_a_wide_table_with_a_key_becomes_several(width: int) -> None:
+    rows = list(values(WIDE))
+    shown = at_terminal(width, lambda out: print_table(WIDE.column_names, rows, [True] * 6, out, n_keys=1))
+    assert max(map(len, shown.splitlines())) <= (width or 80)
+    assert all(value in shown for value in VALUES)
+    first, *others, last = shown.split("\n\n")
+    assert all(part.splitlines()[0].split()[0] == "run_id" for part in (first, *others, last))
+    assert all(part.splitlines()[2].split()[0] == "1234567" for part in (first, *others, last))
+    assert last.splitlines()[-1] == "in all rows: topic news"
+
+
+def test_prose_is_broken_between_words_at_a_terminal_only() -> None:
+    line = f"  5 are lost, as too many nodes were down at once: {unbroken('roundtable why runs/new')}"
+    wrapped = at_terminal(40, lambda out: print_lines(line, "", indent=2, out=out)).splitlines()
+    assert wrapped == ["  5 are lost, as too many nodes were", "    down at once:", "    roundtable why runs/new", ""]
+    plainly = io.StringIO()
+    print_lines(line, out=plainly)
+    assert plainly.getvalue() == "  5 are lost, as too many nodes were down at once: roundtable why runs/new\n"
 
 
 def test_what_fits_a_terminal_is_a_table() -> None:
-    assert at_terminal(120, WIDE.select(["run_id", "topic"])).splitlines()[0].split() == ["run_id", "topic"]
-    [*_, row, folded] = at_terminal(80, pa.table({"n": [1], "text": ["word " * 30]})).splitlines()
+    assert table_at(120, WIDE.select(["run_id", "topic"])).splitlines()[0].split() == ["run_id", "topic"]
+    [*_, row, folded] = table_at(80, pa.table({"n": [1], "text": ["word " * 30]})).splitlines()
     assert row.startswith("1   word word")
     assert folded.strip().startswith("word")
 

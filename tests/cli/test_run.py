@@ -87,7 +87,7 @@ def test_a_run_ends_with_its_table_and_the_verdict(small: tuple[Path, Result]) -
     assert head.split()[:3] == ["run", "seed", "protocol.delta"]
     # P to S2 takes 1 + 6 + 1 rounds; nobody wants topic b.
     assert [row.split()[:6] for row in rows] == [["0", "0", "0", "2", "1", "1/1"], ["1", "0", "1", "2", "1", "1/1"]]
-    assert all("   8 (80 ms)   8 (80 ms)   " in row and row.endswith("   valid") for row in rows)
+    assert all("   8 (80 ms)     8 (80 ms)   " in row and row.endswith("   valid") for row in rows)
     assert last == f"valid: 2 runs, all guarantees hold; history in runs/small/{store.name}"
     assert result.stderr.splitlines()[0] == "building 2 runs"
     assert (folder / "runs/small/latest").readlink() == Path(store.name)
