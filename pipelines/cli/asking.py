@@ -90,8 +90,8 @@ def why(
 ) -> None:
     """Tell the story of one publication for one subscriber.
 
-    Each hop, crash and resend, and what ended it. Without --subscriber and --source: which deliveries are missing, late
-    or came twice, by cause, and the story of the first.
+    Each hop, crash and resend, and what ended it. Without --subscriber and --source: which deliveries are missing, came
+    late or twice, or are missing but excused, by cause, and the story of the first.
     """
     from pipelines.cli.stories import print_overview
     from pipelines.report.space_time import of_story

@@ -17,7 +17,7 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints deliveries that are missing, twice or late, by cause, and tells the first."""
+    """Prints deliveries that are missing, twice, late or excused, by cause, and tells the first."""
     found = overview(result.reader, run_id)
     commands = [why_command(result.store, group.options) for group in found.groups]
     if as_json:
@@ -26,7 +26,7 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
             print(json.dumps(row | {"command": command}, ensure_ascii=False))
         return
     if not found.groups:
-        print_lines("nothing to explain: each expected delivery happened, once, and as early as the links allow")
+        print_lines("nothing to explain: each wanted delivery happened, once, and as early as the links allow")
         return
     rows = [(group.what, group.number, group.first.run, group.cause) for group in found.groups[:_MAX_SHOWN]]
     print_table(("what", "deliveries", "run", "cause of the first"), rows, (False, True, True, False))

@@ -143,8 +143,10 @@ def print_question(result: Result) -> None:
     """Prints the command that explains what was lost, where something that a subscriber wanted was."""
     n_delivered, n_wanted = wanted(result)
     if n_delivered < n_wanted:
-        command = f"roundtable why {shlex.quote(str(result.store))}"
-        print_lines(f"why {n_wanted - n_delivered:,} wanted deliveries are missing: {unbroken(command)}")
+        missing = n_wanted - n_delivered
+        number = "1 wanted delivery is" if missing == 1 else f"{missing:,} wanted deliveries are"
+        command = unbroken(f"roundtable why {shlex.quote(str(result.store))}")
+        print_lines(f"why {number} missing: {command}")
 
 
 def print_findings(result: Result, report: AuditReport) -> None:

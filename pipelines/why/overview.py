@@ -13,7 +13,7 @@ from pipelines.why.story import Story
 
 MAX_ASKED = 300
 """Deliveries of a kind whose stories are told; those of the first runs and rounds."""
-MISSING, TWICE, LATE = "missing", "twice", "late"
+MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 WENT_WRONG = {
     MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
     TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
@@ -21,8 +21,15 @@ WENT_WRONG = {
       select run_id, subscriber, source, source_seq, round from (
         select *, min(latency_rounds) over (partition by run_id, subscriber, source) as fastest from delivery
       ) d where latency_rounds > fastest""",
+    EXCUSED: """
+      select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round as round
+      from wanted_delivery w
+      left join missing_delivery m on m.run_id = w.run_id and m.subscriber = w.subscriber and m.source = w.source
+        and m.source_seq = w.source_seq
+      where w.delivery_round is null and m.run_id is null""",
 }
-"""Deliveries to ask about, by kind: ``run_id, subscriber, source, source_seq, round``; some of the late may not be."""
+"""Deliveries to ask about, by kind: ``run_id, subscriber, source, source_seq, round``; some of the late may not be.
+With those that are missing, the excused ones are all that subscribers wanted and did not get."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,8 @@ class Group:
     """Deliveries that went wrong in one way, for one cause.
 
     Attributes:
-        what: ``missing``, ``twice`` or ``late``.
+        what: ``missing``, ``twice``, ``late``, or ``excused``: missing, too, but it did not have to come, as the
+            subscriber or the publisher crashed, or the subscription did not stand yet.
         cause: The cause in words, of the first of them.
         number: How many there are among those that were asked about.
         first: The story of the first.

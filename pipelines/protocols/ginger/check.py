@@ -140,7 +140,7 @@ def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
         if row["topic"] is None:
             yield Problem((*_PUBLICATIONS, index), "a publication of protocol ginger needs a topic:; add one")
         if row["guarantee"] is None:
-            message = f"a publication of protocol ginger needs a guarantee:; allowed: {_GUARANTEES}"
+            message = f"a publication of protocol ginger needs a key guarantee; allowed: {_GUARANTEES}"
             yield Problem((*_PUBLICATIONS, index), message)
 
 
