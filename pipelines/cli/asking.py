@@ -180,7 +180,7 @@ def sql(
 def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
     """Print a run as a history of operations, for checkers.
 
-    A JSON object a line: index, type, process, f, value and time; names beside ids.
+    A JSON object a line: index, type, process, node, f, value and time; names beside ids.
     """
     from pipelines.experiment.manifest import Manifest
     from pipelines.sql.jepsen_history import jepsen_history

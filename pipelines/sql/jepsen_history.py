@@ -36,33 +36,34 @@ where run_id = {run}
 """
 
 
-def jepsen_history(reader: StoreReader, run: int, round_ms: float) -> Iterator[dict[str, Any]]:
+def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterator[dict[str, Any]]:
     """Yields the entries of a run, in order of rounds, and within a round in the order in which each node did them.
 
     Args:
         reader: The store.
-        run: Id of the run.
+        run_id: The run.
         round_ms: Milliseconds of a round.
 
     Yields:
-        ``index`` from 0, ``type`` (invoke or ok), ``process`` (id of the node), ``f``, ``value`` (source and number of
-        the publication, and when it is published topic, content, guarantee and keys; null before a delivery), and
-        ``time`` in nanoseconds.
+        ``index`` from 0, ``type`` (invoke or ok), ``process`` (id of the node), ``node`` (its name), ``f``, ``value``
+        (source, its name, and the number of the publication among all calls of the source; when it is published topic,
+        content, guarantee and keys, too; null before a delivery), and ``time`` in nanoseconds.
 
     Raises:
         QueryError: There is no such run.
     """
     known = [row.run_id for row in reader.table("run").select("run_id").orderBy("run_id").collect()]
-    if run not in known:
-        raise QueryError(f"there is no run {run}; the store has runs {known[0]} to {known[-1]}")
-    rows = reader.sql(_EVENT.format(run=run)).toArrow().to_pylist()
+    if run_id not in known:
+        raise QueryError(f"there is no run {run_id}; the store has runs {known[0]} to {known[-1]}")
+    names = {row.node_id: row.name for row in reader.table("node").where(f"run_id = {run_id}").collect()}
+    rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))
     for position, row in enumerate(rows):
-        value = {"source": row["source"], "seq": row["source_seq"]}
+        value = {"source": row["source"], "source_name": names[row["source"]], "seq": row["source_seq"]}
         if row["is_call"]:
             value |= {name: row[name] for name in ("topic", "guarantee", "keys")}
             value["content"] = None if row["content"] is None else json.loads(row["content"])
-        head = {"process": row["process"], "f": row["f"]}
+        head = {"process": row["process"], "node": names[row["process"]], "f": row["f"]}
         time = round(row["round"] * round_ms * 1e6)
         yield {
             "index": 2 * position,

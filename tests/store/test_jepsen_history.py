@@ -29,12 +29,12 @@ def reader(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> StoreRead
 
 
 def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None:
-    published = {"source": 2, "seq": 2, "topic": "t", "guarantee": "causal", "keys": ["k"], "content": {"price": 2}}
-    delivered = {"source": 2, "seq": 2}
+    delivered = {"source": 2, "source_name": "X", "seq": 2}
+    published = {**delivered, "topic": "t", "guarantee": "causal", "keys": ["k"], "content": {"price": 2}}
     wanted = [(2, "publish", published, 20), (2, "deliver", delivered, 22), (3, "deliver", delivered, 23)]
     entries = list(jepsen_history(reader, 0, 10.0))
     assert entries == [
-        {"index": 2 * i + j, "type": kind, "process": process, "f": f}
+        {"index": 2 * i + j, "type": kind, "process": process, "node": {2: "X", 3: "Y"}[process], "f": f}
         | {"value": value if kind == "ok" or f == "publish" else None, "time": round_ * 10_000_000}
         for i, (process, f, value, round_) in enumerate(wanted)
         for j, kind in enumerate(("invoke", "ok"))
