@@ -13,18 +13,22 @@ from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_I
 from pipelines.cli.lines import print_lines
 from pipelines.cli.listing import GROUPS, print_groups
 from pipelines.cli.options import (
+    AsJson,
     Engine,
     FailOn,
     File,
     Folder,
     Json,
     NewStore,
+    Output,
     Overrides,
     Quiet,
     Remote,
+    RowFormat,
     Stores,
     form_of,
     one_of,
+    opened_output,
     rounds_of_a_job,
 )
 from pipelines.engines.names import engine_for
@@ -65,9 +69,13 @@ def list_(
             show_default=False,
         ),
     ] = None,
+    form: RowFormat = "table",
+    as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
     """List what there is, a line each: protocols and the rest."""
-    print_groups(tuple(GROUPS) if group is None else (group,))
+    with opened_output(output) as out:
+        print_groups(tuple(GROUPS) if group is None else (group,), "json" if as_json else form, out)
 
 
 @app.command(epilog="Example: roundtable schema > scenario.schema.json")
@@ -82,25 +90,32 @@ def schema() -> None:
 
 
 @app.command(epilog="Example: roundtable doctor --json")
-def doctor(as_json: Json = False) -> None:
+def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
     """Check what this machine has for a run, and make a small one.
 
     Python, Java, the engines, Spark's jars, memory and disk. Exit code 1: something is not as it should be.
     """
     from pipelines.cli.doctor import print_checks
 
-    raise typer.Exit(VALID if print_checks(as_json=as_json) else INVALID)
+    with opened_output(output) as out:
+        is_well = print_checks("json" if as_json else form, out)
+    raise typer.Exit(VALID if is_well else INVALID)
 
 
 @app.command(epilog="Example: roundtable runs runs/quickstart")
 def runs(
     folder: Stores = "runs",
-    as_json: Json = False,
+    form: RowFormat = "table",
+    as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
-    """List the stores of a folder, and how they ended."""
-    from pipelines.cli.stores import print_stores
+    """List the stores of a folder: how they ended, and what their runs are given."""
+    from pipelines.cli.rows import write_rows
+    from pipelines.cli.stores import store_rows
 
-    print_stores(folder, as_json=as_json)
+    rows = store_rows(folder)
+    with opened_output(output) as out:
+        write_rows(rows, "json" if as_json else form, out, n_keys=1)
 
 
 @app.command(epilog="Example: roundtable init mine.yaml --overlay net.graphml")

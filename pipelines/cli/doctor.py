@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -13,7 +12,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TextIO
 
+import pyarrow as pa
+
+from pipelines.cli.lines import print_lines
+from pipelines.cli.rows import write_rows
 from pipelines.engines.java import check_java
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import EngineError, RoundtableError
@@ -99,11 +103,22 @@ def _self_test() -> Check:
     return Check("self-test", verdict == "valid", f"{_TEST} on sail: {verdict}, in {seconds:.1f} s")
 
 
-def print_checks(*, as_json: bool) -> bool:
-    """Prints a line a check as it is made; returns whether all is well."""
-    is_well = True
+def print_checks(form: str, out: TextIO) -> bool:
+    """Prints what is found.
+
+    Args:
+        form: ``table``: a line a check, as it is made; else as in `rows.write_rows`.
+        out: Where to.
+
+    Returns:
+        Whether all is well.
+    """
+    made = []
     for check in checks():
-        is_well &= check.is_well
-        plain = f"{'ok ' if check.is_well else '-- '} {check.name:13} {check.found}"
-        print(json.dumps(asdict(check), ensure_ascii=False) if as_json else plain, flush=True)
-    return is_well
+        made.append(check)
+        if form == "table":
+            print_lines(f"{'ok ' if check.is_well else '-- '} {check.name:13} {check.found}", indent=18, out=out)
+            out.flush()
+    if form != "table":
+        write_rows(pa.Table.from_pylist([asdict(check) for check in made]), form, out)
+    return all(check.is_well for check in made)

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
 
 from pipelines.cli.lines import print_lines
 
@@ -68,13 +71,25 @@ GROUPS: Mapping[str, Callable[[], Lines]] = {
 }
 
 
-def print_groups(names: Sequence[str]) -> None:
-    """Prints groups of names with what they are; with a heading each where there are several."""
+def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
+    """Prints groups of names with what they are.
+
+    Args:
+        names: The groups.
+        form: ``table``: a line each, below a heading where there are several groups; else as in `rows.write_rows`.
+        out: Where to.
+    """
+    if form != "table":
+        from pipelines.cli.rows import write_rows
+
+        found = [{"group": group, "name": name, "what": what} for group in names for name, what in GROUPS[group]()]
+        write_rows(pa.Table.from_pylist(found), form, out)
+        return
     for name in names:
         lines = GROUPS[name]()
         width = max(len(key) for key, _ in lines)
         if len(names) > 1:
-            print(f"{name}:")
+            print_lines(f"{name}:", out=out)
         for key, summary in lines:
             margin = "  " if len(names) > 1 else ""
-            print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _FARTHEST))
+            print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _FARTHEST), out=out)

@@ -45,7 +45,14 @@ def report(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The file.  \\[default: DIR/report.html]", show_default=False),
+        typer.Option(
+            "--output",
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The file.  \\[default: DIR/report.html]",
+            show_default=False,
+        ),
     ] = None,
     engine: Engine = None,
     remote: Remote = None,

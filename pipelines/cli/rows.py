@@ -26,9 +26,12 @@ MAX_SHOWN = 1000
 _WIDE = 10_000
 _NARROWEST = 24
 """Columns of the terminal below which a text is not folded."""
+_NARROWEST_KEY = 48
+_GAP = 3
+"""Spaces between two columns."""
 
 
-def write_rows(rows: pa.Table, form: str, out: TextIO) -> None:
+def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
     """Writes rows.
 
     Args:
@@ -36,6 +39,7 @@ def write_rows(rows: pa.Table, form: str, out: TextIO) -> None:
         form: ``table``; ``vertical``: a line a value; ``json``: a list of objects, one a line; ``csv``: a line of names
             first, null is nothing and the empty text is ``""``; ``parquet``: a file of bytes.
         out: Where to.
+        n_keys: As in `print_table`.
 
     Raises:
         QueryError: Two columns have one name, which an object cannot have.
@@ -50,7 +54,7 @@ def write_rows(rows: pa.Table, form: str, out: TextIO) -> None:
     elif form == "vertical":
         print_vertical(rows.column_names, values(rows), out)
     else:
-        print_table(rows.column_names, values(rows), _are_numbers(rows), out)
+        print_table(rows.column_names, values(rows), _are_numbers(rows), out, n_keys)
 
 
 def values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -103,14 +107,14 @@ def print_table(
         n_keys: How many columns, the first ones, tell what a row is about.
     """
     stream = out if out is not None else sys.stdout
-    grid = _Grid(names, [[_cell(value) for value in row] for row in rows], are_numbers)
+    grid = _Grid(names, [[_cell(value) for value in row] for row in rows], are_numbers, n_keys)
     width = columns(stream) or _WIDE
     if grid.fits(width):
         grid.print(stream, width)
         return
-    same = grid.same(n_keys)
+    same = grid.same()
     kept = grid.of([place for place in range(len(names)) if place not in same])
-    parts = kept.parts(n_keys, width)
+    parts = kept.parts(width)
     if parts:
         for place, part in enumerate(parts):
             stream.write("\n" if place else "")
@@ -145,31 +149,34 @@ class _Grid:
         names: The names of the columns.
         cells: The rows.
         are_numbers: Which columns hold numbers.
+        n_keys: How many columns, the first ones, tell what a row is about.
     """
 
     names: Sequence[str]
     cells: Sequence[Sequence[Text]]
     are_numbers: Sequence[bool]
+    n_keys: int
 
     def of(self, places: Sequence[int]) -> Self:
         """Returns some of its columns."""
         cells = [[row[place] for place in places] for row in self.cells]
-        return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places])
+        n_keys = sum(place < self.n_keys for place in places)
+        return type(self)([self.names[p] for p in places], cells, [self.are_numbers[p] for p in places], n_keys)
 
-    def same(self, n_keys: int) -> list[int]:
+    def same(self) -> list[int]:
         """Returns the columns with one value for all rows, if that is not all of them; keys are left out."""
         places = enumerate(zip(*self.cells, strict=True))
         alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
-        same = [place for place in alike if place >= n_keys] if len(self.cells) > 1 else []
+        same = [place for place in alike if place >= self.n_keys] if len(self.cells) > 1 else []
         return same if len(same) < len(self.names) else []
 
-    def parts(self, n_keys: int, width: int) -> list[Self]:
+    def parts(self, width: int) -> list[Self]:
         """Returns tables that fit, each with the key columns and some of the others; none where that cannot be."""
         if self.names and self.fits(width):
             return [self]
-        keys = [*range(n_keys)]
+        keys = [*range(self.n_keys)]
         parts: list[list[int]] = []
-        for place in range(n_keys, len(self.names)):
+        for place in range(self.n_keys, len(self.names)):
             if parts and self.of([*parts[-1], place]).fits(width):
                 parts[-1].append(place)
             elif keys and self.of([*keys, place]).fits(width):
@@ -180,27 +187,44 @@ class _Grid:
 
     def fits(self, width: int) -> bool:
         """Returns whether a line of it has room without breaking a name or a number."""
-        console = Console(width=width)
-        return console.measure(self._table(), options=console.options.update(max_width=_WIDE)).minimum <= width
+        return sum(least for least, _ in self._ranges()) + _GAP * (len(self.names) - 1) <= width
 
     def print(self, stream: TextIO, width: int) -> None:
-        """Prints it."""
-        console = Console(file=stream, width=width)
-        with console.capture() as printed:
-            console.print(self._table())
-        stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
-
-    def _table(self) -> Table:
+        """Prints it, where it fits."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
-            longest = max((row[place].cell_len for row in self.cells), default=0)
+        for name, is_number, wide in zip(self.names, self.are_numbers, self._widths(width), strict=True):
             table.add_column(
-                Text(name, no_wrap=True), justify="right" if is_number else "left", overflow="fold", no_wrap=is_number,
-                min_width=max(len(name), longest if is_number else min(longest, _NARROWEST)),
-            )  # fmt: skip
+                Text(name, no_wrap=True), justify="right" if is_number else "left", overflow="fold", width=wide
+            )
         for row in self.cells:
             table.add_row(*row)
-        return table
+        console = Console(file=stream, width=width)
+        with console.capture() as printed:
+            console.print(table)
+        stream.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """Returns how wide each column has to be, and how wide it is if no text is folded."""
+        found = []
+        for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
+            longest = max((row[place].cell_len for row in self.cells), default=0)
+            narrowest = _NARROWEST_KEY if place < self.n_keys else _NARROWEST
+            least = longest if is_number else min(longest, narrowest)
+            found.append((max(len(name), least), max(len(name), longest)))
+        return found
+
+    def _widths(self, width: int) -> list[int]:
+        """Returns how wide each column is: what is left over is shared by those with long texts."""
+        ranges = self._ranges()
+        widths = [least for least, _ in ranges]
+        left = width - sum(widths) - _GAP * (len(widths) - 1)
+        places = sorted(range(len(ranges)), key=lambda place: ranges[place][1] - ranges[place][0])
+        for number, place in enumerate(places):
+            least, most = ranges[place]
+            more = min(most - least, left // (len(places) - number))
+            widths[place] += more
+            left -= more
+        return widths
 
 
 def _write_json(rows: pa.Table, out: TextIO) -> None:

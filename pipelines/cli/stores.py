@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
-from pipelines.cli.rows import print_table
+from pipelines.cli.rows import shown
 from pipelines.errors import StoreError
+from pipelines.experiment.labels import labelled
 from pipelines.experiment.manifest import Manifest
 from pipelines.store.folder import LATEST, MANIFEST, is_being_written
 from pipelines.store.roots import Root, sizes
 from pipelines.tables import RUN
 
 _DEPTH = 3
+_VALUES = 6
+_SCHEMA = pa.schema({
+    "store": pa.string(), "scenario": pa.string(), "state": pa.string(), "runs": pa.int64(), "MB": pa.float64(),
+    "parameters": pa.string(), "settings": pa.string(),
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class Stored:
             resumed; or why it cannot be read.
         n_runs: Its runs; None: nothing was committed.
         megabytes: Its size.
+        parameters: Its protocols, and what differs between its runs.
         settings: What was set from outside.
     """
 
@@ -38,6 +46,7 @@ class Stored:
     state: str
     n_runs: int | None
     megabytes: float
+    parameters: str
     settings: str
 
 
@@ -57,26 +66,38 @@ def _stored(path: Root) -> Stored:
     try:
         manifest = Manifest.read(path)
     except StoreError:
-        return Stored(path, "?", "of another version", None, size, "")
-    n_runs, state = _state(path)
-    settings = " ".join(manifest.overrides)
-    return Stored(path, Path(manifest.scenario).stem, state, n_runs, size, settings)
+        return Stored(path, "?", "of another version", None, size, "", "")
+    n_runs, state, parameters = _runs(path)
+    return Stored(path, Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides))
 
 
-def _state(path: Root) -> tuple[int | None, str]:
+def _runs(path: Root) -> tuple[int | None, str, str]:
+    """Returns how many runs a store has, how it ended, and their parameters."""
     if is_being_written(path):
-        return None, "running"
+        return None, "running", ""
     table = str(path / RUN.name)
     if not DeltaTable.is_deltatable(table):
-        return None, "interrupted"
-    found = DeltaTable(table).to_pyarrow_table(columns=["verdict"])["verdict"].to_pylist()
-    if None in found or not found:
-        return len(found), "interrupted"
-    return len(found), next(verdict for verdict in ("invalid", "unknown", "valid") if verdict in found)
+        return None, "interrupted", ""
+    found = DeltaTable(table).to_pyarrow_table(columns=["protocol", "parameters", "verdict"]).to_pydict()
+    told = "; ".join([", ".join(sorted({*found["protocol"]})), *_varied(found["parameters"])])
+    verdicts = found["verdict"]
+    if None in verdicts or not verdicts:
+        return len(verdicts), "interrupted", told
+    return len(verdicts), next(verdict for verdict in ("invalid", "unknown", "valid") if verdict in verdicts), told
 
 
-def print_stores(folder: Root, *, as_json: bool) -> None:
-    """Prints a row a store, or an object a line.
+def _varied(parameters: Sequence[str]) -> Iterator[str]:
+    """Yields the paths that differ between runs, with their values."""
+    given = labelled([json.loads(text) for text in dict.fromkeys(parameters)])
+    for path in dict.fromkeys(path for values in given for path in values):
+        values = list(dict.fromkeys(shown(one[path]) for one in given if path in one))
+        if len(values) > 1 and path != "protocol.name":
+            more = f", and {len(values) - _VALUES:,} more" if len(values) > _VALUES else ""
+            yield f"{path}: {', '.join(values[:_VALUES])}{more}"
+
+
+def store_rows(folder: Root) -> pa.Table:
+    """Returns a row a store.
 
     Raises:
         StoreError: There is no such folder.
@@ -84,13 +105,7 @@ def print_stores(folder: Root, *, as_json: bool) -> None:
     if not folder.is_dir():
         raise StoreError(f"there is no folder {str(folder)!r}; `roundtable run` makes runs/<scenario>/<time>")
     rows = [
-        (str(stored.path), stored.scenario, stored.state, stored.n_runs, round(stored.megabytes, 1), stored.settings)
-        for stored in stores(folder)
+        (str(one.path), one.scenario, one.state, one.n_runs, round(one.megabytes, 1), one.parameters, one.settings)
+        for one in stores(folder)
     ]
-    names = ("store", "scenario", "state", "runs", "MB", "settings")
-    if as_json:
-        for row in rows:
-            print(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
-    else:
-        shown = [["-" if value is None else value for value in row] for row in rows]
-        print_table(names, shown, (False, False, False, True, True, False))
+    return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)

@@ -75,6 +75,9 @@ def test_list_says_what_there_is_a_line_each(group: str, name: str) -> None:
     result = cli("list", group)
     assert result.exit_code == 0
     assert len([line for line in result.stdout.splitlines() if line.startswith(f"{name} ")]) == 1
+    rows = json.loads(cli("list", group, "--json").stdout)
+    assert {row["group"] for row in rows} == {group}
+    assert name in {row["name"] for row in rows}
     everything = cli("list").stdout
     assert f"{group}:\n" in everything
     assert f"  {name} " in everything
@@ -107,8 +110,7 @@ def test_a_wrong_command_is_64_with_the_nearest_name(arguments: tuple[str, ...],
 
 
 def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [json.loads(line) for line in cli("doctor", "--json").stdout.splitlines()]
-    found = {line["name"]: line for line in lines}
+    found = {check["name"]: check for check in json.loads(cli("doctor", "--json").stdout)}
     assert list(found) == ["python", "engine sail", "engine spark", "spark's jars", "memory", "disk", "self-test"]
     assert found["self-test"]["found"].startswith("single_crash on sail: valid, in ")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
@@ -121,7 +123,8 @@ def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPa
 def test_runs_lists_no_folder_that_is_not_there(tmp_path: Path) -> None:
     assert cli("runs", tmp_path / "none").exit_code == 64
     (tmp_path / "empty").mkdir()
-    assert cli("runs", tmp_path, "--json").stdout == ""
+    assert json.loads(cli("runs", tmp_path, "--json").stdout) == []
+    assert cli("runs", tmp_path, "--format", "csv").stdout == "store,scenario,state,runs,MB,parameters,settings\n"
 
 
 def test_validate_counts_runs_and_writes_nothing(example: Path) -> None:

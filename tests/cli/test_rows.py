@@ -158,6 +158,17 @@ def test_a_wide_table_with_a_key_becomes_several(width: int) -> None:
     assert last.splitlines()[-1] == "in all rows: topic news"
 
 
+def test_folded_texts_are_whole_at_every_width() -> None:
+    words = [f"word{number}" for number in range(40)]
+    rows = [("runs/quickstart/20261124T054752Z", 2, " ".join(words[:9]), " ".join(words[9:]))]
+    for width in range(60, 180, 3):
+        shown = at_terminal(
+            width, lambda out: print_table(("store", "n", "parameters", "settings"), rows, [0, 1, 0, 0], out, n_keys=1)
+        )
+        assert max(map(len, shown.splitlines())) <= width
+        assert {*words, rows[0][0], "parameters"} <= set(shown.split())
+
+
 def test_prose_is_broken_between_words_at_a_terminal_only() -> None:
     line = f"  5 are lost, as too many nodes were down at once: {unbroken('roundtable why runs/new')}"
     wrapped = at_terminal(40, lambda out: print_lines(line, "", indent=2, out=out)).splitlines()

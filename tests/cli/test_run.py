@@ -305,6 +305,15 @@ def test_queries_come_from_files_and_stdin_and_go_to_files(small: tuple[Path, Re
     assert '"f": "publish"' in (tmp_path / "run.jsonl").read_text()
 
 
+def test_stores_are_listed_with_verdict_size_and_parameters(small: tuple[Path, Result]) -> None:
+    [row] = json.loads(cli("runs", small[0] / "runs", "--json").stdout)
+    assert (row["scenario"], row["state"], row["runs"], row["settings"]) == ("s", "valid", 2, "")
+    assert row["parameters"] == "delta; protocol.delta: 0, 1"
+    assert row["MB"] > 0
+    rows = csv.DictReader(io.StringIO(cli("runs", small[0] / "runs", "--format", "csv").stdout))
+    assert [one["parameters"] for one in rows] == [row["parameters"]]
+
+
 def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) -> None:
     store = small[0] / "runs/small/latest"
     command = [sys.executable, "-m", "pipelines", "sql", str(store), "select explode(sequence(1, 200000))"]
