@@ -26,6 +26,7 @@ from pipelines.cli.options import (
     Remote,
     RowFormat,
     Stores,
+    begun,
     form_of,
     one_of,
     opened_output,
@@ -65,6 +66,7 @@ def list_(
         typer.Argument(
             metavar="|".join(GROUPS),
             callback=one_of(tuple(GROUPS)),
+            autocompletion=begun(tuple(GROUPS)),
             help="All of them if left out.",
             show_default=False,
         ),
@@ -109,7 +111,7 @@ def runs(
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
-    """List the stores of a folder: how they ended, and what their runs are given."""
+    """List the stores of a folder, with verdict and parameters."""
     from pipelines.cli.rows import write_rows
     from pipelines.cli.stores import store_rows
 

@@ -45,6 +45,22 @@ def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | 
     return check_all
 
 
+def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Returns what lets a shell complete a value that is one of some names."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def _begun_scenario(incomplete: str) -> list[str]:
+    """Completes the name of an installed scenario; files the shell completes itself where there is none."""
+    from pipelines.scenario.shipped import shipped
+
+    return begun(tuple(shipped()))(incomplete)
+
+
 def rounds_of_a_job(value: str) -> str:
     """Checks the value of ``--rounds-per-job``."""
     if value != "auto" and not (value.isdigit() and int(value) >= 1):
@@ -68,7 +84,13 @@ def _remote(url: str | None) -> str | None:
     return url
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", autocompletion=_begun_scenario, help="A scenario file, or the name of an installed one.",
+        show_default=False,
+    ),
+]  # fmt: skip
 # A `store.roots.Root` has two classes, of which Typer wants one.
 Folder = Annotated[
     Any, typer.Argument(parser=root, metavar="DIR", help="The store that a run left.", show_default=False)
@@ -87,14 +109,21 @@ NewStore = Annotated[
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="|".join(ENGINES), callback=one_of(ENGINES), help="What runs it.", show_default=False),
-]
+    typer.Option(
+        metavar="|".join(ENGINES), callback=one_of(ENGINES), autocompletion=begun(ENGINES), help="What runs it.",
+        show_default=False,
+    ),
+]  # fmt: skip
 SomeRunId = Annotated[
     int | None, typer.Option("--run", metavar="R", help="Id of the run, if there are several.", show_default=False)
 ]
 RowFormat = Annotated[
-    str, typer.Option("--format", metavar="|".join(FORMATS), callback=one_of(FORMATS), help="How to print the rows.")
-]
+    str,
+    typer.Option(
+        "--format", metavar="|".join(FORMATS), callback=one_of(FORMATS), autocompletion=begun(FORMATS),
+        help="How to print the rows.",
+    ),
+]  # fmt: skip
 Remote = Annotated[
     str | None,
     typer.Option(
@@ -110,7 +139,7 @@ Overrides = Annotated[
 FailOn = Annotated[
     list[str] | None,
     typer.Option(
-        "--fail-on", metavar="|".join(FAILING), callback=_all_of(FAILING),
+        "--fail-on", metavar="|".join(FAILING), callback=_all_of(FAILING), autocompletion=begun(FAILING),
         help="Exit with 1, too, where violations are excused, faults went beyond the bound, or wanted deliveries are "
         "missing; may be repeated.",
     ),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import pipelines
 from pipelines.cli import app as commands, doctor
 from pipelines.cli.app import app
 from pipelines.errors import InternalError, RoundtableError
@@ -59,6 +62,24 @@ def test_every_command_has_an_example(command: str) -> None:
 
 def test_version() -> None:
     assert cli("--version").stdout == "roundtable 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("roundtable com", ["compare", "compare-node"]),
+        ("roundtable run quick", ["quickstart"]),
+        ("roundtable run --eng", ["--engine"]),
+        ("roundtable run quickstart --engine s", ["spark", "sail"]),
+        ("roundtable sql runs/x -f q.sql --format p", ["parquet"]),
+        ("roundtable audit runs/x --fail-on b", ["beyond"]),
+        ("roundtable list pro", ["protocols"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_values(typed: str, completed: list[str]) -> None:
+    asked = {"_ROUNDTABLE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    found = CliRunner().invoke(app, [], prog_name="roundtable", env=asked)
+    assert sorted(found.stdout.split()) == sorted(completed)
 
 
 @pytest.mark.parametrize(
@@ -302,6 +323,16 @@ def test_the_module_is_the_command_and_validates_without_pyspark(example: Path) 
     )
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr.startswith("none.yaml: there is no such file")
+
+
+def test_the_product_is_imported_by_its_name() -> None:
+    roundtable = importlib.import_module("roundtable")
+    assert roundtable is pipelines
+    assert callable(roundtable.run)
+    built = tomllib.loads((Path(pipelines.__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+    wheel = built["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"]["roundtable.py"] == "roundtable.py"
+    assert wheel["packages"] == ["pipelines", "udfs"]
 
 
 def test_importing_the_package_is_cheap() -> None:
