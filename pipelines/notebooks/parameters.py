@@ -15,6 +15,8 @@ from pipelines.engines.names import ENGINES, Engine
 
 _HEADING = "# MAGIC # "
 _MARKDOWN = "# MAGIC "
+_EXTRA = "Needs the extra "
+"""How the line of a docstring begins that names what else is to be installed."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str
         if not line.startswith(_MARKDOWN):
             break
         told.append(line.removeprefix(_MARKDOWN))
+    told += [line.replace("``", "") for line in lines if line.startswith(_EXTRA)]
     parser = argparse.ArgumentParser(
         f"python -m pipelines.notebooks.{file.stem}", description=f"{told[0]}: {' '.join(told[1:])}"
     )

@@ -99,6 +99,36 @@ def test_a_classic_session_of_the_caller_is_used_as_it_is(scenario: Path, spark:
     assert spark.spark.range(3).count() == 3
 
 
+def test_questions_go_to_sail_unless_an_engine_is_given(
+    scenario: Path, sail: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rt.run(scenario, sail.spark, "out").close()
+    asked: list[Any] = []
+
+    def opened(engine: str, *_: object, **__: object) -> Session:
+        asked.append(engine)
+        raise EngineError("not now")
+
+    monkeypatch.setenv("ROUNDTABLE_ENGINE", "connect")
+    monkeypatch.setattr("pipelines.api.open_session", opened)
+    for options in ((), ("--engine", "spark")):
+        assert CliRunner().invoke(app, ["sql", "out", "select 1", *options]).stderr == "error: not now\n"
+    CliRunner().invoke(app, ["run", "s.yaml", "--store", "other"])
+    assert asked == ["sail", "spark", "connect"]
+
+
+def test_a_small_job_on_spark_is_told_of_sail(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: object, **__: object) -> Session:
+        raise EngineError("not now")
+
+    monkeypatch.setattr("pipelines.api.open_session", opened)
+    monkeypatch.setattr("pipelines.api.running_session", lambda: None)
+    told = "starting Spark; a job of this size takes seconds with --engine sail"
+    for engine, is_told in (("spark", True), ("connect", False)):
+        result = CliRunner().invoke(app, ["run", "s.yaml", "--engine", engine])
+        assert (told in result.stderr.splitlines()) == is_told
+
+
 def test_without_a_store_there_is_a_folder_for_each_run_and_a_link_to_the_newest(scenario: Path, sail: Session) -> None:
     stores = []
     for _ in range(2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -102,6 +103,21 @@ def test_notebooks_are_scripts_with_options(capsys: pytest.CaptureFixture[str]) 
     shown = " ".join(capsys.readouterr().out.split())
     assert "python -m pipelines.notebooks.first_run [-h] [--store X] [--schema X]" in shown
     assert "A first run: A broker crashes in the middle of a small overlay and recovers" in shown
+
+
+def test_a_notebook_names_the_extra_that_it_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needing = [path for path in notebooks() if "import alt" in path.read_text("utf-8")]
+    assert len(needing) > 3
+    for path in needing:
+        with pytest.raises(SystemExit, match="0"):
+            given({"__name__": "__main__", "__file__": str(path)}, {}, ["--help"])
+        assert "Needs the extra report (Altair)." in " ".join(capsys.readouterr().out.split())
+    monkeypatch.delitem(sys.modules, "pipelines.notebooks.study", raising=False)
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(ImportError, match=r"pip install 'roundtable-pubsub\[report\]'"):
+        importlib.import_module("pipelines.notebooks.study")
 
 
 def test_a_script_starts_an_engine_of_its_own(tmp_path: Path) -> None:
