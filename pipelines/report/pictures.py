@@ -64,6 +64,13 @@ def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
     return json.loads((files("pipelines.report") / "assets" / f"{name}.json").read_text("utf-8"))
 
 
+def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
+    """Returns a specification whose titles say how many ms a round has, where they are about rounds."""
+    if round_ms is None:
+        return spec
+    return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))
+
+
 def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture:
     """Draws a specification with rows, on white: a file does not know what it will lie on.
 

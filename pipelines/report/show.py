@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from pipelines.errors import QueryError, nearest
 from pipelines.report.document import Asked, gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
-from pipelines.report.pictures import Picture, picture, specification
+from pipelines.report.pictures import Picture, picture, specification, with_unit
 from pipelines.report.replay import Span, replay
 from pipelines.report.space_time import of_run
 from pipelines.report.states import states
@@ -62,15 +63,16 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
     if name not in known:
         raise QueryError(f"there is no measure {name!r};{nearest(name, known)} there are: {', '.join(known)}")
     with readable_errors():
-        found = replay(reader, _row(reader, run_id), Span(), {})
+        run = _row(reader, run_id)
+        found = replay(reader, run, Span(), {})
         held = states(reader, {run_id: Span()})[run_id] if name == "states" else {"tables": {}}
     rows = measures(found | {"state": held})[name]
     if not rows:
         raise QueryError(f"run {run_id} has nothing to show as {name!r}: no row of what it counts")
-    return picture(known[name], {"rows": rows})
+    return picture(with_unit(known[name], run["round_ms"]), {"rows": rows})
 
 
-def _row(reader: StoreReader, run_id: int) -> dict[str, object]:
+def _row(reader: StoreReader, run_id: int) -> dict[str, Any]:
     rows = {row["run_id"]: row for row in run_rows(reader)}
     if run_id not in rows:
         raise QueryError(f"there is no run {run_id}; the runs are {min(rows)} to {max(rows)}")

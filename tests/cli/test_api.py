@@ -79,6 +79,9 @@ def test_a_result_shows_itself(scenario: Path, sail: Session) -> None:
         assert "22 runs: valid; history in out" in shown
         assert "2 more runs" in shown
         assert shown.count("<tr") == 21
+        assert "latency (rounds of 10 ms)" in result.plot("latency", 3).svg
+        with pytest.raises(QueryError, match="no measure 'latncy'; did you mean 'latency'"):
+            result.plot("latncy")
 
 
 def test_the_callers_session_goes_on(scenario: Path, sail: Session) -> None:

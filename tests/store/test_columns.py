@@ -33,6 +33,8 @@ IDS = {
 }  # fmt: skip
 """Columns with the id of a node, and those with its name."""
 IDS_ONLY = {"matching", "sent_message"}
+LIMITS = {"needed_rounds", "remaining_rounds"}
+"""Durations that are not measured."""
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,13 @@ def test_an_id_of_a_node_stands_before_its_name(described: dict[str, dict[str, s
         for place, name in enumerate(columns):
             if name in IDS and view not in IDS_ONLY:
                 assert columns[place + 1 : place + 2] == [IDS[name]], (view, name)
+
+
+def test_every_duration_is_there_in_ms_too(described: dict[str, dict[str, str | None]]) -> None:
+    """What is measured, that is: no settings, and no round."""
+    for view, found in described.items():
+        durations = [name for name in found if "rounds" in name.split("_")[1:] and not name.startswith("protocol_")]
+        assert {name.replace("rounds", "ms") for name in durations if name not in LIMITS} <= found.keys(), view
 
 
 def test_every_view_is_in_one_of_these_stores(readers: dict[str, StoreReader]) -> None:

@@ -1,7 +1,7 @@
 /* Pictures of what a run measured. */
 "use strict";
 (() => {
-  const { data, element, picture, pages, kindColours } = globalThis.roundtable;
+  const { data, element, text, picture, pages, kindColours } = globalThis.roundtable;
   const OTHER = "#888888";
   let shown = null;
 
@@ -13,6 +13,12 @@
     return { ...spec, encoding: { ...spec.encoding, color: { ...spec.encoding.color, scale } } };
   };
 
+  /** Titles say how long a round is. */
+  const timed = (spec, replay) => {
+    const one = replay.run.round_ms;
+    return one === null ? spec : JSON.parse(JSON.stringify(spec).replaceAll("(rounds)", `(rounds of ${text(one)} ms)`));
+  };
+
   pages.measures = {
     title: "Measures",
     needsRun: true,
@@ -22,7 +28,7 @@
       const drawn = Object.entries(data.specifications.measures).filter(([name]) => replay.measures[name].length > 0);
       const places = drawn.map(([name, spec]) => element("div", { class: "picture", id: `measure-${name}`, role: "group", tabindex: 0, "aria-label": spec.title }));
       document.getElementById("measure-pictures").replaceChildren(...places);
-      for (const [name, spec] of drawn) await picture(`#measure-${name}`, name === "kinds" ? coloured(spec, replay) : spec, { rows: replay.measures[name] }, `run-${replay.run.run_id}-${name}`);
+      for (const [name, spec] of drawn) await picture(`#measure-${name}`, name === "kinds" ? coloured(spec, replay) : timed(spec, replay), { rows: replay.measures[name] }, `run-${replay.run.run_id}-${name}`);
     },
   };
 })();

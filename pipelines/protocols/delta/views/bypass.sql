@@ -7,6 +7,7 @@
 -- :n_answered those that were answered; of the others the node heard that whom it asked is down, too
 -- :ended_round round in which the last STATUS in answer came; null: nobody answered
 -- :bypass_rounds rounds from detected_round to ended_round
+-- :bypass_ms bypass_rounds in ms; null where run.round_ms is
 with request as (
   select run_id, src as node_id, dst as peer, sent_round as asked_round
   from sent_message
@@ -43,6 +44,7 @@ with request as (
   group by run_id, node_id, number
 )
 select c.run_id, c.node_id, n.name, c.number, c.detected_round, c.n_requests, c.n_answered, c.ended_round,
-  c.ended_round - c.detected_round as bypass_rounds
+  c.ended_round - c.detected_round as bypass_rounds, (c.ended_round - c.detected_round) * r.round_ms as bypass_ms
 from counted c
+join run r on r.run_id = c.run_id
 join node n on n.run_id = c.run_id and n.node_id = c.node_id

@@ -9,6 +9,7 @@
 -- :parent_name name of the parent
 -- :ended_round round in which LostMessages of the parent came; null: it did not end
 -- :reconfiguration_rounds rounds from detected_round to ended_round
+-- :reconfiguration_ms reconfiguration_rounds in ms; null where run.round_ms is
 with step as (
   select run_id, src as node_id, sent_round as round, kind, cast(null as bigint) as parent
   from sent_message
@@ -31,8 +32,10 @@ with step as (
   group by run_id, node_id, number
 )
 select c.run_id, c.node_id, n.name, n.role, c.number, c.detected_round, c.has_voted, c.n_requests, c.n_declined,
-  c.parent, p.name as parent_name, c.ended_round, c.ended_round - c.detected_round as reconfiguration_rounds
+  c.parent, p.name as parent_name, c.ended_round, c.ended_round - c.detected_round as reconfiguration_rounds,
+  (c.ended_round - c.detected_round) * r.round_ms as reconfiguration_ms
 from counted c
+join run r on r.run_id = c.run_id
 join node n on n.run_id = c.run_id and n.node_id = c.node_id
 left join node p on p.run_id = c.run_id and p.node_id = c.parent
 where c.n_requests > 0

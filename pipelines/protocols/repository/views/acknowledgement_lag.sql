@@ -6,6 +6,8 @@
 -- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: nothing was
 --   delivered or synced
 -- :max_rounds their maximum
+-- :mean_ms mean_rounds in ms; null where run.round_ms is
+-- :max_ms max_rounds in ms; null where run.round_ms is
 with placed as (
   select p.run_id, p.subscriber, p.topic, p.designation, p.repository, d.round, s.seq
   from designation_period p
@@ -33,8 +35,10 @@ with placed as (
 select p.run_id, p.subscriber, p.subscriber_name, p.topic, p.designation, p.repository, p.repository_name,
   count(c.round) as n_delivered,
   count_if(c.round is not null and c.synced_round is null) as n_unsynced,
-  avg(c.synced_round - c.round) as mean_rounds, max(c.synced_round - c.round) as max_rounds
+  avg(c.synced_round - c.round) as mean_rounds, max(c.synced_round - c.round) as max_rounds,
+  avg(c.synced_round - c.round) * r.round_ms as mean_ms, max(c.synced_round - c.round) * r.round_ms as max_ms
 from designation_period p
+join run r on r.run_id = p.run_id
 left join covered c on c.run_id = p.run_id and c.subscriber = p.subscriber and c.topic = p.topic
   and c.designation = p.designation
-group by p.run_id, p.subscriber, p.subscriber_name, p.topic, p.designation, p.repository, p.repository_name
+group by p.run_id, p.subscriber, p.subscriber_name, p.topic, p.designation, p.repository, p.repository_name, r.round_ms

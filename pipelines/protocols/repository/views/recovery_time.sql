@@ -4,6 +4,7 @@
 -- :role repository; publisher: a client answered by R2P-Recovery; subscriber: one answered by R2S-Rectify
 -- :end_round round in which it is there again; null: not before the next crash, or the end
 -- :recovering_rounds rounds from recovery_round to end_round; null where that is
+-- :recovering_ms recovering_rounds in ms; null where run.round_ms is
 -- :n_fetched messages that a repository fetched for it; 0 for clients
 with answer as (
   select run_id, dst as node_id, due_round, case kind when 'R2P-Recovery' then 'publisher' else 'subscriber' end as role
@@ -29,14 +30,19 @@ with answer as (
   join message m on m.run_id = l.run_id and m.dst = l.node_id and m.kind = 'R2R-Retransmit' and m.fate = 'delivered'
     and m.due_round >= l.recovery_round and (l.operational_round is null or m.due_round <= l.operational_round)
   group by l.run_id, l.node_id, l.crash_round
+), every as (
+  select run_id, node_id, name, role, crash_round, recovery_round, end_round, cast(0 as bigint) as n_fetched
+  from client
+  union all
+  select l.run_id, l.node_id, l.name, 'repository' as role, l.crash_round, l.recovery_round, l.operational_round as end_round,
+    coalesce(f.n_fetched, 0) as n_fetched
+  from life l
+  join node n on n.run_id = l.run_id and n.node_id = l.node_id and n.role = 'repository'
+  left join fetched f on f.run_id = l.run_id and f.node_id = l.node_id and f.crash_round = l.crash_round
+  where l.recovery_round is not null
 )
-select run_id, node_id, name, role, crash_round, recovery_round, end_round, end_round - recovery_round as recovering_rounds,
-  cast(0 as bigint) as n_fetched
-from client
-union all
-select l.run_id, l.node_id, l.name, 'repository' as role, l.crash_round, l.recovery_round, l.operational_round as end_round,
-  l.operational_round - l.recovery_round as recovering_rounds, coalesce(f.n_fetched, 0) as n_fetched
-from life l
-join node n on n.run_id = l.run_id and n.node_id = l.node_id and n.role = 'repository'
-left join fetched f on f.run_id = l.run_id and f.node_id = l.node_id and f.crash_round = l.crash_round
-where l.recovery_round is not null
+select e.run_id, e.node_id, e.name, e.role, e.crash_round, e.recovery_round, e.end_round,
+  e.end_round - e.recovery_round as recovering_rounds, (e.end_round - e.recovery_round) * r.round_ms as recovering_ms,
+  e.n_fetched
+from every e
+join run r on r.run_id = e.run_id

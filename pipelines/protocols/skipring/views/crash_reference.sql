@@ -4,6 +4,7 @@
 -- :topic the topic
 -- :forgotten_round first round in which nobody refers to it any more; null: n_left still do
 -- :forget_rounds rounds from the crash to forgotten_round
+-- :forget_ms forget_rounds in ms; null where run.round_ms is
 -- :n_left references that are there to the end
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
@@ -25,7 +26,9 @@ with crash as (
 select m.run_id, m.dead as node_id, n.name, m.topic, m.crash_round,
   case when count_if(m.until_round is null) = 0 then max(m.until_round) end as forgotten_round,
   case when count_if(m.until_round is null) = 0 then max(m.until_round) - m.crash_round end as forget_rounds,
+  case when count_if(m.until_round is null) = 0 then (max(m.until_round) - m.crash_round) * r.round_ms end as forget_ms,
   count_if(m.until_round is null) as n_left
 from met m
+join run r on r.run_id = m.run_id
 join node n on n.run_id = m.run_id and n.node_id = m.dead
-group by m.run_id, m.dead, n.name, m.topic, m.crash_round
+group by m.run_id, m.dead, n.name, m.topic, m.crash_round, r.round_ms

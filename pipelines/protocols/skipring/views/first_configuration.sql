@@ -5,9 +5,11 @@
 -- :issued_round round of its first subscription
 -- :configured_round first round in which it has a label; -1: from the start, null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0
+-- :waited_ms waited_rounds in ms; null where run.round_ms is
 -- :n_earlier publications in tries at the end that were issued before issued_round and are not its own
 -- :full_round round in which it has got the last of them; null: it lacks some, or there are none
 -- :full_rounds rounds from issued_round to full_round, at least 0
+-- :full_ms full_rounds in ms; null where run.round_ms is
 with asked as (
   select s.run_id, s.subscriber as node_id, p.text as topic, min(s.issued_round) as issued_round
   from subscription s
@@ -45,10 +47,13 @@ with asked as (
   group by a.run_id, a.node_id, a.topic
 )
 select a.run_id, a.node_id, n.name, a.topic, a.issued_round, l.configured_round,
-  greatest(l.configured_round - a.issued_round, 0) as waited_rounds, coalesce(e.n_earlier, 0) as n_earlier,
+  greatest(l.configured_round - a.issued_round, 0) as waited_rounds,
+  greatest(l.configured_round - a.issued_round, 0) * r.round_ms as waited_ms, coalesce(e.n_earlier, 0) as n_earlier,
   case when e.n_lacking = 0 then e.full_round end as full_round,
-  case when e.n_lacking = 0 then greatest(e.full_round - a.issued_round, 0) end as full_rounds
+  case when e.n_lacking = 0 then greatest(e.full_round - a.issued_round, 0) end as full_rounds,
+  case when e.n_lacking = 0 then greatest(e.full_round - a.issued_round, 0) * r.round_ms end as full_ms
 from asked a
+join run r on r.run_id = a.run_id
 join node n on n.run_id = a.run_id and n.node_id = a.node_id
 left join labelled l on l.run_id = a.run_id and l.node_id = a.node_id and l.topic = a.topic
 left join earlier e on e.run_id = a.run_id and e.node_id = a.node_id and e.topic = a.topic
