@@ -105,7 +105,7 @@ def why(
             return
         told = result.why(the_run(result, run_id), subscriber, source, seq, call)
     if svg is not None:
-        title = f"Run {told.run}: call {told.call} of {told.source} for {told.subscriber}"
+        title = f"Run {told.run_id}: call {told.call} of {told.source} for {told.subscriber}"
         of_story(told).draw(title).save(svg)
     if as_json:
         print(json_line(told))

@@ -121,8 +121,9 @@ def print_table(
             part.print(stream, width)
     else:
         print_vertical(kept.names, kept.cells, stream)
-    if same:
-        told = (f"{unbroken(f'{names[place]} ')}{grid.cells[0][place].plain}" for place in same)
+    texts = [(names[place], grid.cells[0][place].plain) for place in same]
+    told = [f"{unbroken(f'{name} ')}{text}" for name, text in texts if text]
+    if told:
         print_lines(f"in all rows: {', '.join(told)}", out=stream)
 
 

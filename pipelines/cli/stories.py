@@ -28,7 +28,7 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
     if not found.groups:
         print_lines("nothing to explain: each wanted delivery happened, once, and as early as the links allow")
         return
-    rows = [(group.what, group.number, group.first.run, group.cause) for group in found.groups[:_MAX_SHOWN]]
+    rows = [(group.what, group.number, group.first.run_id, group.cause) for group in found.groups[:_MAX_SHOWN]]
     print_table(("what", "deliveries", "run", "cause of the first"), rows, (False, True, True, False))
     if len(found.groups) > _MAX_SHOWN:
         print(f"... and {len(found.groups) - _MAX_SHOWN:,} more causes: --json gives all")

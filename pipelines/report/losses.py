@@ -36,12 +36,12 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
                 found[run_id]["left_out"][what] = len(questions) - MOST_TOLD
     for (what, _), story in zip(asked, stories(reader, [question for _, question in asked]), strict=True):
         if what != LATE or story.late_rounds:
-            found[story.run]["stories"].append(_told(what, story))
+            found[story.run_id]["stories"].append(_told(what, story))
     return found
 
 
 def _told(what: str, story: Story) -> dict[str, Any]:
-    options = why_options(story.run, story.subscriber, story.source, story.call)
+    options = why_options(story.run_id, story.subscriber, story.source, story.call)
     return {**story.as_dict(), "what": what, "options": options}
 
 

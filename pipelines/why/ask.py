@@ -19,20 +19,20 @@ _SHOWN = 20
 class Question(NamedTuple):
     """Why did a subscriber get a publication, or not? All by id."""
 
-    run: int
+    run_id: int
     subscriber: int
     source: int
     seq: int
 
 
 def story(
-    reader: StoreReader, run: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None
+    reader: StoreReader, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None
 ) -> Story:
     """Returns the story of one publication for one subscriber.
 
     Args:
         reader: The store.
-        run: Id of the run.
+        run_id: The run.
         subscriber: Name of the node that should have got it.
         source: Name of the publisher.
         seq: Its number among the publications that the publisher issued, from 1; None where ``call`` is given.
@@ -44,21 +44,21 @@ def story(
     if (seq is None) == (call is None):
         raise QueryError("which publication? give its number (seq), or the number of its call (call)")
     runs = [row.run_id for row in reader.table("run").select("run_id").collect()]
-    if run not in runs:
-        raise QueryError(f"there is no run {run}; there {'is' if len(runs) == 1 else 'are'} {_listed(sorted(runs))}")
-    rows = reader.sql(f"select node_id, name from node where run_id = {run} order by node_id").collect()  # noqa: S608
+    if run_id not in runs:
+        raise QueryError(f"there is no run {run_id}; there {'is' if len(runs) == 1 else 'are'} {_listed(sorted(runs))}")
+    rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
     ids = {row.name: row.node_id for row in rows}
     for name in (subscriber, source):
         if name not in ids:
             known = _listed(list(ids))
-            raise QueryError(f"there is no node {name!r} in run {run};{nearest(name, ids)} there are: {known}")
-    asked = Question(run, ids[subscriber], ids[source], call or 0)
+            raise QueryError(f"there is no node {name!r} in run {run_id};{nearest(name, ids)} there are: {known}")
+    asked = Question(run_id, ids[subscriber], ids[source], call or 0)
     return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
 
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
     """Returns the question for a publication by its number among those that were issued."""
-    facts = read_facts(reader, [question.run], [question.subscriber], [question.source], [0])[question.run]
+    facts = read_facts(reader, [question.run_id], [question.subscriber], [question.source], [0])[question.run_id]
     calls = sorted(call for source, call in facts.publications if source == question.source)
     if not 1 <= seq <= len(calls):
         raise QueryError(_no_publication(facts, question, f"publication {seq}", len(calls)))
@@ -75,7 +75,7 @@ def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
         return []
     runs, subscribers, sources, seqs = (set(column) for column in zip(*questions, strict=True))
     facts = read_facts(reader, runs, subscribers, sources, seqs)
-    return [_story(facts[question.run], question, reader) for question in questions]
+    return [_story(facts[question.run_id], question, reader) for question in questions]
 
 
 def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
@@ -107,7 +107,7 @@ def _other_calls(reader: StoreReader, question: Question) -> dict[int, int]:
     """Returns the rounds of all calls of the publisher that sent messages."""
     rows = reader.sql(
         "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
-        f" where run_id = {question.run} and source = {question.source} and source_seq > 0 group by source_seq"
+        f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
     ).collect()
     return {row.source_seq: row.round for row in rows}
 
@@ -117,7 +117,7 @@ def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: in
     issued = f"it issued {plural(n_issued, 'publication')}"
     downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
     missed = f"; what it was to publish while it was down was never issued ({downs})" if downs else ""
-    return f"there is no {what} of {name} in run {question.run}; {issued}{missed}"
+    return f"there is no {what} of {name} in run {question.run_id}; {issued}{missed}"
 
 
 def _listed(items: Iterable[object]) -> str:

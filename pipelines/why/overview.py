@@ -52,7 +52,7 @@ class Group:
     @property
     def options(self) -> str:
         """The options of ``roundtable why`` that tell the story of the first."""
-        return why_options(self.first.run, self.first.subscriber, self.first.source, self.first.call)
+        return why_options(self.first.run_id, self.first.subscriber, self.first.source, self.first.call)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
     found: dict[tuple[str | int, ...], list[Story]] = {}
     for story in told:
         cause = None if what == TWICE else story.cause
-        key = () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run)
+        key = () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
         found.setdefault(key, []).append(story)
     groups = [Group(what, _words(what, members[0]), len(members), members[0]) for members in found.values()]
     return sorted(groups, key=lambda group: -group.number)

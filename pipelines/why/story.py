@@ -26,7 +26,7 @@ class Story:
     """How a publication ended for a subscriber; ``print`` shows it as a tree.
 
     Attributes:
-        run: The run.
+        run_id: The run.
         subscriber: Name of the subscriber.
         source: Name of the publisher.
         seq: Number of the publication among those that the publisher issued; None: it was not issued.
@@ -46,7 +46,7 @@ class Story:
         names: Node names by id.
     """
 
-    run: int
+    run_id: int
     subscriber: str
     source: str
     seq: int | None
@@ -73,7 +73,7 @@ class Story:
             ``steps``, those that followed from it.
         """
         kept = (
-            "run", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",
+            "run_id", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",
             "excused",
         )  # fmt: skip
         return {name: getattr(self, name) for name in kept} | {
@@ -90,7 +90,9 @@ class Story:
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook: what happened as nested lists, then the verdict."""
-        heading = f"Run {self.run}: {_named(self)} of {self.source} for {self.subscriber}; way: {' - '.join(self.path)}"
+        heading = (
+            f"Run {self.run_id}: {_named(self)} of {self.source} for {self.subscriber}; way: {' - '.join(self.path)}"
+        )
         told = "" if self.steps is None else f"<ul>{_items(self.steps)}</ul>"
         return f"<p>{escape(heading)}</p>{told}<p><b>{escape(self.verdict)}</b></p>"
 
@@ -100,7 +102,7 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
     stream = out if out is not None else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
     way = " - ".join(story.path)
-    console.print(Text(f"run {story.run}: {_named(story)} of {story.source} for {story.subscriber}; way: {way}"))
+    console.print(Text(f"run {story.run_id}: {_named(story)} of {story.source} for {story.subscriber}; way: {way}"))
     if story.steps is not None:
         console.print(_tree(story.steps))
     console.print(Text(story.verdict))

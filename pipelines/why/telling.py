@@ -50,7 +50,7 @@ def _story(
 ) -> Story:
     names = facts.names
     return Story(
-        run=facts.run_id,
+        run_id=facts.run_id,
         subscriber=names[subscriber],
         source=names[source],
         seq=_number(facts, source, seq),

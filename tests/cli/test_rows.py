@@ -143,6 +143,8 @@ def test_what_is_the_same_in_all_rows_makes_room() -> None:
     assert len(shown.splitlines()) == 5
     below = table_at(80, WIDE).splitlines()
     assert (below[-1], len(below)) == ("in all rows: topic news", 13)
+    empty = pa.table({"empty": ["", ""], "text": ["some words " * 3, "others"], "n": [1, 2]})
+    assert table_at(30, empty).splitlines()[-1].split() == ["others", "2"]
     assert "in all rows" not in table_at(20, pa.table({"text": ["a b " * 9] * 2, "number": [10**12] * 2}))
 
 

@@ -67,10 +67,10 @@ class Measured:
                 self.wanted[key] += n_wanted
                 self.made[key] += n_made
             for story, what, fault in explanations(reader):
-                column = columns[story.run % len(columns)]
+                column = columns[story.run_id % len(columns)]
                 self.told[column, what] += 1
                 if fault is not None:
-                    seed = schedules[story.run // len(columns)].seed
+                    seed = schedules[story.run_id // len(columns)].seed
                     self.wrong.append(f"{column}, schedule {seed}, {fault}: {story.verdict}")
             report.release()
 

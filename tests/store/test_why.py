@@ -247,16 +247,16 @@ def test_the_cause_of_every_loss_is_a_crash_on_the_way(name: str, request: pytes
         assert story.cause is not None, story
         assert (story.ended, story.cause.kind) == ("lost", "crash"), story
         assert story.names[story.cause.node] in story.path, story
-        assert (story.run, story.cause.node, story.cause.round) in crashes, story
+        assert (story.run_id, story.cause.node, story.cause.round) in crashes, story
         assert story.is_expected, story
-    n_runs = len({story.run for story in told})
+    n_runs = len({story.run_id for story in told})
     print(f"{name}: {len(told)} losses in {n_runs} of {N_RANDOM} runs, ended at {Counter(s.node for s in told)}")
     assert n_runs > 1
 
 
 def test_one_story_is_the_same_as_many_at_once(forwarding: Result) -> None:
     for story in missing(forwarding, 2)[:3]:
-        assert forwarding.why(story.run, story.subscriber, story.source, call=story.call) == story
+        assert forwarding.why(story.run_id, story.subscriber, story.source, call=story.call) == story
 
 
 def test_the_command_prints_a_tree_or_json(forwarding: Result) -> None:

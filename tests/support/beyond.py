@@ -163,7 +163,7 @@ def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]
     told = stories(reader, [Question(*row) for row in reader.sql(_LOSSES).collect()])
     for story in told:
         kind = "" if story.cause is None else story.cause.kind
-        is_early = kind == "subscription_under_way" and not (story.is_expected and story.run in confirming)
+        is_early = kind == "subscription_under_way" and not (story.is_expected and story.run_id in confirming)
         if is_early or (story.ended == "not_matching" and kind in _NOT_ASKED):
             yield story, "not promised yet", None
         else:
@@ -183,6 +183,6 @@ def fault_of(story: Story, crashes: set[tuple[int, str, int]]) -> str | None:
     if story.cause.kind != "crash":
         return f"its cause is {story.cause.kind}"
     node = story.names[story.cause.node]
-    if (story.run, node, story.cause.round) not in crashes:
+    if (story.run_id, node, story.cause.round) not in crashes:
         return f"{node} did not crash in round {story.cause.round}"
     return None if node in story.path else f"{node} is not on the way"

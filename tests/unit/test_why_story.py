@@ -237,7 +237,7 @@ def test_names_are_printed_as_they_are() -> None:
 
 def test_json_says_what_the_text_says() -> None:
     story = told(LATE).as_dict()
-    assert (story["run"], story["subscriber"], story["source"], story["seq"]) == (0, "S", "P", 1)
+    assert (story["run_id"], story["subscriber"], story["source"], story["seq"]) == (0, "S", "P", 1)
     assert (story["ended"], story["round"], story["path"]) == ("delivered", 18, ["P", "A", "B", "S"])
     assert (story["cause"]["kind"], story["cause"]["node"], story["cause"]["until"]) == ("crash", "B", 20)
     [first] = story["steps"]["steps"]

@@ -23,7 +23,7 @@
     told.addEventListener("toggle", () => {
       if (told.childElementCount > 1) return;
       told.append(pages["space-time"].tree(story), element("p", {},
-        element("a", { href: address("space-time", { run: story.run, source: story.source, call: story.call, subscriber: story.subscriber }) }, "Space-time diagram"), " ",
+        element("a", { href: address("space-time", { run: story.run_id, source: story.source, call: story.call, subscriber: story.subscriber }) }, "Space-time diagram"), " ",
         command("why", story.options)));
     });
     return told;
@@ -33,7 +33,7 @@
     const [first] = stories;
     const round = first.cause?.round ?? first.round;
     return element("div", { class: "group-of" }, element("h3", {}, `${text(stories.length)}: ${cause(first)} `,
-      round === null ? null : element("a", { href: address("replay", { run: first.run, round, node: first.cause?.node }) }, `show round ${round}`)),
+      round === null ? null : element("a", { href: address("replay", { run: first.run_id, round, node: first.cause?.node }) }, `show round ${round}`)),
     stories.map((story) => entry(replay, story)));
   };
 

@@ -42,7 +42,7 @@ def readers(sail: Session, stores: Stores, tmp_path_factory: pytest.TempPathFact
 def test_every_loss_is_explained_by_a_crash_on_its_way(readers: dict[str, StoreReader]) -> None:
     for name, reader in readers.items():
         told = list(explanations(reader))
-        assert [(fault, story.run, story.verdict) for story, _, fault in told if fault is not None] == [], name
+        assert [(fault, story.run_id, story.verdict) for story, _, fault in told if fault is not None] == [], name
         lost = [story for story, what, _ in told if what == "explained by a crash"]
         print(f"{name}: {len(lost)} losses, of which {sum(story.is_expected for story in lost)} were promised")
         assert lost
@@ -51,7 +51,7 @@ def test_every_loss_is_explained_by_a_crash_on_its_way(readers: dict[str, StoreR
 def test_an_explanation_that_is_wrong_is_found(readers: dict[str, StoreReader]) -> None:
     story = next(story for story, what, _ in explanations(readers["forwarding"]) if what == "explained by a crash")
     assert story.cause is not None
-    crash = (story.run, story.names[story.cause.node], story.cause.round)
+    crash = (story.run_id, story.names[story.cause.node], story.cause.round)
     assert fault_of(story, {crash}) is None
     assert fault_of(story, set()) is not None
     assert fault_of(replace(story, path=()), {crash}) is not None
