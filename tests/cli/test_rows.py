@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import json
-import os
-import pty
-import re
-import struct
-import termios
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.terminal import at_terminal
 
 from pipelines.cli.lines import print_lines, unbroken
 from pipelines.cli.rows import plain, print_table, values, write_rows
@@ -98,19 +91,6 @@ def test_a_table_shows_null() -> None:
 def test_values_of_sql_become_values_of_json(value: Any, expected: Any) -> None:
     assert plain(value) == expected
     json.dumps(plain(value))
-
-
-def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
-    """What a terminal of so many columns shows."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    with os.fdopen(slave, "w", encoding="utf-8") as out:
-        write(out)
-    shown = b""
-    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # the end of a terminal is an error
-        while part := screen.read(4096):
-            shown += part
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
 
 
 def table_at(width: int, rows: pa.Table) -> str:

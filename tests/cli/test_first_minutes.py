@@ -1,0 +1,55 @@
+"""The first minutes of someone new, at a terminal: an overlay and a workload of their own, a sweep, its results."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from support.terminal import command_at_terminal
+
+LINKS = [("Lisboa", "Madrid", 8.0), ("Madrid", "Paris", 14.0), ("Paris", "Berlin", 13.0), ("Paris", "Madrid", 12.0),
+         ("Oslo", "Bergen", 4.0)]  # fmt: skip
+SUBSCRIPTIONS = "who,when,topic,filter\nLisboa,0,alerts,\nBerlin,1,alerts,level > 2\n"
+PUBLICATIONS = "node,round,topic,level\nParis,20,alerts,1\nBerlin,22,alerts,3\nParis,24,alerts,4\n"
+FILES = "--overlay net.graphml --subscriptions subs.csv --publications pubs.csv"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with what somebody brings."""
+    overlay = nx.Graph()
+    overlay.add_edges_from((src, dst, {"delay_ms": ms}) for src, dst, ms in LINKS)
+    nx.write_graphml(overlay, tmp_path / "net.graphml")
+    (tmp_path / "subs.csv").write_text(SUBSCRIPTIONS)
+    (tmp_path / "pubs.csv").write_text(PUBLICATIONS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(here: Path, width: int) -> None:
+    said = ""
+    for arguments in (
+        f"init mine.yaml {FILES}",
+        "plan mine.yaml",
+        "run mine.yaml --engine sail --set 'faults=[{kind: crash, node: Madrid, round: 21}]' --set runs.seeds=[1,2]",
+        "why runs/mine/latest",
+        "sql runs/mine/latest 'select * from result order by run_id'",
+        "runs",
+    ):
+        shown, code = command_at_terminal(width, [sys.executable, "-m", "pipelines", *shlex.split(arguments)], here)
+        assert code == 0, shown
+        too_wide = [line for line in shown.splitlines() if len(line) > width]
+        assert [line for line in too_wide if not line.lstrip().startswith("roundtable why ")] == []
+        said += shown
+    words = " ".join(said.split())
+    for told in (
+        "2 of 6 nodes are left out, which the largest component does not reach: Oslo, Bergen",
+        "15 runs = 3 of the grid x 5 seeds",
+        "beyond the bound: the faults were more than the protocol promises to bear,",
+        "delta; protocol.delta:",
+        "confirmation_rounds_median",
+    ):
+        assert told in words
