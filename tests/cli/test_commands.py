@@ -234,7 +234,7 @@ def test_what_became_of_an_overlay_is_told_of_the_values_that_it_concerns(exampl
     grid = f"{{overlay: [{tree}, {{file: {{path: net.csv, latency: ms}}}}]}}"
     example.write_text(EXAMPLE.replace("{protocol.delta: [0, 2]}", grid))
     (_, note) = cli("validate", example).stdout.splitlines()
-    assert "with overlay = {'file'" in note
+    assert "overlay: with overlay = net.csv ms: " in note
     assert note.endswith("1 of 5 links are left out, for a tree; settings tree and root say for which")
 
 
