@@ -66,6 +66,7 @@ _NAMED = {
     "per_source_order": (Condition("n_source_order_broken", "=", 0),),
     "causal_order": (Condition("n_causal_order_broken", "=", 0),),
     "total_order": (Condition("n_total_order_broken", "=", 0),),
+    "asked_order": (Condition("n_asked_causal_broken", "=", 0), Condition("n_asked_total_broken", "=", 0)),
 }
 
 

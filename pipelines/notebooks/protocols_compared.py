@@ -70,6 +70,7 @@ def churn(trace: str) -> str:
 # COMMAND ----------
 
 _ORDERS = {"source": "n_source_order_broken", "causal": "n_causal_order_broken", "total": "n_total_order_broken"}
+_ASKED = ["n_asked_causal_broken", "n_asked_total_broken"]
 _SAMPLES = 2000
 
 
@@ -119,19 +120,23 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     Returns:
         Tables by name. ``delivered``: per cent of the wanted deliveries. ``duplicates``: further deliveries of a
         publication at a subscriber, per cent. ``source_order``, ``causal_order``, ``total_order``: per cent of the
-        runs in which the order is broken. ``messages``: for a delivery. ``p95``: 95th percentile of latencies, in ms.
-        ``settling``: ms from the first fault to the last delivery of what was issued before the last one.
+        runs in which the order is broken; ``asked_order``: in which an order is broken that a publication asks for.
+        ``messages``: for a delivery; ``application``: of these, those that carry publications. ``p95``: 95th percentile
+        of latencies, in ms. ``settling``: ms from the first fault to the last delivery of what was issued before the
+        last one.
     """
     runs = found.assign(
         delivered=100 * found.wanted_ratio,
         duplicates=100 * found.n_duplicates / found.n_deliveries,
         messages=found.messages_per_delivery,
+        application=found.application_per_delivery,
         p95=found.latency_ms_p95,
         settling=found.settling_ms,
+        asked_order=100.0 * (found[_ASKED].fillna(0).sum(axis=1) > 0),
         **{f"{order}_order": 100.0 * (found[column] > 0) for order, column in _ORDERS.items()},
     )
     orders = [f"{order}_order" for order in _ORDERS]
-    names = ["delivered", "duplicates", *orders, "messages", "p95", "settling"]
+    names = ["delivered", "duplicates", *orders, "asked_order", "messages", "application", "p95", "settling"]
     return {name: _by_protocol(runs, name) for name in names}
 
 

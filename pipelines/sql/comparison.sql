@@ -1,7 +1,8 @@
 -- How do runs compare, whatever their protocols promise?
 -- One row per run; each measure means the same for all protocols. Orders are counted from the deliveries alone, the first
 -- one of each publication at each subscriber; deliveries of the same round are in no order. An order that is broken
--- through a publication that was not delivered counts for causal order only where the publisher itself had it.
+-- through a publication that was not delivered counts for causal order only where the publisher itself had it. Orders
+-- that were asked for are counted beside those of all deliveries: protocol ginger owes those alone.
 -- A message is of one class, which its protocol says of its kind (view protocol): application (it carries a publication
 -- the first time), acknowledgement, recovery (what was lost, or nodes that return), or control: all others. Its bytes are
 -- the text of its body, with that of topic and content where it is an application message: protocols are compared, not
@@ -13,6 +14,10 @@
 -- :n_source_order_broken deliveries after that of a later publication of the same source
 -- :n_causal_order_broken deliveries after that of a publication whose publisher had issued or got this one before
 -- :n_total_order_broken pairs of publications that two subscribers got in different orders
+-- :n_asked_causal_broken those of n_causal_order_broken after a publication that asks for causal or total order and has
+--   a topic and a key item of this one; null: no publication asks for one
+-- :n_asked_total_broken those of n_total_order_broken that have a topic and a key item in common, one of the two asking
+--   for total order; null: no publication asks for one
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 their 95th percentile
 -- :latency_rounds_p99 their 99th percentile
@@ -37,52 +42,17 @@ with first_delivery as (
     count(1) as n
   from delivery
   group by run_id, subscriber, source, source_seq
-), preceded as (
-  select *, max(source_seq) over (partition by run_id, subscriber, source order by round
-    range between unbounded preceding and 1 preceding) as earlier_seq
-  from first_delivery
 ), ranked as (
   select *, row_number() over (partition by run_id order by latency_rounds) as position,
     count(1) over (partition by run_id) as n_all
-  from preceded
+  from first_delivery
 ), delivered as (
   select run_id, count(1) as n_deliveries, sum(n) - count(1) as n_duplicates,
-    count_if(earlier_seq > source_seq) as n_source_order_broken,
     min(case when 2 * position >= n_all then latency_rounds end) as latency_rounds_median,
     min(case when 100 * position >= 95 * n_all then latency_rounds end) as latency_rounds_p95,
     min(case when 100 * position >= 99 * n_all then latency_rounds end) as latency_rounds_p99,
     max(latency_rounds) as latency_rounds_max
   from ranked
-  group by run_id
-), cause as (
-  select d.run_id, d.source, d.source_seq, p.source as later_source, p.source_seq as later_seq
-  from first_delivery d
-  join publication p on p.run_id = d.run_id and p.source = d.subscriber and p.issued_round > d.round
-  union
-  select a.run_id, a.source, a.source_seq, b.source as later_source, b.source_seq as later_seq
-  from publication a
-  join publication b on b.run_id = a.run_id and b.source = a.source and b.source_seq > a.source_seq
-), causal as (
-  select run_id, count(1) as n_causal_order_broken
-  from (
-    select distinct c.run_id, a.subscriber, c.source, c.source_seq
-    from cause c
-    join first_delivery a on a.run_id = c.run_id and a.source = c.source and a.source_seq = c.source_seq
-    join first_delivery b on b.run_id = c.run_id and b.source = c.later_source and b.source_seq = c.later_seq
-      and b.subscriber = a.subscriber and b.round < a.round
-  ) late
-  group by run_id
-), total as (
-  select run_id, count(1) as n_total_order_broken
-  from (
-    select a.run_id, a.source, a.source_seq, b.source as other_source, b.source_seq as other_seq
-    from first_delivery a
-    join first_delivery b on b.run_id = a.run_id and b.subscriber = a.subscriber
-      and (b.source > a.source or (b.source = a.source and b.source_seq > a.source_seq))
-    where a.round <> b.round
-    group by a.run_id, a.source, a.source_seq, b.source, b.source_seq
-    having min(a.round < b.round) <> max(a.round < b.round)
-  ) disputed
   group by run_id
 ), wanted as (
   select run_id, count(1) as n_wanted, count(delivery_round) as n_wanted_delivered
@@ -130,9 +100,10 @@ select r.run_id, r.protocol, r.seed, r.parameters, r.verdict, r.within_bound,
   coalesce(w.n_wanted, 0) as n_wanted, coalesce(w.n_wanted_delivered, 0) as n_wanted_delivered,
   cast(w.n_wanted_delivered as double) / w.n_wanted as wanted_ratio,
   coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(d.n_duplicates, 0) as n_duplicates,
-  coalesce(d.n_source_order_broken, 0) as n_source_order_broken,
-  coalesce(c.n_causal_order_broken, 0) as n_causal_order_broken,
+  coalesce(o.n_source_order_broken, 0) as n_source_order_broken,
+  coalesce(o.n_causal_order_broken, 0) as n_causal_order_broken,
   coalesce(o.n_total_order_broken, 0) as n_total_order_broken,
+  o.n_asked_causal_broken, o.n_asked_total_broken,
   d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_p99, d.latency_rounds_max,
   d.latency_rounds_median * r.round_ms as latency_ms_median, d.latency_rounds_p95 * r.round_ms as latency_ms_p95,
   d.latency_rounds_p99 * r.round_ms as latency_ms_p99, d.latency_rounds_max * r.round_ms as latency_ms_max,
@@ -151,8 +122,7 @@ from run r
 join sized z on z.run_id = r.run_id
 left join wanted w on w.run_id = r.run_id
 left join delivered d on d.run_id = r.run_id
-left join causal c on c.run_id = r.run_id
-left join total o on o.run_id = r.run_id
+left join broken_order o on o.run_id = r.run_id
 left join settled f on f.run_id = r.run_id
 left join sent s on s.run_id = r.run_id
 left join held h on h.run_id = r.run_id

@@ -32,21 +32,19 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
     Returns:
         One row a run and table that has rows of it: ``run_id`` and `COLUMNS`.
     """
-    return pa.concat_tables([_FORM.empty_table(), *(_counted(name, table) for name, table in tables.items())])
+    frames = [frame for name, table in tables.items() for frame in _counted(name, table)]
+    return reduce(DataFrame.unionByName, frames).toArrow().cast(_FORM) if frames else _FORM.empty_table()
 
 
-def _counted(protocol: str, table: Callable[[str], DataFrame]) -> pa.Table:
-    """Counts the rows of one protocol's tables; arguments and rows as in `held_rows`."""
+def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame]:
+    """Counts the rows of one protocol's tables, a frame each; arguments and rows as in `held_rows`."""
     states = protocol_module(protocol).states
     whole = {state.derived.of for state in states if state.derived is not None}
     durable = {state.table.name: state.is_durable for state in states}
     durable |= {state.table.name: durable[state.derived.of] for state in states if state.derived is not None}
-    frames = [
+    return [
         table(f"{STATE}{name}").groupBy("run_id").count().selectExpr(
             "run_id", f"'{name}' as table_name", "count as n_rows", f"{str(is_durable).lower()} as is_durable"
         )
         for name, is_durable in durable.items() if name not in whole
     ]  # fmt: skip
-    if not frames:
-        return _FORM.empty_table()
-    return reduce(DataFrame.unionByName, frames).toArrow().cast(_FORM)

@@ -39,6 +39,7 @@ from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
 from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, in_flight_meanings, parameter_meanings, table_columns
 from pipelines.sql.errors import query_error
 from pipelines.sql.held_state import COLUMNS as HELD_STATE_COLUMNS, HELD_STATE, held_rows
@@ -58,6 +59,7 @@ _PARAMETER = "parameter"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     _PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
+    BROKEN_ORDER: "how often deliveries break an order, one row a run with deliveries, whatever its protocol promises",
     HELD_STATE: "how many rows of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
@@ -230,12 +232,14 @@ class StoreReader:
         if name == HELD_STATE:
             commits = (self._store.version(ROUND_COMMIT.name),)
             return self._defined_once(alias, commits, lambda: self._held_state(round_))
+        if name == BROKEN_ORDER:
+            commits = (self._store.version(ROUND_COMMIT.name),)
+            return self._defined_once(alias, commits, lambda: self._broken_order(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
         # Only a commit, or for some tables an audit, changes what a name means.
-        stored = self._stored().get(name, name)
-        versions = self._store.version(ROUND_COMMIT.name), self._store.version(stored)
-        return self._defined_once(alias, versions, lambda: self._own(snapshot.frame(stored), name))
+        versions = self._store.version(ROUND_COMMIT.name), self._store.version(self._stored_name(name))
+        return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
 
     def _own(self, rows: DataFrame, name: str) -> DataFrame:
         """Returns the rows of a table that are of the protocol that it reads, where it reads one of several."""
@@ -258,9 +262,19 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows)
 
     def _held_state(self, round_: int | None) -> DataFrame:
+        snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
         parts = {name: self.of_protocol(name) for name in self.protocols if name in PROTOCOLS}
-        tables = {name: partial(part.table, as_of_round=round_) for name, part in parts.items()}
+        tables = {name: partial(part._stored_rows, snapshot) for name, part in parts.items()}
         return frame_of(self._session.spark, held_rows(tables))
+
+    def _broken_order(self, round_: int | None) -> DataFrame:
+        return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
+
+    def _stored_name(self, name: str) -> str:
+        return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
+
+    def _stored_rows(self, snapshot: Snapshot, name: str) -> DataFrame:
+        return self._own(snapshot.frame(self._stored_name(name)), name)
 
     def _columns(self, names: Sequence[str], round_: int | None) -> dict[str, list[str]]:
         return {name: self.table(name, round_).columns for name in names}
@@ -293,6 +307,8 @@ class StoreReader:
             return PROTOCOL_COLUMNS
         if name == HELD_STATE:
             return {**COMMON, **HELD_STATE_COLUMNS}
+        if name == BROKEN_ORDER:
+            return {**COMMON, **BROKEN_ORDER_COLUMNS}
         if name == _PARAMETER:
             rows = self._own(self._store.read(RUN.name), RUN.name).select("parameters").distinct().toArrow().to_pylist()
             paths = parameter_paths([row["parameters"] for row in rows])

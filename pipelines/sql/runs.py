@@ -47,6 +47,17 @@ class StoredRuns:
         own = f"{STATE}{protocol}_{name.removeprefix(STATE)}"
         return own if self._store.version(own) >= 0 else name
 
+    @cached_property
+    def _owners(self) -> Mapping[str, frozenset[str]]:
+        """The protocols that have a state table, by what the store calls it."""
+        pairs = [(self.stored(name, table), name) for name, of in self.tables.items() for table in of]
+        return {table: frozenset(name for other, name in pairs if other == table) for table, _ in pairs}
+
+    def writes(self, run_id: int, state: str) -> bool:
+        """Returns whether a run may have rows in a state table, by the store's name of it."""
+        owners, protocol = self._owners.get(state), self.protocol_of(run_id)
+        return owners is None or protocol in owners or protocol not in self.tables
+
     def rows_of(self, protocol: str, column: str = "run_id") -> str:
         """Returns SQL for the rows of a protocol's runs.
 

@@ -88,8 +88,10 @@ class Snapshot:
         return table.where(f"run_id < {last.first_run} or {_HAPPENED[name].format(round=last.last_round)}")
 
     def _state(self, name: str) -> DataFrame:
-        commits = self._ledger.state_commits(self._round)
-        if len(commits) == 1 and not commits[0].n_later_runs and not commits[0].first_run:
+        every = self._ledger.state_commits(self._round)
+        # A batch has runs of one protocol, and the versions of tables that its protocol has not have no rows of it.
+        commits = [at for at in every if self._runs.writes(at.first_run, name)] or every[:1]
+        if len(every) == 1 and not commits[0].n_later_runs and not commits[0].first_run:
             return self._store.read(name, commits[0].versions.get(name, 0))
         parts = (self._store.read(name, at.versions.get(name, 0)).where(at.own_runs) for at in commits)
         return reduce(DataFrame.unionByName, parts)

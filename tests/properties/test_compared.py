@@ -155,6 +155,8 @@ def test_ginger_keeps_the_orders_that_are_asked_for_while_brokers_fail(rows: Map
     for fault in (NONE, CRASH, BREAK):
         row = rows["ginger", fault]
         assert (row.wanted_ratio, row.n_source_order_broken, row.n_causal_order_broken) == (1, 0, 0), fault
+        assert (row.n_asked_causal_broken, row.n_asked_total_broken) == (0, 0), fault
+    assert rows["delta", NONE].n_asked_total_broken > 0
     assert rows["ginger", LOSS].wanted_ratio < 1
 
 

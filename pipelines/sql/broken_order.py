@@ -1,0 +1,144 @@
+"""How often each run breaks an order, counted from its deliveries: view ``broken_order``.
+
+A view of SQL would join each subscriber's deliveries with one another, and compare all columns of all pairs; here a
+run is a matrix of rounds, and a subscriber's pairs are one comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+BROKEN_ORDER: Final = "broken_order"
+COLUMNS: Final = {
+    "n_source_order_broken": "deliveries after that of a later publication of the same source",
+    "n_causal_order_broken": "deliveries after that of a publication whose publisher had issued or got this one before",
+    "n_total_order_broken": "pairs of publications that two subscribers got in different orders",
+    "n_asked_causal_broken": "those of n_causal_order_broken after a publication that asks for causal or total order"
+    " and has a topic and a key item of this one; null: no publication asks for one",
+    "n_asked_total_broken": "those of n_total_order_broken that have a topic and a key item in common, one of the two"
+    " asking for total order; null: no publication asks for one",
+}
+_FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
+_DELIVERIES = """
+select run_id, subscriber, source, source_seq, min(round) as round
+from delivery
+group by run_id, subscriber, source, source_seq
+"""
+_PUBLICATIONS = "select run_id, source, source_seq, issued_round, topic, guarantee, keys from publication"
+_CAUSAL, _TOTAL = ("causal", "total"), ("total",)
+_Matrix = npt.NDArray[np.bool_]
+
+
+def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
+    """Counts the deliveries and pairs of publications that are out of order.
+
+    Args:
+        ask: Answers SQL over a store.
+
+    Returns:
+        One row a run with deliveries: ``run_id`` and `COLUMNS`.
+    """
+    delivered, published = _by_run(ask(_DELIVERIES)), _by_run(ask(_PUBLICATIONS))
+    rows = [_counted(run_id, of, published.get(run_id, [])) for run_id, of in delivered.items()]
+    return pa.Table.from_pylist(rows, _FORM)
+
+
+def _by_run(frame: DataFrame) -> Mapping[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in frame.toArrow().to_pylist():
+        found.setdefault(row["run_id"], []).append(row)
+    return found
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Publications of a run, by pairs: is the one of the row, to the one of the column, as said.
+
+    Attributes:
+        is_source: An earlier one of the same source.
+        is_cause: Known to the other's publisher when that published.
+        is_asked: In causal order by what the other asks for.
+        is_total: In one order with the other for all, by what one of the two asks for.
+    """
+
+    is_source: _Matrix
+    is_cause: _Matrix
+    is_asked: _Matrix
+    is_total: _Matrix
+
+
+def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[str, Any]]) -> dict[str, int | None]:
+    """Counts what is out of order in a run.
+
+    Args:
+        run_id: The run.
+        delivered: First deliveries, one a subscriber and publication.
+        published: Publications.
+    """
+    calls = {(row["source"], row["source_seq"]): row for row in published}
+    places = {key: place for place, key in enumerate(sorted({*calls, *map(_key, delivered)}))}
+    rounds: dict[int, npt.NDArray[np.float64]] = {}
+    for row in delivered:
+        of = rounds.setdefault(row["subscriber"], np.full(len(places), np.nan))
+        of[places[_key(row)]] = row["round"]
+    pairs = _pairs([*places], calls, rounds)
+    n = dict.fromkeys(COLUMNS, 0)
+    was_later = np.zeros((len(places), len(places)), dtype=bool)
+    for of in rounds.values():
+        is_later = of[:, None] > of[None, :]
+        was_later |= is_later
+        n["n_source_order_broken"] += int((is_later & pairs.is_source).any(1).sum())
+        n["n_causal_order_broken"] += int((is_later & pairs.is_cause).any(1).sum())
+        n["n_asked_causal_broken"] += int((is_later & pairs.is_cause & pairs.is_asked).any(1).sum())
+    disputed = np.triu(was_later & was_later.T)
+    n["n_total_order_broken"] = int(disputed.sum())
+    n["n_asked_total_broken"] = int((disputed & pairs.is_total).sum())
+    asked = {row["guarantee"] for row in published}
+    unasked = [name for name, of in (("n_asked_causal_broken", _CAUSAL), ("n_asked_total_broken", _TOTAL))
+               if not asked & {*of}]  # fmt: skip
+    return {"run_id": run_id, **n, **dict.fromkeys(unasked)}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["source"], row["source_seq"]
+
+
+def _pairs(
+    keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]],
+    rounds: Mapping[int, npt.NDArray[np.float64]],
+) -> _Pairs:  # fmt: skip
+    """Returns what publications are to one another; ``rounds`` has those of the deliveries by subscriber."""
+    source, seq = (np.array(of) for of in zip(*keys, strict=True))
+    issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
+    never = np.full(len(keys), np.nan)
+    had = np.stack([rounds.get(one, never) for one in source], axis=1)
+    is_source = (source[:, None] == source[None, :]) & (seq[:, None] < seq[None, :])
+    asks = [calls[key]["guarantee"] if key in calls else None for key in keys]
+    wants_causal, wants_total = (np.array([one in of for one in asks]) for of in (_CAUSAL, _TOTAL))
+    shares = np.zeros(is_source.shape, dtype=bool)
+    for places in _sharing(keys, calls):
+        shares[np.ix_(places, places)] = True
+    return _Pairs(
+        is_source=is_source,
+        is_cause=is_source | (had < issued[None, :]),
+        is_asked=shares & wants_causal[None, :],
+        is_total=shares & (wants_total[:, None] | wants_total[None, :]),
+    )
+
+
+def _sharing(
+    keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]]
+) -> Iterator[list[int]]:  # fmt: skip
+    """Yields the places of the publications that have a topic and a key item in common."""
+    found: dict[tuple[str | None, str], list[int]] = {}
+    for place, key in enumerate(keys):
+        for item in (calls[key]["keys"] or ()) if key in calls else ():
+            found.setdefault((calls[key]["topic"], item), []).append(place)
+    yield from found.values()
