@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.comparing.candidates import settings_of, with_candidates
+from pipelines.comparing.candidates import Compared, settings_of, with_candidates
 from pipelines.comparing.ranking import ranked
 from pipelines.comparing.wants import measure_named, parse_wants
 from pipelines.errors import QueryError, ScenarioError
@@ -16,7 +16,8 @@ from pipelines.sql.views import view_head
 COLUMNS = list(view_head("comparison").columns)
 ROW: dict[str, Any] = {
     "n_wanted": 4, "n_wanted_delivered": 4, "wanted_ratio": 1.0, "n_duplicates": 0, "n_source_order_broken": 0,
-    "n_causal_order_broken": 1, "n_total_order_broken": 2, "latency_ms_p95": 400.0, "latency_rounds_max": 9,
+    "n_causal_order_broken": 1, "n_total_order_broken": 2, "n_asked_causal_broken": None, "n_asked_total_broken": 0,
+    "latency_ms_p95": 400.0, "latency_rounds_max": 9,
     "settling_ms": None, "messages_per_delivery": 3.0, "within_bound": True,
 }  # fmt: skip
 LINE: dict[str, Any] = {
@@ -40,9 +41,9 @@ def holds(want: str, **others: Any) -> bool:
     ("want", "is_so"),
     [
         ("exactly_once", True), ("at_least_once", True), ("at_most_once", True), ("per_source_order", True),
-        ("causal_order", False), ("total_order", False), ("p95 < 500 ms", True), ("p95 < 400 ms", False),
-        ("p95<=0.4s", True), ("max < 9 rounds", False), ("delivered >= 100 %", True), ("messages = 3", True),
-        ("n_total_order_broken <= 1", False), ("settling < 1 s", True),
+        ("causal_order", False), ("total_order", False), ("asked_order", True), ("p95 < 500 ms", True),
+        ("p95 < 400 ms", False), ("p95<=0.4s", True), ("max < 9 rounds", False), ("delivered >= 100 %", True),
+        ("messages = 3", True), ("n_total_order_broken <= 1", False), ("settling < 1 s", True),
     ],
 )  # fmt: skip
 def test_a_want_is_judged_by_a_run(want: str, is_so: bool) -> None:
@@ -121,19 +122,37 @@ def test_candidates_are_the_own_settings_and_the_variants_of_all_protocols() -> 
     assert "clients publish and subscribe" in found.refused["ginger"]
 
 
-def test_a_variant_that_cannot_run_is_left_out_alone() -> None:
-    """Without a server, protocol repository has its baseline only."""
-    clients = {"links": [["A", "B"]], "clients": [{"name": "x", "at": "B"}, {"name": "y", "at": "B"}]}
+def with_servers(*at: str) -> Compared:
+    """Returns what repositories at some brokers are compared with, or what Ginger is where there are none."""
+    clients = {"links": [["A", "B"], ["B", "C"]], "clients": [{"name": "x", "at": "B"}, {"name": "y", "at": "B"}]}
+    servers = {"servers": [{"name": f"R{broker}", "at": broker} for broker in at]} if at else {}
     calls = {
         "subscriptions": [{"at": "y", "topic": "t"}],
         "publications": [{"at": "x", "round": 30, "topic": "t", "guarantee": "causal"}],
     }
-    found = with_candidates(
-        prepare_given({**LINE, "protocol": {"name": "ginger"}, "overlay": clients, "workload": calls})
-    )
-    settings = [settings_of(run) for run in found.prepared.runs]
-    assert [one for one in settings if one["name"] == "repository"] == [{"name": "repository", "baseline": True}]
+    own, overlay = {"name": "repository" if at else "ginger"}, {**clients, **servers}
+    return with_candidates(prepare_given({**LINE, "protocol": own, "overlay": overlay, "workload": calls}))
+
+
+def settings_with(found: Compared, protocol: str) -> list[dict[str, Any]]:
+    every = [settings_of(run) for run in found.prepared.runs]
+    return [{key: value for key, value in one.items() if key != "name"} for one in every if one["name"] == protocol]
+
+
+def test_a_variant_that_cannot_run_is_left_out_alone() -> None:
+    """Without a server, protocol repository has its baseline only."""
+    found = with_servers()
+    assert settings_with(found, "repository") == [{"baseline": True}]
     assert "repository" not in found.refused
+
+
+def test_sizes_of_bundles_and_view_degrees_are_compared() -> None:
+    """A bundle of as many as there are servers is that of all, which is compared once."""
+    sizes = [{}, {"bundle_size": 1}, {"bundle_size": 2}]
+    for at, n in (("A", 1), ("AB", 2), ("ABC", 3)):
+        assert settings_with(with_servers(*at), "repository") == [*sizes[:n], {"baseline": True}]
+    degrees = [one["total_degree"] for one in settings_with(with_servers("A"), "ginger") if "total_degree" in one]
+    assert degrees == [4, 16]
 
 
 def test_a_grid_of_protocols_is_taken_as_it_is() -> None:

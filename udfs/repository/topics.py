@@ -76,7 +76,9 @@ def _served(world: World) -> list[Served]:
     ids = {info.name: node for node, info in world.nodes.items()}
     later = {node for node, calls in world.calls.items() if any(call.kind == "join" for call in calls)}
     everybody = [node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
-    bundles = world.settings["bundles"] or [{"repositories": None, "topics": None}]
+    size = world.settings.get("bundle_size")
+    first = None if size is None else [world.nodes[node].name for node in everybody[:size]]
+    bundles = world.settings["bundles"] or [{"repositories": first, "topics": None}]
     named = {topic for bundle in bundles for topic in bundle["topics"] or ()}
     called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind in OF_A_TOPIC}
     served = []

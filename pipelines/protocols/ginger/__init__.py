@@ -48,7 +48,7 @@ SPEC = ProtocolSpec(
     confirms=True,
     is_node_program=True,
     module="pipelines.protocols.ginger.protocol",
-    variants=tuple({"max_hops": hops} for hops in (2, 3, 5)),
+    variants=(*({"max_hops": hops} for hops in (2, 3, 5)), *({"total_degree": degree} for degree in (4, 16))),
     application=("Metadata",),
     acknowledgement=(
         "TotalAck",

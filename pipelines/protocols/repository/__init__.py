@@ -13,7 +13,7 @@ SPEC = ProtocolSpec(
     needs_tree=False,
     confirms=True,
     confirms_delivery=False,
-    variants=({}, {"baseline": True}),
+    variants=({}, {"bundle_size": 1}, {"bundle_size": 2}, {"baseline": True}),
     module="pipelines.protocols.repository.protocol",
     application=(
         "Message",

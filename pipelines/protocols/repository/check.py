@@ -60,6 +60,13 @@ def _server_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # n
     if not overlay.n_servers and not settings.baseline:
         message = "protocol repository needs repositories; add overlay.servers, or set protocol.baseline: true"
         yield Problem(("overlay",), message)
+    size, n_servers = settings.bundle_size, overlay.n_servers
+    if size is not None and (settings.bundles or settings.baseline):
+        other = "protocol.bundles says" if settings.bundles else "with protocol.baseline nobody is a repository:"
+        yield Problem(("protocol", "bundle_size"), f"{other} which repositories serve topics; leave one of the two out")
+    elif size is not None and n_servers and size >= n_servers:
+        allowed = f"allowed: fewer than {n_servers}, or leave it out (null in a grid), and all serve all topics"
+        yield Problem(("protocol", "bundle_size"), f"the overlay has no more than {n_servers} servers; {allowed}")
     for index, bundle in enumerate(settings.bundles):
         for place, name in enumerate(bundle.repositories or ()):
             yield from _named(("protocol", "bundles", index, "repositories", place), name, "server", _servers(overlay))
@@ -133,7 +140,7 @@ def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: 
     """Returns the repositories that serve a topic at any time."""
     everybody = set(range(overlay.n_brokers, overlay.first_client))
     if not settings.bundles:
-        return everybody
+        return everybody if settings.bundle_size is None else {*sorted(everybody)[: settings.bundle_size]}
     named = {one for bundle in settings.bundles for one in bundle.topics or ()}
     ids = {name: node for node, name in enumerate(overlay.names)}
     found: set[int] = set()

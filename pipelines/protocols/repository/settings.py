@@ -33,6 +33,9 @@ class RepositorySettings(Strict):
 
     name: Literal["repository"] = "repository"
     bundles: list[BundleSettings] = Field([], description="which repositories serve which topics (default: all, all)")
+    bundle_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
+        None, description="without bundles: so many repositories serve all topics, the first ones (default: all)"
+    )
     topics: dict[str, TopicSettings] = Field({}, description="topics with an owner; others are open to everybody")
     baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
     publisher_rounds: Rounds = Field(

@@ -36,6 +36,17 @@ def test_the_nearest_repository_steers() -> None:
     assert [steering(layout, f"s{one}") for one in (1, 2, 3)] == [layout.ids[f"r{one}"] for one in (1, 2, 3)]
 
 
+def test_a_bundle_of_the_first_repositories() -> None:
+    """r3 serves nothing, so s3 has the one of its neighbour."""
+    layout = chain(bundle_size=2)
+    layout.publish("p", 100, matches=layout.subscribe("s1", "s3"))
+    layout.network.play(150)
+    assert [steering(layout, name) for name in ("s1", "s3")] == [layout.ids["r1"], layout.ids["r2"]]
+    assert {name: len(layout.slots(name)) for name in CHAIN if name in ("r1", "r2")} == {"r1": 1, "r2": 1}
+    assert not layout.node("r3").log
+    assert layout.delivered("s3") == [1]
+
+
 def test_of_equally_near_ones_the_lowest_id_steers() -> None:
     layout = Layout(1, dict.fromkeys(("r1", "r2", "r3"), 1), {"s": 1})
     layout.subscribe("s")

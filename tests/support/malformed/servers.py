@@ -55,6 +55,15 @@ SERVERS_NEED_BUILD = (
         "R, S",
     ),
     _build(
+        "repository: a bundle of all", _REPOSITORY.replace("repository}", "repository, bundle_size: §2}"),
+        "fewer than 2",
+    ),
+    _build(
+        "repository: two words on bundles",
+        _REPOSITORY.replace("repository}", "repository, bundle_size: §1, bundles: [{repositories: [R]}]}"),
+        "leave one of the two out",
+    ),
+    _build(
         "repository: an owner that is a server",
         _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: §R}}}"), "'R' is no client", "X, Y",
     ),
