@@ -92,7 +92,11 @@ def measures(result: rt.Result, scenario: str) -> pd.DataFrame:
 def _faults(scenario: str, parameters: Mapping[str, Any]) -> str:
     amounts = [value for name, value in parameters.items() if name.startswith("faults.")]
     told = [f"{value:.0%}" if isinstance(value, float) else str(value) for value in amounts]
-    return " ".join([scenario.replace("_", " "), *told])
+    return " ".join([_told(scenario), *told])
+
+
+def _told(scenario: str) -> str:
+    return scenario.replace("_", " ")
 
 
 def _overlay(parameters: Mapping[str, Any]) -> str:
@@ -123,7 +127,7 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
         runs in which the order is broken; ``asked_order``: in which an order is broken that a publication asks for.
         ``messages``: for a delivery; ``application``: of these, those that carry publications. ``p95``: 95th percentile
         of latencies, in ms. ``settling``: ms from the first fault to the last delivery of what was issued before the
-        last one.
+        last one. ``messages_by_overlay``: for a delivery, where nothing fails, with a row for each overlay.
     """
     runs = found.assign(
         delivered=100 * found.wanted_ratio,
@@ -137,18 +141,22 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
     )
     orders = [f"{order}_order" for order in _ORDERS]
     names = ["delivered", "duplicates", *orders, "asked_order", "messages", "application", "p95", "settling"]
-    return {name: _by_protocol(runs, name) for name in names}
+    found_tables = {name: _by_protocol(runs, name) for name in names}
+    undisturbed = runs[runs.faults == _told(SCENARIOS[0])]
+    if len(undisturbed):
+        found_tables["messages_by_overlay"] = _by_protocol(undisturbed, "messages", by="overlay")
+    return found_tables
 
 
-def _by_protocol(runs: pd.DataFrame, name: str) -> pd.DataFrame:
-    cells = runs.groupby(["faults", "protocol"], sort=False)[name].agg(_mean).unstack("protocol")
+def _by_protocol(runs: pd.DataFrame, name: str, by: str = "faults") -> pd.DataFrame:
+    cells = runs.groupby([by, "protocol"], sort=False)[name].agg(_mean).unstack("protocol")
     columns = [protocol for protocol in PROTOCOLS if protocol in cells]
-    return cells.loc[runs.faults.unique(), columns].fillna("-")
+    return cells.loc[runs[by].unique(), columns].fillna("-")
 
 
 def markdown(table: pd.DataFrame) -> str:
     """Returns a table as Markdown."""
-    head = ["faults", *table.columns]
+    head = [str(table.index.name), *table.columns]
     rows = [[str(index), *row] for index, row in zip(table.index, table.to_numpy(), strict=True)]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---", *["---:"] * len(table.columns)], *rows])
 
