@@ -118,16 +118,24 @@ def ending(case: Case) -> Ending:
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
-    if waits := case.facts.waits.get(case.publication):
-        texts = dict.fromkeys(f"at {case.name(at)}, where {reason}" for at, reason in waits[:_SHOWN])
-        more = f", and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
-        return Ending(node, round_, Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}"))
+    if cause := waiting(case.facts, case.publication, case.subscriber, round_):
+        return Ending(node, round_, cause)
     for look in (_lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_loss, _any_crash):
         cause = look(case, node, round_)
         if cause is not None:
             return Ending(node, round_, cause, _others(case, node, round_, cause))
     text = f"{case.name(node)} passed it on to nobody, and no crash or loss on the way explains that"
     return Ending(node, round_, Cause(UNEXPLAINED, node, round_, text))
+
+
+def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
+    """Returns where a publication waits, and for what, the subscriber's own reason first; None: it waits nowhere."""
+    waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
+    if not waits:
+        return None
+    texts = dict.fromkeys(f"at {facts.names[at]}, where {reason}" for at, reason in waits[:_SHOWN])
+    more = f", and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
+    return Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}")
 
 
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Down, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipelines.errors import plural
 from pipelines.why.asked import asking, excuse, not_asked
-from pipelines.why.cause import CRASH, IN_FLIGHT, Case, Cause, crash_words, delay, ending
+from pipelines.why.cause import CRASH, IN_FLIGHT, Case, Cause, crash_words, delay, ending, waiting
 from pipelines.why.facts import Down, Publication, RunFacts
 from pipelines.why.steps import Step, steps
 from pipelines.why.story import Ended, Story
@@ -98,10 +98,10 @@ def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
     round_ = taken[-1].due if taken else trail.start
     if facts.is_finished and cause is not None:
         return _End("not_matching", node, round_, f"not asked for: {cause.text}", cause)
-    cause = _under_way(trail)
+    named = (publication.source, publication.seq)
+    cause = _under_way(trail, named)
     if cause is not None:
         return _End("unknown", node, round_, f"not known: {cause.text}", cause)
-    named = (publication.source, publication.seq)
     end = ending(Case(facts, trail, asking(facts, subscriber, publication), subscriber, named))
     key = (subscriber, *named)
     text = f"lost: {end.cause.text}"
@@ -115,8 +115,11 @@ def _missing(trail: Trail, subscriber: int, publication: Publication) -> _End:
     return _End("lost", end.node, end.round, text, end.cause, excused=facts.receivers.get(key), also=end.also)
 
 
-def _under_way(trail: Trail) -> Cause | None:
-    """Returns whether it may still come: copies, reports and connections that were under way when the history ended."""
+def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
+    """Returns whether it may still come: copies, reports and connections that were under way when the history ended.
+
+    What a protocol says that the publication waits for tells more than that its nodes still talk.
+    """
     facts = trail.facts
     if not facts.is_finished:
         text = "the runs are not finished; more rounds are to come"
@@ -132,5 +135,6 @@ def _under_way(trail: Trail) -> Cause | None:
         is_talk = is_talk and message.kind not in facts.maintenance
         if message.fate == "in_flight" and (is_report or is_talk):
             text = f"{facts.names[message.src]} was finding its way around a failure when the run ended"
-            return Cause(IN_FLIGHT, message.src, message.due, text)
+            told = waiting(facts, publication, trail.path[-1], trail.start)
+            return told or Cause(IN_FLIGHT, message.src, message.due, text)
     return None

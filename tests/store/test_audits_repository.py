@@ -1,4 +1,4 @@
-"""The audits of protocol repository find what is planted, its views measure, and stories tell what messages wait for.
+"""The audits of protocol repository find what is planted, and its views measure.
 
 In the run that is disturbed two repositories serve topic news, which p owns: s1 and s2 may subscribe, s3 may not. The
 links lose a fifth of all messages for 60 rounds, r1 crashes and comes back, s2 turns to r1.
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
+from support.repository.scenes import NEWS, chain
 
-from pipelines.api import Result
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
@@ -27,39 +27,9 @@ from pipelines.testing import (
     replaced,
     run_all,
     run_configs,
-    scenario,
 )
 
-NEWS = "news"
-TIMERS = {
-    "publisher_rounds": 12, "failure_rounds": 60, "acknowledge_rounds": 6, "wait_rounds": 8, "nak_rounds": 10,
-    "rectify_rounds": 25, "idle_rounds": 40, "assist_rounds": 60, "gossip_rounds": 8, "fetch_rounds": 10,
-}  # fmt: skip
 R1, R2, P, S1, S2, S3 = range(3, 9)
-
-
-def chain(**parts: Any) -> dict[str, Any]:
-    """Returns brokers b1 - b2 - b3, repositories at the first two, p and s1 at b1, s2 at b2, s3 at b3."""
-    subscribed = [{"at": name, "round": 1, "topic": NEWS} for name in ("s1", "s2", "s3")]
-    return scenario(
-        protocol={"name": "repository", **TIMERS, **parts.pop("settings", {})},
-        overlay={
-            "links": [["b1", "b2"], ["b2", "b3"]],
-            "servers": [{"name": "r1", "at": "b1"}, {"name": "r2", "at": "b2"}],
-            "clients": [
-                {"name": name, "at": at} for name, at in (("p", "b1"), ("s1", "b1"), ("s2", "b2"), ("s3", "b3"))
-            ],
-        },
-        workload={
-            "subscriptions": subscribed,
-            "publications": [{"at": "p", "round": round_, "topic": NEWS} for round_ in parts.pop("published")],
-            "calls": parts.pop("calls", []),
-        },
-        time={"rounds": parts.pop("rounds")},
-        **parts,
-    )
-
-
 OWNED = {NEWS: {"owner": "p", "publishers": ["p"], "subscribers": ["s1", "s2"]}}
 DISTURBED = chain(
     settings={"topics": OWNED},
@@ -224,16 +194,3 @@ def test_views_measure(clean: Store) -> None:
     assert {name for name, _ in asked(clean, "select client_name, role from refused_event")} == {"s3"}
     for _, n_gossips, n_links in asked(clean, "select name, n_gossips, n_links from gossip_cost where run_id = 0"):
         assert 60 < n_gossips < 100 < 2 * n_gossips < n_links
-
-
-def test_stories_tell_what_a_message_waits_for(ended: Store) -> None:
-    result = Result(ended.root, ended.session)
-
-    def told(run_id: int, subscriber: str, source_seq: int = 1) -> str:
-        return str(result.why(run_id, subscriber, "p", source_seq))
-
-    assert "its publisher has announced it in round 58" in told(0, "s1", 2)
-    assert "its publisher is refused" in told(1, "s2")
-    assert "no repository has acknowledged it" in told(2, "s2")
-    assert "is reserved for it, and R2P-NAK asks its publisher" in told(3, "s2")
-    assert "behind number 4, which is reserved for number 1 of p" in told(3, "s2", 2)

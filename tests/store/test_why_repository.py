@@ -1,0 +1,101 @@
+"""Stories of messages of protocol repository tell what they wait for: a number, an answer, a repository, or gossip.
+
+Each run ends while its message waits. A message of round t is at the broker of s1 in t + 1, at r1 and s1 in t + 2 and
+at r2 and s2 in t + 3; r1 steers p and s1, r2 steers s2, and gossips in rounds that 8 divides. Numbers 1 to 3 are those
+of the subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from support.repository.scenes import NEWS, chain, lost
+
+from pipelines.api import Result
+from pipelines.engines.session import Session
+from pipelines.testing import run_all, run_configs
+from pipelines.why import Story
+
+
+class Case(NamedTuple):
+    """A run, whose message its story is about, and how it ends."""
+
+    parts: dict[str, Any]
+    subscriber: str
+    call: int
+    text: str
+
+
+def down(name: str, round_: int) -> dict[str, Any]:
+    return {"kind": "crash", "node": name, "round": round_}
+
+
+OWNED = {NEWS: {"owner": "p", "publishers": ["p"], "subscribers": ["s1", "s2"]}}
+TO_R2 = ("Message", "P2R-Order")
+CASES = {
+    "a repository that has not said so": Case(
+        chain(published=[30], rounds=33), "s1", 1, "at s1, where r1 has not said that it is stored"
+    ),
+    "S2R-NAK": Case(
+        chain(published=[30], rounds=46, faults=[lost(31, None, "b1", "s1", "Message", "R2S-Retransmit")]),
+        "s1", 1, "at s1, where number 4 is stored, and S2R-NAK asks for its message",
+    ),
+    "a message before it": Case(
+        chain(published=[30, 31], rounds=38, faults=[lost(31, 32, "b1", "s1", "Message")]),
+        "s1", 2, "at s1, where its message is there, and number 4 has to be delivered before",
+    ),
+    "R2P-NAK": Case(
+        chain(published=[30, 33], rounds=37, faults=[lost(31, 32, "b1", "r1", *TO_R2)]),
+        "s1", 1, "at r1, where number 4 is reserved for it, and R2P-NAK asks its publisher",
+    ),
+    "a reserved number": Case(
+        chain(published=[30, 33], rounds=37, faults=[lost(31, 32, "b1", "r1", *TO_R2)]),
+        "s1", 2, "at r1, where it is stored as number 5, behind number 4, which is reserved for number 1 of p",
+    ),
+    "gossip": Case(
+        chain(published=[33, 34], rounds=39, faults=[lost(35, 36, "b2", "r2", *TO_R2)]),
+        "s2", 1, "at r2, where number 4 is reserved for it, and gossip has not told yet who has it",
+    ),
+    "R2R-NAK": Case(
+        chain(published=[33, 34], rounds=50, faults=[lost(35, 36, "b2", "r2", *TO_R2)]),
+        "s2", 1, "at r2, where number 4 is reserved for it, and R2R-NAK asks the bundle",
+    ),
+    "no steering repository of its publisher": Case(
+        chain(published=[20], rounds=30, faults=[lost(0, None, "p", "b1", "R2C-Probe")]),
+        "s1", 1, "at p, where its publisher has no steering repository yet",
+    ),
+    "R2P-Recovery": Case(
+        chain(published=[30], rounds=36, faults=[lost(0, None, "p", "b1", "R2P-Recovery")]),
+        "s1", 1, "at p, where its publisher waits for R2P-Recovery of r1",
+    ),
+    "no steering repository": Case(
+        chain(published=[140], rounds=150, faults=[down("r1", 40), down("r2", 40)]),
+        "s1", 1, "at s1, where the subscriber has no steering repository yet",
+    ),
+    "no acknowledgement": Case(
+        chain(published=[30], rounds=35, faults=[lost(30, 32, "p", "b1")]),
+        "s2", 1, "at p, where its publisher has announced it in round 30, and no repository has acknowledged it",
+    ),
+    "no registration of its publisher": Case(
+        chain(published=[30], rounds=60, settings={"topics": {NEWS: {**OWNED[NEWS], "publishers": []}}}),
+        "s2", 1, "at p, where its publisher is refused: it is not registered for the topic",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Story]:
+    runs = run_configs([case.parts for case in CASES.values()])
+    store = run_all(runs, sail, tmp_path_factory.mktemp("why_repository"))
+    result = Result(store.root, store.session)
+    return {name: result.why(run, case.subscriber, "p", case.call) for run, (name, case) in enumerate(CASES.items())}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_message_waits_for(stories: dict[str, Story], name: str) -> None:
+    """The reason at the subscriber itself is told first."""
+    case, verdict = CASES[name], stories[name].verdict
+    assert case.text in verdict
+    if case.text.startswith(f"at {case.subscriber}, "):
+        assert f"it still waits {case.text}" in verdict
