@@ -1,9 +1,10 @@
 """Random schedules of protocol `repository`, played without an engine, against its checker.
 
-    python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200]
+    python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200] [--owned]
 
-A row a batch: schedules, crashes, deliveries, messages on links, violations, seconds. Seeds with violations go to
-stderr with what broke. The exit code is 1 if anything did.
+With ``--owned`` the owner of all topics deregisters clients for a while. A row a batch: schedules, crashes, deliveries,
+messages on links, violations, seconds. Seeds with violations go to stderr with what broke. The exit code is 1 if
+anything did.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -18,14 +20,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 from support.repository.checker import Checker
-from support.repository.schedules import drawn
+from support.repository.schedules import Schedule, drawn, owned
 
 
-def batch(seeds: range) -> list[int]:
+def batch(seeds: range, schedule_of: Callable[[int], Schedule]) -> list[int]:
     """Plays schedules; returns how many crashes, deliveries, messages and violations there were."""
     counts = [0, 0, 0, 0]
     for seed in seeds:
-        schedule = drawn(seed)
+        schedule = schedule_of(seed)
         checker = Checker(schedule)
         broken = checker.run()
         rows = checker.network.rows
@@ -42,13 +44,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--schedules", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=200)
+    parser.add_argument("--owned", action="store_true")
     given = parser.parse_args()
     table, n_broken = Table("from", "schedules", "crashes", "deliveries", "messages", "violations", "seconds"), 0
     end = given.first + given.schedules
     for first in range(given.first, end, given.batch):
         start = time.perf_counter()
         seeds = range(first, min(first + given.batch, end))
-        counts = batch(seeds)
+        counts = batch(seeds, owned if given.owned else drawn)
         n_broken += counts[-1]
         table.add_row(*(str(n) for n in (first, len(seeds), *counts)), f"{time.perf_counter() - start:.0f}")
     Console().print(table)

@@ -63,8 +63,11 @@ def persist(at: At, slot: Slot) -> None:
 
 def enact(at: At, action: Action) -> bool:
     """Does an action unless it is old; returns whether it was done. Who gets what is looked up anew."""
+    is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
         return False
+    if is_return:
+        registrations.end_designations(at, action)
     for subscriber in at.of(at.node.subscriber):
         if action.interests is None or subscriber.client == action.client:
             recount(at, subscriber)

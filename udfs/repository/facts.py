@@ -60,7 +60,13 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
 
 
 def syncs(at: At) -> tuple[SyncFact, ...]:
-    """Returns how far the steered subscribers have acknowledged."""
+    """Returns how far the steered subscribers have acknowledged.
+
+    A sync passes what a deregistration takes from a subscriber, and a registration may give that back (rule P25). So
+    nothing is told of a topic whose owner has registered or deregistered anybody.
+    """
+    if registrations.are_changed(at):
+        return ()
     return tuple(
         SyncFact(one.client, dissemination.sync_of(at, one), tuple(i.subscription_id for i in one.interests))
         for one in at.of(at.node.subscriber)

@@ -12,12 +12,13 @@ from udfs.repository.repository_events import Refuse, RegistrationConfirm
 
 
 def call(at: At, call: Call) -> None:
-    """Has a client registered or deregistered; a repository has to confirm it."""
+    """Has a client registered or deregistered; a repository has to confirm it. Of two in a round the later counts."""
     if call.peer is None or call.role is None:
         raise ValueError(f"call {call.kind} {call.source_seq} names no peer or no role; give it both")
     index = at.topic, call.peer, call.role
-    row = Registering(*index, at.round, 0, call.kind == "register", call.source_seq)
-    at.node.registering[index] = row
+    before = at.node.registering.get(index)
+    number = at.round if before is None else max(at.round, before.number + 1)
+    row = at.node.registering[index] = Registering(*index, number, 0, call.kind == "register", call.source_seq)
     _send(at, row)
 
 
@@ -25,7 +26,7 @@ def again(at: At) -> None:
     """Tries the next repository with what is not confirmed, every T_p."""
     for row in at.of(at.node.registering):
         row.tries += 1
-        row.number = at.round
+        row.number = max(at.round, row.number + 1)
         _send(at, row)
 
 
@@ -38,10 +39,10 @@ def _send(at: At, row: Registering) -> None:
 
 def on_confirm(at: At, m: RegistrationConfirm) -> None:
     """Confirms the call."""
-    for row in at.of(at.node.registering):
-        if row.number == m.number:
-            del at.node.registering[at.topic, row.client, row.role]
-            at.ctx.confirm(row.source_seq)
+    row = at.node.registering.get((at.topic, m.client, m.role))
+    if row is not None and row.number == m.number:
+        del at.node.registering[at.topic, m.client, m.role]
+        at.ctx.confirm(row.source_seq)
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
@@ -55,4 +56,4 @@ def on_register(at: At, m: Register | Deregister) -> None:
     cut = () if is_registered else slots.prefixes(at)
     dissemination.enact(at, Action(m.client, m.role, m.number, None, is_registered, cut))
     storage.settle(at)
-    at.send(RegistrationConfirm, (m.origin,), m.number)
+    at.send(RegistrationConfirm, (m.origin,), m.client, m.role, m.number)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from udfs.repository import slots
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Action, Choice
+from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
 from udfs.repository.events import Key, Upto
-from udfs.repository.repository_events import Refuse
+from udfs.repository.repository_events import Migrate, Refuse
 from udfs.repository.repository_records import Designation, Registration, Slot, Subscriber
+
+BEGINNING = -1
+"""The number of registrations that are there at the start."""
 
 
 def is_authorised(at: At, client: int, role: str) -> bool:
@@ -99,6 +103,29 @@ def _subscribes(at: At, action: Action) -> bool:
         return False
     at.node.subscriber[index] = Subscriber(*index, action.number, interests)
     return True
+
+
+def are_changed(at: At) -> bool:
+    """Returns whether the owner of the topic has registered or deregistered anybody since the start."""
+    return at.log.owner is not None and any(row.number > BEGINNING for row in at.of(at.node.registration))
+
+
+def is_deregistered(at: At, action: Action) -> bool:
+    """Returns whether an action is about the registration of a client that has none now, and had one."""
+    row = at.node.registration.get((at.topic, action.client, action.role))
+    return action.interests is None and row is not None and not row.is_registered
+
+
+def end_designations(at: At, action: Action) -> None:
+    """Has steered subscribers designate anew to whom a registration gives what they may have passed (rule P25).
+
+    Their designations count as over: only newer ones make this repository active again, also after a crash.
+    """
+    for row in at.of(at.node.designation):
+        is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)
+        if row.is_active and is_concerned:
+            at.send(Migrate, (row.client,), row.role, row.number)
+            row.number, row.is_active = row.number + 1, False
 
 
 def actions(at: At) -> tuple[Action, ...]:

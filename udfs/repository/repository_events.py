@@ -88,9 +88,13 @@ class RegistrationConfirm(Addressed):
     """A registration or deregistration is stored.
 
     Attributes:
+        client: The client.
+        role: What it may be, or not.
         number: The number of the action.
     """
 
+    client: int
+    role: str
     number: int
 
 

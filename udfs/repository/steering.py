@@ -57,7 +57,7 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
 
 
 def on_migrate(at: At, m: Migrate) -> None:
-    """Leaves a repository that is about to leave (section 4.10)."""
+    """Leaves a repository that is about to leave (section 4.10), or has ended the designation (rule P25)."""
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and row.designation == m.designation and not row.is_seeking and not row.is_changing:
         seek(at, row)

@@ -9,7 +9,7 @@ from typing import Any
 from udfs.nodes.context import Context
 from udfs.nodes.program import Call
 from udfs.nodes.world import World
-from udfs.repository import publisher, recovery, subscribing
+from udfs.repository import publisher, recovery, registrations, subscribing
 from udfs.repository.at import At
 from udfs.repository.client_records import Bundle
 from udfs.repository.repository_records import Duty, Log, Member, Registration
@@ -19,8 +19,6 @@ CLIENT = "client"
 REPOSITORY = "repository"
 OF_A_TOPIC = ("subscribe", "publish")
 """Calls that name a topic; one without a name is a topic, too."""
-_BEGINNING = -1
-"""The number of registrations that are there at the start."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ def _lay_repository(state: State, node: int, served: Served) -> None:
     for role, clients in served.registered.items():
         for client in clients:
             index = served.topic, client, role
-            state.registration[index] = Registration(*index, _BEGINNING, is_registered=True)
+            state.registration[index] = Registration(*index, registrations.BEGINNING, is_registered=True)
 
 
 def start(state: State, ctx: Context) -> None:

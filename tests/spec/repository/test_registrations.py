@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.repository.layouts import Layout
+from support.repository.layouts import Layout, losing
 
 SETTINGS = {"publisher_rounds": 12, "failure_rounds": 40}
 
@@ -67,6 +67,22 @@ def test_a_deregistered_publisher_is_refused_until_it_is_registered_again() -> N
     assert layout.delivered("s")[-1] == 3
 
 
+def test_what_was_stored_meanwhile_comes_when_its_publisher_is_registered_again() -> None:
+    """r2, which does not steer p, stores what p sends before it is refused; s has passed that when it is covered."""
+    layout = owned(["p", "s2"], ["s"])
+    matches = layout.subscribe("s")
+    layout.publish("p", 100, 200, matches=matches)
+    layout.publish("s2", 240, matches=matches)
+    layout.call("o", "deregister", 150, peer=layout.ids["p"], role="publisher")
+    layout.call("o", "register", 300, peer=layout.ids["p"], role="publisher")
+    layout.network.play(299)
+    assert len(layout.slots("r1")) == 3
+    assert layout.delivered("s") == [1, 1]
+    layout.network.play(500)
+    assert layout.delivered("s") == [1, 1, 2]
+    assert layout.node("s").unsynced == {}
+
+
 def test_registrations_take_sequence_numbers_and_reach_the_bundle() -> None:
     layout = owned([], [])
     layout.call("o", "register", 50, peer=layout.ids["p"], role="publisher")
@@ -75,6 +91,29 @@ def test_registrations_take_sequence_numbers_and_reach_the_bundle() -> None:
         (slot,) = layout.node(name).slot.values()
         assert (slot.seq, slot.status, slot.action.client) == (1, "action", layout.ids["p"])
         assert layout.node(name).log["t"].frontier == 1
+
+
+def test_two_registrations_of_a_round_are_confirmed_each_by_itself() -> None:
+    """The way to r1 loses one of them: the confirmation of the other one does not stand for both."""
+    layout = owned([], [])
+    for name in ("p", "s"):
+        layout.call("o", "register", 50, peer=layout.ids[name], role="publisher")
+    p = layout.ids["p"]
+    layout.faults = losing(lambda one: one.kind == "Register" and one.message.client == p and one.sent_round < 55)
+    layout.network.play(150)
+    assert layout.node("o").registering == {}
+    confirmed = [round_ for node, _, round_, kind in layout.network.rows.calls if kind == "confirmed"]
+    assert len(confirmed) == 2
+    assert layout.node("r1").registration["t", p, "publisher"].is_registered
+
+
+def test_of_a_registration_and_its_contrary_in_a_round_the_later_counts() -> None:
+    layout = owned(["p"], [])
+    for kind in ("deregister", "register"):
+        layout.call("o", kind, 50, peer=layout.ids["p"], role="publisher")
+    layout.network.play(150)
+    for name in ("r1", "r2"):
+        assert layout.node(name).registration["t", layout.ids["p"], "publisher"].is_registered
 
 
 def test_only_the_owner_registers() -> None:

@@ -45,6 +45,7 @@ class Checker:
         self._designated: dict[tuple[int, str], tuple[int | None, int]] = {}
         self._passed: dict[tuple[int, str, int | None, int], int] = defaultdict(int)
         self._n_delivered = self._n_calls = 0
+        self.deregistered = {of["peer"] for _, kind, _, of in schedule.calls if kind == "deregister"}
         seqs: dict[int, int] = defaultdict(int)
         for node, kind, round_, of in sorted(schedule.calls, key=lambda call: call[2]):
             seqs[node] += 1
@@ -94,6 +95,7 @@ class Checker:
             self._sync_passes_nothing(m.origin, m.to[0], m)
 
     def _sync_passes_nothing(self, repository: int, client: int, m: Any) -> None:
+        """Checks a sync; it passes what its subscriber is not to have as long as somebody is deregistered (P25)."""
         disk, own, topic, sync = self.disk(repository), self.disk(client), m.topic, m.sync
         row = disk.subscriber.get((topic, client))
         if row is not None and row.number > m.designation:
@@ -105,6 +107,8 @@ class Checker:
             if slot.status == "reserved":
                 self._say(f"sync {sync} of {client} at {repository} passes reserved {seq}")
             if row is None or slot.status != "stored" or not _asks_for(row.interests, slot):
+                continue
+            if self.deregistered & {client, slot.publisher}:
                 continue
             mark = own.mark.get((topic, slot.publisher, slot.incarnation))
             if mark is None or mark.n < slot.n:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -152,6 +153,30 @@ def _crashes(schedule: Schedule, rng: random.Random) -> None:
             if end is None:
                 break
             round_ = end + rng.randint(1, 80)
+
+
+def owned(seed: int) -> Schedule:
+    """Draws a schedule in which the owner of all topics deregisters clients for a while.
+
+    The owner stays up and all others come back: a registration that only one repository has is lost with it.
+    """
+    schedule, rng = drawn(seed), random.Random(f"owned {seed}")
+    clients, owner = schedule.of_role("client"), len(schedule.nodes)
+    schedule.nodes.append(NodeInfo(owner, "owner", "client"))
+    schedule.links[rng.choice(schedule.of_role("broker")), owner] = rng.randint(1, 2)
+    schedule.crashes = [(node, begin, END_OF_FAULTS if end is None else end) for node, begin, end in schedule.crashes]
+    everybody = [f"c{client}" for client in clients]
+    topics = sorted({of["topic"] for _, _, _, of in schedule.calls if "topic" in of})
+    rules = {"owner": "owner", "publishers": everybody, "subscribers": everybody}
+    schedule.settings["topics"] = dict.fromkeys(topics, rules)
+    for client, role, topic in itertools.product(clients, ("publisher", "subscriber"), topics):
+        begin = rng.randint(5, END_OF_CALLS - 60)
+        while rng.random() < 0.4 and begin < END_OF_CALLS:
+            end = min(begin + rng.randint(1, 80), END_OF_CALLS)
+            of = {"topic": topic, "peer": client, "role": role}
+            schedule.calls += [(owner, "deregister", begin, of), (owner, "register", end, of)]
+            begin = end + rng.randint(1, 60)
+    return schedule
 
 
 def crossed(seed: int) -> Schedule:
