@@ -105,6 +105,12 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
         {"authorised_only", "all_or_none"},
     ),
     (
+        "a cut behind what was delivered", "state_subscribed", replaced(
+            f"node_id = {S1}", cut=f"""array(named_struct('publisher', cast({P} as bigint), 'incarnation',
+              cast(0 as bigint), 'n', cast(1 as bigint)))"""
+        ), {"starts_at_cut"},
+    ),
+    (
         "stored twice", "state_slot", copied(f"node_id = {R1} and source_seq = 2", seq="seq + 50"),
         {"stored_once", "all_or_none", "repository_order"},
     ),
@@ -124,6 +130,12 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
         "a stranger publishes", "run",
         replaced("true", parameters="replace(parameters, '\"publishers\": [\"p\"]', '\"publishers\": []')"),
         {"authorised_only"},
+    ),
+    (
+        "a copy for ever", "state_unstable", added(
+            node_id=P, topic=NEWS, n=9, is_acknowledged=True, sent_round=200,
+            publication={"source": P, "source_seq": 9, "issued_round": 200, "matches": []},
+        ), {"nothing_pending"},
     ),
     (
         "expected for ever", "state_expected", added(node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from support.repository.scenes import NEWS, chain, lost
+from support.repository.scenes import NEWS, chain, down, lost
 
 from pipelines.api import Result
 from pipelines.engines.session import Session
@@ -25,10 +25,6 @@ class Case(NamedTuple):
     subscriber: str
     call: int
     text: str
-
-
-def down(name: str, round_: int) -> dict[str, Any]:
-    return {"kind": "crash", "node": name, "round": round_}
 
 
 OWNED = {NEWS: {"owner": "p", "publishers": ["p"], "subscribers": ["s1", "s2"]}}
@@ -62,11 +58,11 @@ CASES = {
         "s2", 1, "at r2, where number 4 is reserved for it, and R2R-NAK asks the bundle",
     ),
     "no steering repository of its publisher": Case(
-        chain(published=[20], rounds=30, faults=[lost(0, None, "p", "b1", "R2C-Probe")]),
+        chain(published=[20], rounds=30, faults=[lost(0, None, "b1", "p", "R2C-Probe")]),
         "s1", 1, "at p, where its publisher has no steering repository yet",
     ),
     "R2P-Recovery": Case(
-        chain(published=[30], rounds=36, faults=[lost(0, None, "p", "b1", "R2P-Recovery")]),
+        chain(published=[30], rounds=36, faults=[lost(0, None, "b1", "p", "R2P-Recovery")]),
         "s1", 1, "at p, where its publisher waits for R2P-Recovery of r1",
     ),
     "no steering repository": Case(

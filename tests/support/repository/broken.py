@@ -1,14 +1,15 @@
-"""Rules that are broken on purpose: what a checker that finds nothing would be worth."""
+"""Rules that are broken on purpose: what a checker or an audit that finds nothing would be worth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from udfs.repository import (
+    bundle_events,
     dissemination,
     facts,
     fetching,
@@ -24,9 +25,38 @@ from udfs.repository import (
 )
 from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, Expected, Publishing, Steering, Unsynced
-from udfs.repository.repository_records import Incarnation, Slot
+from udfs.repository.repository_records import Incarnation, Slot, Subscriber
 
 from .schedules import Schedule, crossed, drawn
+
+Step = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A step that does something else.
+
+    Attributes:
+        owner: The module, class or mapping that has it.
+        name: Its name there.
+        other: Returns what is done instead, of what is done.
+    """
+
+    owner: Any
+    name: Any
+    other: Callable[[Step], Step]
+
+    def patch(self, to: pytest.MonkeyPatch, seeds: Collection[int] | None) -> None:
+        """Has it done, in runs of some seeds only if these are given."""
+        is_mapping = isinstance(self.owner, Mapping)
+        kept = self.owner[self.name] if is_mapping else getattr(self.owner, self.name)
+        other = self.other(kept)
+
+        def chosen(*given: Any, **named: Any) -> Any:
+            is_broken = seeds is None or _seed(given) in seeds
+            return (other if is_broken else kept)(*given, **named)
+
+        (to.setitem if is_mapping else to.setattr)(self.owner, self.name, chosen)
 
 
 @dataclass(frozen=True)
@@ -36,16 +66,35 @@ class Broken:
     Attributes:
         rule: The rule.
         what: What is done instead.
-        patch: Does it.
+        parts: The steps that do it.
         seeds: Schedules in which it shows.
         schedules: What it is played on, by a seed.
     """
 
     rule: int
     what: str
-    patch: Callable[[pytest.MonkeyPatch], None]
+    parts: tuple[Part, ...]
     seeds: tuple[int, ...]
     schedules: Callable[[int], Schedule] = drawn
+
+    def patch(self, to: pytest.MonkeyPatch, seeds: Collection[int] | None = None) -> None:
+        """Breaks the rule, in runs of some seeds only if these are given."""
+        for part in self.parts:
+            part.patch(to, seeds)
+
+
+def _seed(given: tuple[Any, ...]) -> int:
+    """Returns the seed of the run in which a step is called: it has the node's round, or its topic there."""
+    rounds = (getattr(one, "ctx", one) for one in given)
+    return int(next(one.settings["seed"] for one in rounds if hasattr(one, "settings")))
+
+
+def _instead(step: Step) -> Callable[[Step], Step]:
+    return lambda kept: step
+
+
+def _nothing(kept: Step) -> Step:
+    return lambda *given: None
 
 
 def _no_incarnation(at: At) -> None:
@@ -67,9 +116,21 @@ def _past_reserved(at: At) -> list[Slot]:
     return passed
 
 
+def _holes_are_passed(expect: Step) -> Step:
+    return lambda at, one: expect(at, replace(one, prev=0))
+
+
 def _expect_and_acknowledge(at: At, one: Expected) -> None:
     at.node.expected.setdefault((at.topic, one.seq), one)
     at.node.unsynced[at.topic, one.seq] = Unsynced(at.topic, one.seq)
+
+
+def _without_cuts(is_for: Step) -> Step:
+    def changed(at: At, subscriber: Subscriber, *given: Any) -> bool:
+        anywhere = tuple(replace(one, cut=()) for one in subscriber.interests)
+        return bool(is_for(at, replace(subscriber, interests=anywhere), *given))
+
+    return changed
 
 
 def _hears_all(at: At, row: Steering | None, m: Any) -> bool:
@@ -85,53 +146,59 @@ def _takes_numbers_over(at: At, repository: int) -> None:
             own.sync = max(own.sync, min(row.seq, at.log.frontier))
 
 
-def _volatile(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
-    def patch(to: pytest.MonkeyPatch) -> None:
-        for name in names:
-            declared = program.Repository.declared
-            to.setitem(declared, name, replace(declared[name], is_durable=False))  # type: ignore[arg-type]
+def _takes_all_for_told(on_gossip: Step) -> Step:
+    def changed(at: At, m: bundle_events.GossipAck) -> None:
+        on_gossip(at, replace(m, seen=(bundle_events.Told(at.me, at.log.frontier),)))
 
-    return patch
+    return changed
 
 
-def _function(module: object, name: str, other: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda to: to.setattr(module, name, other)
+def _forgets(*names: str) -> Callable[[Step], Step]:
+    """Has tables be empty when a node starts another life; without slots a repository numbers from 1."""
+
+    def without(on_recover: Step) -> Step:
+        def changed(node: program.Repository, ctx: Any) -> None:
+            for name in names:
+                getattr(node, name).clear()
+            for log in node.log.values() if "slot" in names else ():
+                log.last_seq = log.frontier = 0
+            on_recover(node, ctx)
+
+        return changed
+
+    return without
 
 
-def _timers(*names: str) -> Callable[[pytest.MonkeyPatch], None]:
-    def patch(to: pytest.MonkeyPatch) -> None:
-        for name in names:
-            to.setitem(program.TIMERS, name, lambda at: None)  # type: ignore[arg-type]
-
-    return patch
+def _at_recovery(*names: str) -> tuple[Part, ...]:
+    return (Part(program.Repository, "on_recover", _forgets(*names)),)
 
 
-def _no_fetching(to: pytest.MonkeyPatch) -> None:
-    to.setattr(fetching, "ask", lambda at: None)
-    _timers("fetch")(to)
+def _function(module: object, name: str, other: Step) -> tuple[Part, ...]:
+    return (Part(module, name, _instead(other)),)
 
 
-def _holes_are_passed(to: pytest.MonkeyPatch) -> None:
-    expect = subscriber.expect
-    to.setattr(subscriber, "expect", lambda at, one: expect(at, replace(one, prev=0)))
+def _timer(name: str) -> Part:
+    return Part(program.TIMERS, name, _nothing)
 
 
 BROKEN = (
     Broken(1, "catenation numbers without an incarnation", _function(publisher, "start", _no_incarnation), (1, 3)),
     Broken(2, "what an older incarnation lacks stays reserved", _function(slots, "close", _no_closing), (58,)),
     Broken(3, "stable is what one repository holds", _function(storage, "stable", lambda at, row: row.prefix), (3, 5)),
-    Broken(4, "publishers repeat no order", _timers("reoffer"), (1, 2)),
+    Broken(4, "publishers repeat no order", (_timer("reoffer"),), (1, 2)),
     Broken(5, "notifications pass reserved numbers", _function(slots, "advance", _past_reserved), (1, 2)),
-    Broken(6, "holes are passed", _holes_are_passed, (0, 2)),
+    Broken(6, "holes are passed", (Part(subscriber, "expect", _holes_are_passed),), (0, 2)),
     Broken(8, "acknowledged before it is delivered", _function(subscriber, "expect", _expect_and_acknowledge), (0, 1)),
-    Broken(9, "marks do not survive a crash", _volatile("mark"), (3, 6)),
-    Broken(10, "subscriptions without a cut", _function(dissemination, "cut_of", lambda cut, publisher, i: 0), (0, 2)),
+    Broken(9, "marks do not survive a crash", _at_recovery("mark"), (3, 6)),
+    Broken(10, "subscriptions without a cut", (Part(dissemination, "is_for", _without_cuts),), (0, 2)),
     Broken(12, "answers to any designation count", _function(steering, "hear", _hears_all), (30, 42)),
-    Broken(14, "subscribers do not poll", _timers("idle"), (5, 19)),
+    Broken(14, "subscribers do not poll", (_timer("idle"),), (5, 19)),
     Broken(16, "the number of a sync is taken over", _function(facts, "apply", _takes_numbers_over), (133,)),
+    Broken(17, "gossip is taken for told before the other says so",
+           (Part(program.AT_REPOSITORIES, bundle_events.GossipAck, _takes_all_for_told),), (1, 8)),
     Broken(18, "gossip tells nothing beyond the frontier", _function(gossip, "beyond", lambda at: ()), (0,), crossed),
-    Broken(19, "nothing is fetched within the bundle", _no_fetching, (1, 3)),
-    Broken(20, "numbers do not survive a crash", _volatile("slot", "log", "incarnation"), (1, 3)),
+    Broken(19, "nothing is fetched within the bundle", (Part(fetching, "ask", _nothing), _timer("fetch")), (1, 3)),
+    Broken(20, "numbers do not survive a crash", _at_recovery("slot", "incarnation", "orphan"), (3,)),
     Broken(22, "nobody goes on with its own disk", _function(recovery, "_is_on_its_own", lambda at: False), (1, 3)),
     Broken(26, "leaves before others hold all", _function(membership, "_is_covered", lambda at: True), (1,)),
-)
+)  # fmt: skip

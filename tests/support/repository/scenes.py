@@ -15,8 +15,15 @@ SUBSCRIBERS = ("s1", "s2", "s3")
 
 
 def chain(**parts: Any) -> dict[str, Any]:
-    """Returns brokers b1 - b2 - b3, repositories at the first two, p and s1 at b1, s2 at b2, s3 at b3."""
-    subscribed = [{"at": name, "round": 1, "topic": NEWS} for name in SUBSCRIBERS]
+    """Returns brokers b1 - b2 - b3, repositories at the first two, p and s1 at b1, s2 at b2, s3 at b3.
+
+    Args:
+        parts: Parts of a scenario. `published` has rounds in which p publishes, or names and rounds; `subscribed` the
+            rounds of clients that do not subscribe in round 1.
+    """
+    published = [one if isinstance(one, tuple) else ("p", one) for one in parts.pop("published")]
+    rounds_of = dict.fromkeys(SUBSCRIBERS, 1) | parts.pop("subscribed", {})
+    subscribed = [{"at": name, "round": round_, "topic": NEWS} for name, round_ in rounds_of.items()]
     return scenario(
         protocol={"name": "repository", **TIMERS, **parts.pop("settings", {})},
         overlay={
@@ -28,7 +35,7 @@ def chain(**parts: Any) -> dict[str, Any]:
         },
         workload={
             "subscriptions": subscribed,
-            "publications": [{"at": "p", "round": round_, "topic": NEWS} for round_ in parts.pop("published")],
+            "publications": [{"at": at, "round": round_, "topic": NEWS} for at, round_ in published],
             "calls": parts.pop("calls", []),
         },
         time={"rounds": parts.pop("rounds")},
@@ -36,7 +43,17 @@ def chain(**parts: Any) -> dict[str, Any]:
     )
 
 
-def lost(begin: int, end: int | None, a: str, b: str, *kinds: str) -> dict[str, Any]:
-    """Returns a fault: a link loses all that is sent on it for a while, or all of some kinds."""
-    found = {"kind": "loss", "round": begin, "rate": 1.0, "links": [[a, b]]}
+def lost(begin: int, end: int | None, src: str, dst: str, *kinds: str) -> dict[str, Any]:
+    """Returns a fault: all that is sent from one node to another is lost for a while, or all of some kinds."""
+    found = {"kind": "loss", "round": begin, "rate": 1.0, "links": [[src, dst]], "direction": "forward"}
     return found | ({"kinds": list(kinds)} if kinds else {}) | ({} if end is None else {"until": end})
+
+
+def down(name: str, begin: int, end: int | None = None) -> dict[str, Any]:
+    """Returns a fault: a node crashes, and is up again in another round, if it is."""
+    return {"kind": "crash", "node": name, "round": begin} | ({} if end is None else {"until": end})
+
+
+def calls(kind: str, name: str, round_: int, **of_call: Any) -> dict[str, Any]:
+    """Returns a call."""
+    return {"at": name, "round": round_, "kind": kind, **of_call}

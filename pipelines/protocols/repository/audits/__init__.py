@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.contract.audit import Audit
 from pipelines.protocols.repository.audits.authorisation import authorised_only
-from pipelines.protocols.repository.audits.delivery import stored_delivered
+from pipelines.protocols.repository.audits.delivery import starts_at_cut, stored_delivered
 from pipelines.protocols.repository.audits.order import all_or_none, publisher_order, repository_order
 from pipelines.protocols.repository.audits.pending import nothing_pending
 from pipelines.protocols.repository.audits.storage import kept_until_stable, stored_once
@@ -12,6 +12,7 @@ from pipelines.protocols.repository.audits.syncs import sync_passes_nothing
 
 AUDITS = (
     Audit("stored_delivered", "an authorised subscriber gets every stored message that it asks for", stored_delivered),
+    Audit("starts_at_cut", "a subscription gets nothing that was stored before it", starts_at_cut),
     Audit("publisher_order", "messages of one life of a publisher are delivered in their order", publisher_order),
     Audit("repository_order", "a subscriber delivers in the order of its repository", repository_order),
     Audit("all_or_none", "nothing is delivered that is not stored, or before a repository says so", all_or_none),

@@ -17,9 +17,9 @@ with waiting as (
   where o.topic is null or a.node_id is not null
   union all
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
-    'not acknowledged to its publisher' as detail
+    case when is_acknowledged then 'its publisher keeps a copy: it does not know that all members have it'
+      else 'not acknowledged to its publisher' end as detail
   from state_unstable
-  where not is_acknowledged
   union all
   select run_id, node_id, topic, source, source_seq, concat('expected as number ', seq, ', and not delivered') as detail
   from state_expected
@@ -56,9 +56,29 @@ left join (select distinct run_id, node_id from control_call where kind = 'leave
   on l.run_id = w.run_id and l.node_id = w.node_id
 where g.node_id is null and l.node_id is null
 """
-"""Topics for which a repository or a publisher is gone for good may wait for what only that one had."""
+"""Topics for which a repository or a publisher is gone for good may wait for what only that one had, see `HELD`."""
+
+HELD = """
+with away as (
+  select run_id, node_id from node_recovery where recovery_round is null
+  union
+  select run_id, node_id from control_call where kind = 'leave'
+)
+select w.run_id, s.last_round as round, w.node_id, w.publisher as source, h.source_seq,
+  concat('number ', w.seq, ' is reserved for number ', w.n, ' of its publisher, which ', min(h.name), ' has') as detail
+from state_slot w
+join settled_run s on s.run_id = w.run_id and s.is_settled
+join topic_service v on v.run_id = w.run_id and v.topic = w.topic and v.n_gone + v.n_gone_publishers > 0
+join stored_message h on h.run_id = w.run_id and h.topic = w.topic and h.source = w.publisher
+  and h.incarnation = w.incarnation and h.n = w.n and h.node_id <> w.node_id
+left join away a on a.run_id = w.run_id and a.node_id = w.node_id
+left join away b on b.run_id = h.run_id and b.node_id = h.node_id
+where w.status = 'reserved' and a.node_id is null and b.node_id is null
+group by w.run_id, s.last_round, w.node_id, w.publisher, h.source_seq, w.seq, w.n
+"""
+"""On such topics nobody waits for a message that another member has who is there (rules P18 and P19)."""
 
 
 def nothing_pending(evidence: Evidence) -> DataFrame:
     """Long after the last thing from outside nobody waits for a message, an answer or a disk."""
-    return evidence.sql(PENDING).select(*FOUND)
+    return evidence.sql(PENDING).unionByName(evidence.sql(HELD)).select(*FOUND)

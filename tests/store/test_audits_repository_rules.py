@@ -1,0 +1,106 @@
+"""Each settled rule of protocol repository, broken on purpose, makes an audit of the store fail.
+
+A rule has a run in which it is broken, and one in which all rules hold: there nothing breaks. A message that p
+publishes in round t is at b1 in t + 1, at r1 and s1 in t + 2 and at r2 and s2 in t + 3; s1 delivers it in t + 4. r1
+steers p and s1, r2 steers s2, which publishes too where it says so. Number 4 is the first one behind those of the
+subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from support.repository.broken import BROKEN
+from support.repository.scenes import NEWS, calls, chain, down, lost
+
+from pipelines.engines.session import Session
+from pipelines.testing import audited, run_all, run_configs
+
+OFFER = ("Message", "P2R-Order")
+END = 700
+HOLD = 1000
+"""What is added to a rule's number for the seed of the run in which it holds."""
+
+
+class Case(NamedTuple):
+    """What happens in the run of a rule, and the guarantees that break without the rule."""
+
+    guarantees: set[str]
+    parts: dict[str, Any]
+
+
+def case(*guarantees: str, published: list[Any], rounds: int = END, **parts: Any) -> Case:
+    return Case(set(guarantees), chain(published=published, rounds=rounds, **parts))
+
+
+NOT_AT_R1 = lost(101, 102, "b2", "b1", *OFFER), lost(101, 200, "b2", "b1", "R2R-Retransmit")
+"""What s2 publishes in round 100 is number 4 of r2; r1 has not got it when s1 leaves for r2."""
+TWO_AT_ONCE = [("s2", 100), ("p", 100), ("p", 101), ("p", 102)]
+
+
+def to_r2(round_: int) -> list[dict[str, Any]]:
+    return [calls("steer", "s1", round_, topic=NEWS, peer="r2")]
+
+
+CASES = {
+    1: case("stored_delivered", published=[100, 101, 200], faults=[down("p", 110, 150)]),
+    2: case(
+        "stored_delivered", "nothing_pending",
+        published=[100, 101, 102, 200], faults=[lost(101, 102, "p", "b1"), down("p", 103, 150)],
+    ),
+    3: case("kept_until_stable", published=[100], faults=[down("r2", 90, 190)], rounds=194),
+    4: case("stored_delivered", published=[100], faults=[lost(100, 101, "p", "b1")]),
+    5: case("nothing_pending", published=[100, 103], faults=[lost(101, 102, "b1", "r1", *OFFER)]),
+    6: case("stored_delivered", published=[100, 101], faults=[lost(103, 104, "b1", "s1", "R2S*-Persistent")]),
+    8: case("sync_passes_nothing", published=[100], faults=[lost(101, 102, "b1", "s1", "Message")]),
+    9: case("exactly_once", published=[100], faults=[lost(100, 110, "s1", "b1", "S2R-ACK"), down("s1", 108, 150)]),
+    10: case("starts_at_cut", published=[100, 200], subscribed={"s3": 150}),
+    12: case("stored_delivered", published=TWO_AT_ONCE, calls=to_r2(109), faults=[*NOT_AT_R1]),
+    14: case("stored_delivered", published=[100, 200], faults=[down("r1", 120)]),
+    16: case("sync_passes_nothing", published=TWO_AT_ONCE, calls=to_r2(116), faults=[*NOT_AT_R1]),
+    17: case("nothing_pending", published=[100], faults=[lost(104, 105, "r2", "b2", "Gossip-ACK")]),
+    18: case(
+        "nothing_pending",
+        published=[("p", 100), ("s2", 100)],
+        faults=[
+            lost(101, 102, "b1", "r1", "Message"), lost(101, 102, "b2", "r2", "Message"), down("p", 101),
+            down("s2", 101),
+        ],
+    ),
+    19: case("nothing_pending", published=[100], faults=[lost(102, 103, "b2", "r2", *OFFER)]),
+    20: case("kept_until_stable", published=[100], faults=[down("r1", 200, 220), down("r2", 200, 220)]),
+    22: case("stored_delivered", published=[100, 300], faults=[down("r1", 200, 220), down("r2", 200, 220)], rounds=900),
+    26: case(
+        "stored_delivered",
+        published=[100], faults=[lost(102, 103, "b2", "r2"), down("p", 104)], calls=[calls("leave", "r1", 105)],
+    ),
+}  # fmt: skip
+"""By rule."""
+
+
+@pytest.fixture(scope="module")
+def shown(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[int, set[str]]:
+    """The guarantees that are broken, by the seed of the run."""
+    seeds = [*CASES, *(HOLD + rule for rule in CASES)]
+    with pytest.MonkeyPatch.context() as to:
+        for broken in BROKEN:
+            broken.patch(to, {broken.rule})
+        runs = run_configs([CASES[seed % HOLD].parts for seed in seeds], seeds)
+        store = run_all(runs, sail, tmp_path_factory.mktemp("audits_repository_rules"))
+    report = audited(store, "repository")
+    assert [found.error for found in report.findings if found.error] == []
+    found: dict[int, set[str]] = {}
+    for row in report.violation.select("run_id", "guarantee").distinct().collect():
+        found.setdefault(seeds[row.run_id], set()).add(row.guarantee)
+    return found
+
+
+def test_every_broken_rule_has_its_run() -> None:
+    assert [broken.rule for broken in BROKEN] == [*CASES]
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_an_audit_finds_a_broken_rule(shown: dict[int, set[str]], rule: int) -> None:
+    assert CASES[rule].guarantees <= shown.get(rule, set())
+    assert HOLD + rule not in shown
