@@ -1,4 +1,4 @@
-"""Protocol repository leaves the same tables whether a job makes one round or many, and on every engine."""
+"""Protocol repository leaves the same tables for any number of rounds a job, resumed, and on every engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.engines import history
+from support.engines import history, spread
+from support.replicas import broken_off
 
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario
@@ -63,10 +64,23 @@ def test_rounds_of_a_job(sail: Session, tmp_path: Path) -> None:
     assert one["state_node_durable"]
 
 
+@pytest.mark.parametrize(("jobs", "rounds_per_job", "then"), [(22, 1, None), (3, None, 1)])
+def test_resumed(sail: Session, tmp_path: Path, jobs: int, rounds_per_job: int | None, then: int | None) -> None:
+    """The job is broken off while r2 is down: its disk, timers and what is in flight come back from the store."""
+    runs = run_configs([eventful(40)])
+    whole = history(run_all(runs, sail, tmp_path, commit_every=100))
+    resumed = broken_off(runs, sail, tmp_path / "resumed", jobs, 7, rounds_per_job, then)
+    assert history(resumed) == whole
+    assert whole["state_slot"]
+
+
 @pytest.mark.spark
-def test_on_spark(spark: Session, sail: Session, tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_partitions", [1, 7])
+def test_on_spark(spark: Session, sail: Session, tmp_path: Path, n_partitions: int) -> None:
     """One job of both runs: a longer one shows recoveries and the departure of r1."""
     runs = run_configs([eventful(30), eventful(120)])
-    on_spark, on_sail = (history(run_all(runs, session, tmp_path, commit_every=200)) for session in (spark, sail))
+    on_sail = history(run_all(runs, sail, tmp_path, commit_every=200))
+    with spread(spark, n_partitions) as session:
+        on_spark = history(run_all(runs, session, tmp_path, commit_every=200))
     assert on_spark == on_sail
     assert any("LEFT" in row for row in on_spark["node_status"])

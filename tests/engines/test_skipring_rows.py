@@ -1,21 +1,25 @@
-"""Protocol skipring leaves the same tables whether a job makes one round or many."""
+"""Protocol skipring leaves the same tables for any number of rounds a job, resumed, and on every engine."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.engines import history
+from support.engines import history, spread
+from support.replicas import broken_off
 
 from pipelines.engines.session import Session
+from pipelines.scenario.expand import RunConfig
 from pipelines.testing import run_all, run_configs, scenario
 
 NAMES = [f"N{number}" for number in range(1, 10)]
+STARTS = ("empty", "legitimate", "arbitrary")
 
 
-@pytest.mark.parametrize("start", ["empty", "legitimate", "arbitrary"])
-def test_rounds_of_a_job(sail: Session, tmp_path: Path, start: str) -> None:
-    parts = scenario(
+def eventful(start: str) -> dict[str, Any]:
+    """Returns a run with two topics, one who comes, one who goes, a publication and a crash."""
+    return scenario(
         protocol={"name": "skipring", "start": start, "start_until": 0, "start_publications": 2},
         overlay={"nodes": {"count": 10, "supervisors": 2}},
         workload={
@@ -29,8 +33,33 @@ def test_rounds_of_a_job(sail: Session, tmp_path: Path, start: str) -> None:
         faults=[{"kind": "crash", "node": "N3", "round": 18}],
         time={"rounds": 32},
     )
-    stores = [run_all(run_configs([parts, parts]), sail, tmp_path, rounds_per_job=size) for size in (1, None)]
+
+
+def runs(*starts: str) -> list[RunConfig]:
+    return run_configs([eventful(start) for start in starts])
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_rounds_of_a_job(sail: Session, tmp_path: Path, start: str) -> None:
+    stores = [run_all(runs(start, start), sail, tmp_path, rounds_per_job=size) for size in (1, None)]
     one, many = map(history, stores)
     assert one == many
     assert {"state_configuration_change", "state_database_change", "delivery"} <= one.keys()
     assert all(one[f"state_{name}_change"] for name in ("configuration", "database"))
+
+
+@pytest.mark.parametrize(("jobs", "rounds_per_job", "then"), [(19, 1, None), (3, None, 1)])
+def test_resumed(sail: Session, tmp_path: Path, jobs: int, rounds_per_job: int | None, then: int | None) -> None:
+    """The job is broken off while the crash is being noticed: rings, tries and timers come back from the store."""
+    whole = history(run_all(runs("arbitrary", "legitimate"), sail, tmp_path))
+    of = runs("arbitrary", "legitimate")
+    assert history(broken_off(of, sail, tmp_path / "resumed", jobs, 6, rounds_per_job, then)) == whole
+    assert whole["state_trie_node"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("n_partitions", [1, 7])
+def test_on_spark(spark: Session, sail: Session, tmp_path: Path, n_partitions: int) -> None:
+    on_sail = history(run_all(runs(*STARTS), sail, tmp_path))
+    with spread(spark, n_partitions) as session:
+        assert history(run_all(runs(*STARTS), session, tmp_path)) == on_sail
