@@ -275,12 +275,17 @@ def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
 
 def test_what_a_subscriber_missed_while_it_was_down_is_explained_too(tmp_path: Path) -> None:
     text = SCENARIO.replace("engine: sail", "faults: [{kind: crash, node: S2, round: 20}]\nengine: sail")
-    text = text.replace("[0, 1]", "[1]").replace("subscriptions: [", "subscriptions: [{at: S1, round: 0, topic: a}, ")
+    others = "subscriptions: [{at: S1, round: 0, topic: a}, {at: P, topic: c}, "
+    text = text.replace("[0, 1]", "[1]").replace("subscriptions: [", others)
     ran = cli("run", scenario_file(tmp_path, text), "--store", tmp_path / "store")
     assert (ran.exit_code, "why 1 wanted delivery is missing: " in ran.stdout) == (0, True)
     [line] = map(json.loads, cli("why", tmp_path / "store", "--json").stdout.splitlines())
     assert (line["what"], line["number"], line["first"]["subscriber"]) == ("excused", 1, "S2")
-    assert "excused: S2 was not up all the time (crash in round 20)" in cli("why", tmp_path / "store").stdout
+    told = cli("why", tmp_path / "store").stdout
+    assert "excused: S2 was not up all the time (crash in round 20)" in told
+    # Its first publication is its second call.
+    assert (line["first"]["seq"], line["first"]["call"]) == (1, 2)
+    assert cli("why", tmp_path / "store", "--subscriber", "S2", "--source", "P", "--seq", "1").stdout in told
 
 
 def test_where_nothing_went_wrong_there_is_nothing_to_explain(small: tuple[Path, Result]) -> None:

@@ -30,7 +30,7 @@ with answer as (
   join message m on m.run_id = l.run_id and m.dst = l.node_id and m.kind = 'R2R-Retransmit' and m.fate = 'delivered'
     and m.due_round >= l.recovery_round and (l.operational_round is null or m.due_round <= l.operational_round)
   group by l.run_id, l.node_id, l.crash_round
-), every as (
+), counted as (
   select run_id, node_id, name, role, crash_round, recovery_round, end_round, cast(0 as bigint) as n_fetched
   from client
   union all
@@ -41,8 +41,8 @@ with answer as (
   left join fetched f on f.run_id = l.run_id and f.node_id = l.node_id and f.crash_round = l.crash_round
   where l.recovery_round is not null
 )
-select e.run_id, e.node_id, e.name, e.role, e.crash_round, e.recovery_round, e.end_round,
-  e.end_round - e.recovery_round as recovering_rounds, (e.end_round - e.recovery_round) * r.round_ms as recovering_ms,
-  e.n_fetched
-from every e
-join run r on r.run_id = e.run_id
+select c.run_id, c.node_id, c.name, c.role, c.crash_round, c.recovery_round, c.end_round,
+  c.end_round - c.recovery_round as recovering_rounds, (c.end_round - c.recovery_round) * r.round_ms as recovering_ms,
+  c.n_fetched
+from counted c
+join run r on r.run_id = c.run_id
