@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pipelines.audits.run import audits_of, beyond_runs
 from pipelines.contract.audit import Audit
 from pipelines.errors import plural
+from pipelines.experiment.labels import labelled
 from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
 
@@ -24,9 +25,10 @@ from violation group by guarantee, run_id
 
 
 def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
-    """Returns a row a run, as view ``run_summary`` has them, by id; ``parameters`` is read."""
+    """Returns a row a run, as view ``run_summary`` has them, by id; ``parameters`` as pages show them (`labelled`)."""
     rows: list[dict[str, Any]] = reader.sql("select * from run_summary order by run_id").toArrow().to_pylist()
-    return [row | {"parameters": json.loads(row["parameters"])} for row in rows]
+    shown = labelled([json.loads(row["parameters"]) for row in rows])
+    return [row | {"parameters": parameters} for row, parameters in zip(rows, shown, strict=True)]
 
 
 def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -37,9 +39,9 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
         rows: See `run_rows`.
 
     Returns:
-        ``verdict, sentence``; ``runs``: the first of them, those beyond the bound with ``beyond``; ``varied``: the
-        parameters that tell runs apart; ``guarantees``: ``name, summary, n_broken, n_excused, is_checked`` and the runs
-        that broke it.
+        ``verdict, sentence``; ``runs``: the first of them, those beyond the bound with ``beyond``; ``n_runs``,
+        ``n_beyond``: how many there are; ``varied``: the parameters that tell runs apart; ``guarantees``: ``name,
+        summary, n_broken, n_excused, is_checked`` and the runs that broke it.
     """
     broken = reader.sql(_BROKEN).collect()
     protocols = {name: protocol_module(name) for name in reader.protocols}
@@ -61,6 +63,7 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
         "sentence": _sentence(verdict, rows),
         "runs": [row | {"beyond": beyond.get(row["run_id"])} for row in rows[:MOST_RUNS]],
         "n_runs": len(rows),
+        "n_beyond": len(beyond),
         "varied": varied([row["parameters"] for row in rows]),
         "guarantees": guarantees,
     }

@@ -263,6 +263,34 @@ def test_a_study_has_its_axes_and_its_worst_runs(study: tuple[Result, Path], sta
         assert re.search(r"run \d", found.text("#study-table td:last-child >> nth=0"))
 
 
+def test_many_runs_beyond_the_bound_are_counted_and_told_apart_by_short_names(
+    sail: Session, started: Any, tmp_path: Path
+) -> None:
+    given = {
+        "name": "many",
+        "protocol": {"name": "forwarding"},
+        "overlay": {"links": [["A", "B"], ["B", "C"]]},
+        "workload": {
+            "subscriptions": [{"at": "C", "topic": "t"}],
+            "publications": [{"at": "A", "round": 20, "topic": "t"}],
+        },
+        "faults": [{"generate": {"kind": "crash", "count": 1, "nodes": ["B"], "rounds": [19, 22], "down": [2, 4]}}],
+        "time": {"rounds": 40},
+        "runs": {"seeds": {"count": 13}, "grid": {"protocol": [{"name": "forwarding"}, {"name": "epidemic"}]}},
+    }
+    with rt.run(given, spark=sail.spark, store=tmp_path / "store") as result:
+        n_beyond = sum(not run.within_bound for run in result.runs)
+        result.report(out=tmp_path / "report.html")
+    assert n_beyond == 26
+    with opened(started, tmp_path / "report.html") as found:
+        assert found.text("#verdict li.faint") == "and 16 more runs"
+        assert "{" not in found.text("#verdict")
+        assert found.page.locator("#verdict td", has_text=re.compile("^epidemic$")).count() == 13
+        found.show("studies/")
+        assert found.page.locator("#study-table td", has_text=re.compile("^epidemic$")).count() == 1
+        assert found.complaints == []
+
+
 @pytest.mark.parametrize("width", [80, 320, 4000])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_wider_than_its_window(study: tuple[Result, Path], started: Any, width: int, scheme: str) -> None:

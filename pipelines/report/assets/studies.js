@@ -37,7 +37,7 @@
     if (isNumber) setApart(shown, values);
     const colours = [...new Set(points.map((point) => point.values[colour]))].sort(inOrder).map(said);
     const axis = isNumber && values.length <= MOST_TICKS ? { axis: { values, format: "~r" } } : {};
-    spec.encoding.x = { field: "x", title: x || "all runs", type: isNumber ? "quantitative" : "nominal", scale: { zero: false }, ...axis };
+    spec.encoding.x = { field: "x", title: x || "all runs", ...(isNumber ? { type: "quantitative", scale: { zero: false } } : { type: "nominal" }), ...axis };
     spec.encoding.y.title = y;
     spec.encoding.color = { ...spec.encoding.color, title: colour || null, sort: colours, scale: { domain: colour === "" ? ["all"] : colours } };
     spec.layer.at(-1).encoding.shape.scale = spec.encoding.color.scale;

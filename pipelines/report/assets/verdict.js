@@ -20,7 +20,7 @@
   const runTable = () => {
     const columns = ["run", "seed", ...found.varied, "publications", "deliveries", "wanted deliveries missing", "messages",
       "median latency", "largest latency", "verdict"];
-    const inTime = (value, one) => (value === null ? "-" : `${text(value)} rounds${one === null ? "" : ` (${text(one)} ms)`}`);
+    const inTime = (value, one) => (value === null ? "-" : `${text(value)} ${value === 1 ? "round" : "rounds"}${one === null ? "" : ` (${text(one)} ms)`}`);
     const rows = found.runs.map((run) => [
       replayOf(run.run_id) ? element("a", { href: address("replay", { run: run.run_id }) }, `run ${run.run_id}`) : `run ${run.run_id}`,
       run.seed, ...found.varied.map((name) => run.parameters[name] ?? null), run.n_publications, run.n_deliveries, missingOf(run),
@@ -38,11 +38,12 @@
   };
 
   const went = found.runs.filter((run) => run.beyond !== null);
+  const nMore = found.n_beyond - Math.min(went.length, MOST_TOLD);
   const beyond = () => went.slice(0, MOST_TOLD).map((run) => element("li", {},
     `Run ${run.run_id} went beyond the bound in `,
     replayOf(run.run_id) ? element("a", { href: address("replay", { run: run.run_id, round: run.beyond.round }) }, `round ${run.beyond.round}`) : `round ${run.beyond.round}`,
     `: ${run.beyond.reason}. What broke in it is excused.`))
-    .concat(went.length > MOST_TOLD ? [element("li", { class: "faint" }, `and ${text(went.length - MOST_TOLD)} more of the runs below`)] : []);
+    .concat(nMore > 0 ? [element("li", { class: "faint" }, `and ${text(nMore)} more runs`)] : []);
 
   const parameters = () => {
     const same = Object.entries(found.runs[0].parameters).filter(([name]) => !found.varied.includes(name));
