@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from support.repository.scenes import NEWS, chain
+from support.repository.scenes import NEWS, TIMERS, calls, chain, down
 
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
@@ -27,6 +27,7 @@ from pipelines.testing import (
     replaced,
     run_all,
     run_configs,
+    scenario,
 )
 
 R1, R2, P, S1, S2, S3 = range(3, 9)
@@ -53,6 +54,32 @@ HELD_UP = chain(
     rounds=37,
     faults=[{"kind": "loss", "round": 30, "until": 31, "rate": 1.0, "links": [["p", "b1"]]}],
 )
+
+DETOUR = scenario(
+    protocol={"name": "repository", **TIMERS, "reroute_rounds": 5},
+    overlay={
+        "links": [["b1", "b2"], ["b2", "b3"], ["b3", "b4"], ["b4", "b1"]],
+        "servers": {"generate": {"count": 2}},
+        "clients": [{"name": "p", "at": "b1"}, {"name": "s", "at": "b3"}],
+    },
+    workload={
+        "subscriptions": [{"at": "s", "round": 1, "topic": NEWS}],
+        "publications": [{"at": "p", "round": round_, "topic": NEWS} for round_ in range(100, 300, 10)],
+    },
+    faults=[down("b2", 150, 250)],
+    time={"rounds": 900},
+)
+"""A ring of four brokers, with repositories at b1 and b2."""
+BACK_AGAIN = chain(
+    settings={"topics": {NEWS: {"owner": "s3", "publishers": ["p", "s2"], "subscribers": ["s1", "s3"]}}},
+    published=[100, 200, ("s2", 240), 360],
+    calls=[
+        calls("deregister", "s3", 150, topic=NEWS, peer="p", role="publisher"),
+        calls("register", "s3", 300, topic=NEWS, peer="p", role="publisher"),
+    ],
+    rounds=900,
+)
+"""r2, which does not steer p, stores what p sends before it is refused; r1 and r2 pass that."""
 
 
 @pytest.fixture(scope="module")
@@ -206,3 +233,31 @@ def test_views_measure(clean: Store) -> None:
     assert {name for name, _ in asked(clean, "select client_name, role from refused_event")} == {"s3"}
     for _, n_gossips, n_links in asked(clean, "select name, n_gossips, n_links from gossip_cost where run_id = 0"):
         assert 60 < n_gossips < 100 < 2 * n_gossips < n_links
+
+
+@pytest.fixture(scope="module")
+def settled(sail: Session, root: Path) -> Store:
+    """Runs that go on until nothing waits."""
+    return run_all(run_configs([DETOUR, BACK_AGAIN]), sail, root)
+
+
+def test_routes_lead_around_a_broker_that_is_down(settled: Store) -> None:
+    """b1 sends messages for s over b2, from `reroute_rounds` after its crash over b4, and over b2 when it is back."""
+    report = audited(settled, "repository")
+    assert (report.verdict, broken(report)) == ("valid", {})
+    assert asked(settled, "select count(1) from delivery where run_id = 0") == [(20,)]
+    text = """select d.name, m.sent_round from sent_message m
+      join node o on o.run_id = m.run_id and o.node_id = m.src join node d on d.run_id = m.run_id and d.node_id = m.dst
+      where m.run_id = 0 and m.kind = 'Message' and o.name = 'b1' and d.name in ('b2', 'b4')"""
+    ways: dict[str, list[int]] = {"b2": [], "b4": []}
+    for name, round_ in asked(settled, text):
+        ways[name].append(round_)
+    assert ways["b4"] == list(range(161, 261, 10))
+    assert ways["b2"] == [*range(101, 161, 10), *range(261, 301, 10)]
+
+
+def test_what_was_stored_without_a_registration_comes_with_the_next_one(settled: Store) -> None:
+    """The second message of p waits for its registration, and comes after that of s2."""
+    text = "select subscriber, source, source_seq, round > 300 from delivery where run_id = 1 order by 1, 4, 2, 3"
+    late = [(P, 1, False), (S2, 2, False), (P, 2, True), (P, 3, True)]
+    assert sorted(asked(settled, text)) == sorted((who, *one) for who in (S1, S3) for one in late)
