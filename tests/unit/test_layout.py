@@ -91,6 +91,18 @@ def test_few_files_lie_at_the_root() -> None:
     assert len([*(ROOT / "pipelines").glob("*.py")]) <= MOST_FILES_AT_THE_ROOT
 
 
+def test_what_plays_and_keeps_runs_names_no_protocol() -> None:
+    """Neither as a module nor in quotes; delta is the name of a format, too."""
+    found = (path.name for path in (ROOT / "pipelines" / "protocols").iterdir() if (path / "protocol.py").exists())
+    names = "|".join(sorted({*found} - {"delta"}))
+    assert names.count("|") >= 4
+    named = re.compile(rf"[\"'](?:{names})[\"']|(?:protocols|udfs)\.(?:{names})\b")
+    below = ("engines", "rounds", "store", "experiment", "inputs", "contract", "audits", "why", "sql")
+    files = [file for name, file in modules().items() if room(name) in below or name.startswith("udfs.nodes")]
+    assert len(files) > 100
+    assert [file for file in files if named.search(file.read_text("utf-8"))] == []
+
+
 def test_a_scenario_is_read_without_an_engine() -> None:
     program = "import sys, pipelines.scenario.load, pipelines.contract.spec; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
