@@ -30,7 +30,7 @@ PROTOCOL = NodeProtocol(
     Ginger,
     audits=AUDITS,
     bound=beyond,
-    assumes=frozenset({"no_loss"}),
+    assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     waits=WAITS,
     shown=[Shown(LOCKED, "pending", _locked)],
 )
