@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pipelines.engines.buckets import endpoint
 from pipelines.engines.remote import connect
 from pipelines.engines.sail_plans.expressions import SendParsed
+from pipelines.engines.workers import stop_workers
 from pipelines.errors import EngineError
 
 # Sail reads these when the server starts. Everything else was measured and changes nothing that can be told from noise.
@@ -40,6 +41,7 @@ def start_sail(closing: ExitStack) -> SparkSession:
     server = SparkConnectServer()
     server.start(background=True)
     closing.callback(server.stop)
+    closing.callback(stop_workers)  # before the server, which waits for the functions that wait for them
     address = server.listening_address
     if address is None:
         raise EngineError("Sail's server does not listen; run with --engine spark")

@@ -5,38 +5,65 @@ Python has one lock a process: there the partitions of such a job would take tur
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
 from pyspark.cloudpickle import dumps
 
-from udfs.nodes.apart import apply
+from udfs.nodes.apart import apply, serve
 
 _IDLE_SECONDS = 300
 _PARTS_PER_WORKER = 4
 _AHEAD = 2
 """Parts of a partition that are under way: one that is worked on, and one that waits or has come back."""
-_pools: dict[int, ProcessPoolExecutor] = {}
 _lock = Lock()
 
 
-def _pool(n_workers: int) -> ProcessPoolExecutor:
-    """Returns the processes, the same ones for all partitions and jobs: each takes half a second to start."""
+@dataclass
+class _Pool:
+    """Processes; `is_stopped`: nobody wants their answers any more."""
+
+    executor: ProcessPoolExecutor
+    is_stopped: bool = False
+
+
+_pools: dict[int, _Pool] = {}
+"""By the number of processes: the same ones for all partitions and jobs, as each takes half a second to start."""
+
+
+def _pool(n_workers: int) -> _Pool:
     with _lock:
         if n_workers not in _pools:
-            _pools[n_workers] = ProcessPoolExecutor(n_workers, timeout=_IDLE_SECONDS)
+            executor = ProcessPoolExecutor(
+                n_workers, timeout=_IDLE_SECONDS, initializer=serve, initargs=(os.getpid(),)
+            )  # fmt: skip
+            _pools[n_workers] = _Pool(executor)
         return _pools[n_workers]
 
 
-def _forget(n_workers: int) -> None:
+def stop_workers() -> None:
+    """Ends all processes, whatever they are doing; functions that wait for them fail."""
+    with _lock:
+        pools = [*_pools.values()]
+        _pools.clear()
+        for pool in pools:
+            pool.is_stopped = True
+    for pool in pools:
+        pool.executor.shutdown(wait=False, kill_workers=True)
+
+
+def _forget(gone: _Pool) -> None:
     """Forgets processes of which one has died: none of them takes work any more."""
     with _lock:
-        _pools.pop(n_workers, None)
+        for n_workers in [number for number, pool in _pools.items() if pool is gone]:
+            del _pools[n_workers]
 
 
 @dataclass(frozen=True)
@@ -53,30 +80,32 @@ class InWorkers:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields what the function returns, in the order of the rows."""
-        under_way: deque[tuple[pa.RecordBatch, Future[list[pa.RecordBatch]] | None]] = deque()
+        pool = _pool(self.n_workers)
+        under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in self._parts(batches):
-            under_way.append((part, self._submit(part)))
+            under_way.append(self._begun(pool, part))
             if len(under_way) > _AHEAD:
-                yield from self._result(*under_way.popleft())
-        for one in under_way:
-            yield from self._result(*one)
+                yield from under_way.popleft()()
+        for result in under_way:
+            yield from result()
 
-    def _submit(self, part: pa.RecordBatch) -> Future[list[pa.RecordBatch]] | None:
-        """Has a process work on some rows; None: the processes are gone."""
-        try:
-            future: Future[list[pa.RecordBatch]] = _pool(self.n_workers).submit(apply, self.text, part)
-        except BrokenProcessPool:
-            _forget(self.n_workers)
-            return None
-        return future
+    def _begun(self, pool: _Pool, part: pa.RecordBatch) -> Callable[[], list[pa.RecordBatch]]:
+        """Has a process work on some rows; returns what waits for its answer, or works on them if it has died."""
 
-    def _result(self, part: pa.RecordBatch, future: Future[list[pa.RecordBatch]] | None) -> list[pa.RecordBatch]:
-        """Returns what the function makes of some rows: if a process has died meanwhile, in this one."""
+        def result() -> list[pa.RecordBatch]:
+            try:
+                return future.result()
+            except BrokenProcessPool:
+                if pool.is_stopped:
+                    raise
+                _forget(pool)
+                return apply(self.text, part)
+
         try:
-            return apply(self.text, part) if future is None else future.result()
+            future: Future[list[pa.RecordBatch]] = pool.executor.submit(apply, self.text, part)
         except BrokenProcessPool:
-            _forget(self.n_workers)
-            return apply(self.text, part)
+            return partial(apply, self.text, part)
+        return result
 
     def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

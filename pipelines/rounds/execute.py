@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -112,11 +112,21 @@ def execute(
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
         small = store.is_small = is_small(part.inputs)
         chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
-        with ties_named(), session.suited(is_small=small), closing(chosen) as materialiser:
+        with ties_named(), session.suited(is_small=small), closing(chosen) as materialiser, _interruptible(chosen):
             names = {name: table.name for name, table in tables[batch.protocol].items()}
             _run(
                 part, batch, protocols[batch.protocol], names, store, materialiser, last if is_begun else None, observe
             )
+
+
+@contextmanager
+def _interruptible(materialiser: Materialiser) -> Iterator[None]:
+    """Has an interruption (Ctrl-C) end what the engine does for the rounds, before anybody waits for that."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        materialiser.interrupt()
+        raise
 
 
 def _run(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_v
 from support import flooding
 from support.replicas import Tables, broken_off, by_run, differing
 
+from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
 from pipelines.engines.workers import in_workers
 from pipelines.errors import NodeProgramError
@@ -25,6 +28,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
+from udfs.nodes.interruption import Interrupted
 from udfs.nodes.local import LocalNetwork
 
 N_NODES = 9
@@ -148,6 +152,36 @@ def test_a_process_that_dies_costs_no_row() -> None:
     assert found["process"][5] == os.getpid()
     again = pa.Table.from_batches(in_workers(_marking(), 2)(_batches(40))).to_pydict()
     assert os.getpid() not in again["process"]
+
+
+def _endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while True:
+        time.sleep(0.1)
+
+
+def test_processes_that_nobody_waits_for_any_more_end_at_once(sail: Session) -> None:
+    (alone,) = list(_batches(40))[:1]
+    function = in_workers(lambda batches: _endless(batches), 2)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(list, function([alone]))
+        time.sleep(1)
+        assert not waiting.done()
+        materialiser_for(sail).interrupt()
+        with pytest.raises(RuntimeError, match="shutdown"):
+            waiting.result(timeout=60)
+
+
+def test_nodes_that_are_played_in_this_process_stop_before_their_next_round(sail: Session) -> None:
+    materialiser = materialiser_for(sail)
+    network = LocalNetwork(flooding.Flooding, links={(0, 1): 1, (1, 0): 1}, settings={"seed": 0, **flooding.SETTINGS})
+    network.call(0, "publish", 2)
+    materialiser.interrupt()
+    with pytest.raises(Interrupted):
+        network.play(5)
+    assert network.rows.handled == []
+    materialiser_for(sail).close()
+    network.play(5)
+    assert network.rows.handled
 
 
 def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp_path: Path) -> None:

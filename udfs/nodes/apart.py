@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from threading import Thread
 
 import pyarrow as pa
+
+_LOOK_SECONDS = 1.0
+
+
+def serve(parent: int) -> None:
+    """Has this process end soon after the one that it works for, even if that is killed, and by its word only.
+
+    Args:
+        parent: The process that has started this one; it gets Ctrl-C, too, and ends what is to be ended.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        os._exit(0)
+
+    Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=16)

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.context import Context, Delivered, Internal
+from udfs.nodes.interruption import check
 from udfs.nodes.program import Call, NodeDown, Plan
 from udfs.nodes.step import Received, step
 from udfs.nodes.world import BEFORE, Node, World, begin
@@ -193,9 +194,14 @@ class Network:
         return min((round_ for round_ in found if round_ is not None), default=None)
 
     def play(self, last: int) -> Rows:
-        """Plays all rounds up to one, that included, and returns what they leave behind."""
+        """Plays all rounds up to one, that included, and returns what they leave behind.
+
+        Raises:
+            Interrupted: They are not wanted any more.
+        """
         rows = Rows()
         while (upcoming := self.next_round()) is not None and upcoming <= last:
+            check()
             self.play_round(upcoming, rows)
         self.round = max(self.round, last)
         return rows

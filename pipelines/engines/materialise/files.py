@@ -19,6 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.engines.inline import inlined, later
 from pipelines.engines.materialise.base import Cached, Content, Facts, Relation, TrackingMaterialiser, asked_facts
 from pipelines.engines.session import Session
+from pipelines.engines.workers import stop_workers
+from udfs.nodes import interruption
 
 _FEW_BYTES = 128 * 1024
 
@@ -46,9 +48,15 @@ class FileMaterialiser(TrackingMaterialiser):
         # A writer waits only for relations that were begun before its own, so some writer always goes on.
         self._writers = ThreadPoolExecutor(_N_WRITERS)
         self._pending: list[Future[_Written]] = []
+        interruption.proceed()
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{next(self._number)}_{name}"
+
+    def interrupt(self) -> None:
+        """Ends the node programs that are played: Sail, which runs them in this process, waits for them otherwise."""
+        interruption.interrupt()
+        stop_workers()
 
     def close(self) -> None:
         """Removes all relations that are left."""
