@@ -261,6 +261,9 @@ def test_latest_points_to_a_run_from_its_start(folder: Path, sail: Session, monk
     with rt.resume(latest, sail.spark) as result:
         assert result.verdict == "valid"
     assert latest.readlink() == store
-    [row] = map(json.loads, cli("runs", "--json").stdout.splitlines())
+    [row] = json.loads(cli("runs", "--json").stdout)
     assert row.pop("MB") > 0.1
-    assert row == {"store": f"runs/small/{store}", "scenario": "s", "state": "valid", "runs": 1, "settings": ""}
+    assert row == {
+        "store": f"runs/small/{store}", "scenario": "s", "state": "valid", "runs": 1, "parameters": "forwarding",
+        "settings": "",
+    }  # fmt: skip
