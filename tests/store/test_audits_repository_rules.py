@@ -57,6 +57,13 @@ CASES = {
     9: case("exactly_once", published=[100], faults=[lost(100, 110, "s1", "b1", "S2R-ACK"), down("s1", 108, 150)]),
     10: case("starts_at_cut", published=[100, 200], subscribed={"s3": 150}),
     12: case("stored_delivered", published=TWO_AT_ONCE, calls=to_r2(109), faults=[*NOT_AT_R1]),
+    13: case(
+        "asked_to_steer", published=[93], calls=[calls("steer", "p", 95, topic=NEWS, peer="r2")],
+        faults=[
+            lost(93, 94, "p", "b1", "Message"), lost(93, 130, "b1", "p", "R2P-NAK"),
+            lost(95, 130, "p", "b1", "P2R-Recovery"),
+        ],
+    ),
     14: case("stored_delivered", published=[100, 200], faults=[down("r1", 120)]),
     16: case("sync_passes_nothing", published=TWO_AT_ONCE, calls=to_r2(116), faults=[*NOT_AT_R1]),
     17: case("nothing_pending", published=[100], faults=[lost(104, 105, "r2", "b2", "Gossip-ACK")]),

@@ -18,6 +18,7 @@ from udfs.repository import (
     program,
     publisher,
     recovery,
+    registrations,
     slots,
     steering,
     storage,
@@ -173,6 +174,13 @@ def _at_recovery(*names: str) -> tuple[Part, ...]:
     return (Part(program.Repository, "on_recover", _forgets(*names)),)
 
 
+def _whoever_says_so(designated: Step) -> Step:
+    def changed(at: At, *given: Any, is_own: bool) -> bool:
+        return bool(designated(at, *given, is_own=True))
+
+    return changed
+
+
 def _function(module: object, name: str, other: Step) -> tuple[Part, ...]:
     return (Part(module, name, _instead(other)),)
 
@@ -192,6 +200,8 @@ BROKEN = (
     Broken(9, "marks do not survive a crash", _at_recovery("mark"), (3, 6)),
     Broken(10, "subscriptions without a cut", (Part(dissemination, "is_for", _without_cuts),), (0, 2)),
     Broken(12, "answers to any designation count", _function(steering, "hear", _hears_all), (30, 42)),
+    Broken(13, "orders and gossip make a repository active", (Part(registrations, "designated", _whoever_says_so),),
+           (2, 14)),
     Broken(14, "subscribers do not poll", (_timer("idle"),), (5, 19)),
     Broken(16, "the number of a sync is taken over", _function(facts, "apply", _takes_numbers_over), (133,)),
     Broken(17, "gossip is taken for told before the other says so",

@@ -43,6 +43,7 @@ class Checker:
         self.confirmed: dict[tuple[int, int], int] = {}
         self._kept: dict[tuple[int, str], tuple[int, set[int]]] = {}
         self._designated: dict[tuple[int, str], tuple[int | None, int]] = {}
+        self._asked: dict[tuple[str, str, int, int, int], int] = {}
         self._passed: dict[tuple[int, str, int | None, int], int] = defaultdict(int)
         self._n_delivered = self._n_calls = 0
         self.deregistered = {of["peer"] for _, kind, _, of in schedule.calls if kind == "deregister"}
@@ -93,6 +94,17 @@ class Checker:
             self.key[m.topic, m.source, m.source_seq] = (m.topic, m.source, m.incarnation, m.n)
         elif flight.kind in ("R2S-Sync", "R2S-Rectify") and flight.src == m.origin:
             self._sync_passes_nothing(m.origin, m.to[0], m)
+        if flight.kind in ("P2R-Recovery", "S2R-Recovery") and flight.dst == m.steering and flight.fate is None:
+            asked = m.topic, flight.kind[0], m.origin, m.designation, m.steering
+            self._asked[asked] = min(self._asked.get(asked, flight.due_round), flight.due_round)
+        elif flight.kind in ("R2P-NAK", "R2S-Sync", "R2S-Rectify") and flight.src == m.origin:
+            self._steers_who_has_asked(flight.kind[2], m)
+
+    def _steers_who_has_asked(self, role: str, m: Any) -> None:
+        """Checks that the client itself has asked the repository, by the same designation (rule P13)."""
+        asked = self._asked.get((m.topic, role, m.to[0], m.designation, m.origin))
+        if asked is None or asked > self.network.round:
+            self._say(f"{m.origin} steers {m.to[0]}, designation {m.designation}, which has not asked it")
 
     def _sync_passes_nothing(self, repository: int, client: int, m: Any) -> None:
         """Checks a sync; it passes what its subscriber is not to have as long as somebody is deregistered (P25)."""

@@ -7,6 +7,7 @@ from pipelines.protocols.repository.audits.authorisation import authorised_only
 from pipelines.protocols.repository.audits.delivery import starts_at_cut, stored_delivered
 from pipelines.protocols.repository.audits.order import all_or_none, publisher_order, repository_order
 from pipelines.protocols.repository.audits.pending import nothing_pending
+from pipelines.protocols.repository.audits.steering import asked_to_steer
 from pipelines.protocols.repository.audits.storage import kept_until_stable, stored_once
 from pipelines.protocols.repository.audits.syncs import sync_passes_nothing
 
@@ -19,6 +20,7 @@ AUDITS = (
     Audit("stored_once", "a repository stores messages once, in order and without gaps", stored_once),
     Audit("kept_until_stable", "a publisher drops no copy that a member of the bundle lacks", kept_until_stable),
     Audit("sync_passes_nothing", "a sync passes no message that its subscriber has not delivered", sync_passes_nothing),
+    Audit("asked_to_steer", "a repository steers only clients that have asked it", asked_to_steer),
     Audit("authorised_only", "nobody unauthorised publishes anything or gets anything", authorised_only),
     Audit("nothing_pending", "nothing waits in a run that has settled", nothing_pending),
 )  # fmt: skip
