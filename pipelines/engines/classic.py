@@ -82,11 +82,13 @@ def _quiet_errors() -> None:
     """Stops PySpark from printing each exception that it raises, Java's stack included; and Py4J Ctrl-C."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
-    logging.getLogger().addFilter(_is_no_interruption)
+    for name in (None, "py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(_is_no_interruption)
 
 
 def _is_no_interruption(record: logging.LogRecord) -> bool:
-    return "while sending command" not in record.getMessage()
+    told = record.getMessage()
+    return not any(what in told for what in ("while sending command", "while shutting down connection"))
 
 
 def _last_words(log: IO[str]) -> str:
