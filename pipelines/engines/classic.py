@@ -82,8 +82,8 @@ def _quiet_errors() -> None:
     """Stops PySpark from printing each exception that it raises, Java's stack included; and Py4J Ctrl-C."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
-    for name in (None, "py4j.clientserver", "py4j.java_gateway"):
-        logging.getLogger(name).addFilter(_is_no_interruption)
+    for source in (None, "py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(source).addFilter(_is_no_interruption)
 
 
 def _is_no_interruption(record: logging.LogRecord) -> bool:
