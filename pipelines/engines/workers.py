@@ -12,12 +12,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
 from pyspark.cloudpickle import dumps
 
 from udfs.nodes.apart import apply, serve
+
+if TYPE_CHECKING:
+    from udfs.nodes.play import Play
 
 _IDLE_SECONDS = 300
 _PARTS_PER_WORKER = 4
@@ -59,10 +63,10 @@ def stop_workers() -> None:
         pool.executor.shutdown(wait=False, kill_workers=True)
 
 
-def _forget(gone: _Pool) -> None:
+def _forget(n_workers: int, gone: _Pool) -> None:
     """Forgets processes of which one has died: none of them takes work any more."""
     with _lock:
-        for n_workers in [number for number, pool in _pools.items() if pool is gone]:
+        if _pools.get(n_workers) is gone:
             del _pools[n_workers]
 
 
@@ -98,7 +102,7 @@ class InWorkers:
             except BrokenProcessPool:
                 if pool.is_stopped:
                     raise
-                _forget(pool)
+                _forget(self.n_workers, pool)
                 return apply(self.text, part)
 
         try:
@@ -113,9 +117,7 @@ class InWorkers:
             yield from (batch.slice(first, n_rows) for first in range(0, batch.num_rows, n_rows))
 
 
-def in_workers(
-    function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], n_workers: int
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def in_workers(function: Play, n_workers: int) -> Play:
     """Returns an Arrow function that has processes of their own work on its rows; they end when nobody needs them.
 
     Args:

@@ -139,7 +139,8 @@ def built(prepared: Prepared) -> Iterator[Built]:
         if len(wrong) >= _MAX_PROBLEMS:
             break
     if wrong:
-        problems = (_with_values(problem, runs, combinations) for problem, runs in wrong.items())
+        told = _values_told(combinations)
+        problems = (_with_values(problem, runs, told) for problem, runs in wrong.items())
         raise to_scenario_error(prepared.loaded, InputError(*problems))
 
 
@@ -158,14 +159,18 @@ def _attempt(run: RunConfig, beside: Path) -> tuple[Overlay, Workload, Faults] |
         return error
 
 
-def _with_values(problem: Problem, runs: Sequence[RunConfig], combinations: Sequence[RunConfig]) -> Problem:
+def _values_told(combinations: Sequence[RunConfig]) -> dict[int, str]:
+    """Returns the grid's values of each combination in words, by the id of its run."""
+    labels = labelled([run.parameters for run in combinations])
+    told = (", ".join(f"{path} = {value}" for path, value in given.items()) for given in labels)
+    return dict(zip((run.run_id for run in combinations), told, strict=True))
+
+
+def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int, str]) -> Problem:
     """Names the grid's values where only some combinations have the problem."""
-    if len(runs) == len(combinations):
+    if len(runs) == len(told):
         return problem
-    place = next(place for place, run in enumerate(combinations) if run is runs[0])
-    labels = labelled([run.parameters for run in combinations])[place]
-    given = ", ".join(f"{path} = {value}" for path, value in labels.items())
-    return Problem(problem.path, f"with {given}: {problem.message}")
+    return Problem(problem.path, f"with {told[runs[0].run_id]}: {problem.message}")
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -183,7 +188,8 @@ def notes(prepared: Prepared) -> list[str]:
             told[key] = build_run_overlay(run, prepared.beside).notes
         for note in told[key]:
             found.setdefault(note, []).append(run)
-    return [_with_values(Problem(("overlay",), note), of, runs).message for note, of in found.items()]
+    values = _values_told(runs)
+    return [_with_values(Problem(("overlay",), note), of, values).message for note, of in found.items()]
 
 
 def mappings(prepared: Prepared) -> list[str]:

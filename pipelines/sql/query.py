@@ -229,12 +229,10 @@ class StoreReader:
         if made := self._made_views().get(name):
             commits = (self._store.version(ROUND_COMMIT.name),)
             return self._defined_once(alias, commits, lambda: _made(self, made, round_))
-        if name == HELD_STATE:
+        computed = {HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order}.get(name)
+        if computed is not None:
             commits = (self._store.version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: self._held_state(round_))
-        if name == BROKEN_ORDER:
-            commits = (self._store.version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: self._broken_order(round_))
+            return self._defined_once(alias, commits, lambda: computed(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
         # Only a commit, or for some tables an audit, changes what a name means.

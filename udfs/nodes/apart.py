@@ -6,11 +6,14 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from udfs.nodes.play import Play
 
 _LOOK_SECONDS = 1.0
 
@@ -32,9 +35,9 @@ def serve(parent: int) -> None:
 
 
 @lru_cache(maxsize=16)
-def _function(text: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _function(text: bytes) -> Play:
     """Returns a pickled function, the same one each time: what it remembers of its program stays."""
-    found: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = pickle.loads(text)  # noqa: S301 - our own
+    found: Play = pickle.loads(text)  # noqa: S301 - our own
     return found
 
 
