@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from concurrent.futures import Future
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, types as T
@@ -14,34 +15,70 @@ from pyspark.sql.connect.proto import relations_pb2 as proto
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.engines.rows.evaluate import Held, is_reading, may_wait, read
+from pipelines.engines.rows.kinds import UnfinishedError, kind_of, rows_of
+from pipelines.engines.rows.operators import Rows
+
 
 def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Returns rows as a frame of a Spark Connect session: for a few, planning and reading takes half of a scan's time.
 
     ``createDataFrame`` returns the same after it has asked the server for several of its settings.
     """
-    # Where rows are, they tell their types themselves.
-    relation = LocalRelation(rows, None if rows.num_rows else schema.json())
-    return cast(DataFrame, RemoteFrame(relation, cast(RemoteSession, session)))
+    return cast(DataFrame, RemoteFrame(_Inlined(rows, schema), cast(RemoteSession, session)))
 
 
-def later(session: SparkSession, made: Callable[[], DataFrame]) -> DataFrame:
-    """Returns a frame for another one that is there when plans with it are sent.
+class _Inlined(LocalRelation):
+    def __init__(self, rows: pa.Table, schema: T.StructType) -> None:
+        # Where rows are, they tell their types themselves.
+        super().__init__(rows, None if rows.num_rows else schema.json())
+        self._rows, self._columns = rows, schema
+
+    @cached_property
+    def _held(self) -> Held:
+        kinds = tuple(kind_of(field.dataType) for field in self._columns)
+        return Held(tuple(self._columns.names), kinds, Rows(rows_of(self._rows, kinds)))
+
+    def plan(self, session: SparkConnectClient) -> proto.Relation:
+        return read(self._held) if is_reading() else super().plan(session)
+
+
+class Readable(Protocol):
+    """A relation that is there."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """Reads it."""
+
+    @property
+    def held(self) -> Held:
+        """Its rows, if they are few."""
+
+
+Made = TypeVar("Made", bound=Readable)
+
+
+def later(session: SparkSession, made: Future[Made]) -> DataFrame:
+    """Returns a frame of a relation that is there when plans with it are sent.
 
     Args:
         session: A session of Spark Connect.
-        made: Returns the frame of that session; waits for it.
+        made: The relation.
     """
     return cast(DataFrame, RemoteFrame(_Later(made), cast(RemoteSession, session)))
 
 
-class _Later(LogicalPlan):
-    def __init__(self, made: Callable[[], DataFrame]) -> None:
+class _Later(LogicalPlan, Generic[Made]):
+    def __init__(self, made: Future[Made]) -> None:
         super().__init__(None)
         self._made = made
 
     def plan(self, session: SparkConnectClient) -> proto.Relation:
-        return cast(RemoteFrame, self._made())._plan.plan(session)
+        if not is_reading():
+            return cast(RemoteFrame, self._made.result().frame)._plan.plan(session)
+        if not (may_wait() or self._made.done()):
+            raise UnfinishedError
+        return read(self._made.result().held)
 
 
 def frame_of(session: SparkSession, rows: pa.Table) -> DataFrame:

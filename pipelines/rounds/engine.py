@@ -47,6 +47,7 @@ _MAX_BUFFERED = 2_000_000
 _MAX_HELD_BYTES = 2 * 1024**3
 _NODE = ["run_id", "node_id"]
 _EVENTS = ("delivery", "call_event", "node_status")
+_FATE = "fate"
 _IN_FLIGHT = "in_flight"
 
 
@@ -249,11 +250,24 @@ class RoundEngine:
         self._in_flight = relations.pop(_IN_FLIGHT)
         self._relations.take(result.state, relations)
         # 5. what the next commit writes
-        events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
+        events, fate, kept = self._left(result, kept)
         held = [before, *kept, *self._job.calls.retired()]
-        self._job.history.add(upcoming, RoundRows(due if traffic.n_messages else None, result.fate, events, held))
+        self._job.history.add(upcoming, RoundRows(due if traffic.n_messages else None, fate, events, held))
         self.round = upcoming
         return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
+
+    def _left(
+        self, result: RoundResult, kept: list[Relation]
+    ) -> tuple[dict[str, DataFrame], DataFrame | None, list[Relation]]:
+        """Returns the events of a round, the messages that it dropped, and the relations that these read."""
+        left = {name: frame for name in (*_EVENTS, _FATE) if (frame := getattr(result, name)) is not None}
+        settled = self._job.materialiser.settled({f"left_{name}": frame for name, frame in left.items()})
+        if settled is not None:
+            for relation in kept:
+                relation.release()
+            left = {name: settled[f"left_{name}"].frame for name in left}
+            kept = [*settled.values()]
+        return {name: frame for name, frame in left.items() if name != _FATE}, left.get(_FATE), kept
 
     def _round(
         self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame], kept: list[Relation]

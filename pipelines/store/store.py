@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.inline import frame_of
+from pipelines.engines.rows.evaluate import evaluated
+from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.store.folder import resume_hint
@@ -133,12 +135,21 @@ class Store:
         concurrently(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
-        if self.is_small and self._is_slow:
-            self.load(name, rows.toArrow(), mode)
+        held = self._held(rows)
+        if held is not None:
+            self.load(name, held, mode)
             return
         # One file a commit.
         whole = rows if self.session.engine == "sail" else rows.coalesce(1)
         self._write(name, lambda: whole.write.format("delta").mode(mode).save(engine_path(self.path(name))))
+
+    def _held(self, rows: DataFrame) -> pa.Table | None:
+        """Returns rows that the program has, or gets faster than an engine writes them."""
+        if self._is_slow:
+            return rows.toArrow() if self.is_small else None
+        with suppress(UnknownPlanError):
+            return evaluated(rows, may_wait=True).table()
+        return None
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         before = self._known(name)
@@ -168,7 +179,7 @@ class Store:
         """
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
-        if self._is_slow and (rows := self._few_rows(name, version)) is not None:
+        if (self._is_slow or self.is_small) and (rows := self._few_rows(name, version)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:

@@ -32,14 +32,17 @@ PARSED = [
     "struct(a, b as c, false as d) as x", "row_number() over (partition by kind, is_on order by b desc, a) as x",
     "a + cast(row_number() over (partition by is_on order by a) as bigint) as x",
     "count(1) over (partition by a + 1) as x", "sum(a) as x", "min(a)", "count(1)",
-    "array_sort(collect_list(struct(a, b))) as x", "a = 1", "COALESCE(a, 1)",
+    "array_sort(collect_list(struct(a, b))) as x", "a = 1", "COALESCE(a, 1)", "2L as x", "a as end", "a as `y`",
+    "transform(path, y -> y + 1) as x", "filter(path, y -> y > 1 and a = 1) as x", "exists(path, y -> y = 2) as x",
+    "transform(array(pair), p -> p.a) as x", "b div 2 as x",
+    "row_number() over (partition by is_on order by b desc nulls last, a nulls first) as x",
 ]  # fmt: skip
 TEXT = [
-    "1.5 as x", "1e3 as x", "2L as x", "'it\\'s' as x", "a b", "a as b c",
+    "1.5 as x", "1e3 as x", "'it\\'s' as x", "a b", "a as b c",
     "row_number() over (order by b) as x", "sum(a) over (partition by b rows between 1 preceding and current row)",
-    "transform(path, y -> y + 1) as x", "count(distinct a) as x", "cast(a as map<int, int>) as x", "inline_outer(path)",
-    "date '2020-01-01' as x", "a like 'b' as x", "`a` as x", "path[0] as x", "count(*) as x", "a ||  b as x",
-    "a = b = is_on as x", "a not b", "a as end", "case end", "(a, b) as x", "9223372036854775808 as x", "a -- no", "",
+    "transform(path, (y, i) -> y + i) as x", "count(distinct a) as x", "cast(a as map<int, int>) as x",
+    "inline_outer(path)", "date '2020-01-01' as x", "a like 'b' as x", "`a` as x", "path[0] as x", "count(*) as x",
+    "a ||  b as x", "a = b = is_on as x", "a not b", "case end", "(a, b) as x", "9223372036854775808 as x", "a -- no", "",
 ]  # fmt: skip
 
 

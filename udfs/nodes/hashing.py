@@ -5,15 +5,15 @@ from __future__ import annotations
 _ALL = (1 << 64) - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-_SEED = 42
+SEED = 42
 _TWO_53 = float(1 << 53)
 
 
 def xxhash64(*values: int | str) -> int:
     """Returns the hash of values, BIGINT or STRING, as SQL has it: a BIGINT."""
-    found = _SEED
+    found = SEED
     for value in values:
-        found = _of_bytes(value.encode(), found) if isinstance(value, str) else of_long(value, found)
+        found = of_text(value, found) if isinstance(value, str) else of_long(value, found)
     return signed(found)
 
 
@@ -35,6 +35,11 @@ def of_long(value: int, seed: int) -> int:
 def of_int(value: int, seed: int) -> int:
     """Returns the hash of an INT as bits."""
     return _mixed(_int(value & 0xFFFFFFFF, (seed + _P5 + 4) & _ALL))
+
+
+def of_text(value: str, seed: int) -> int:
+    """Returns the hash of a STRING as bits."""
+    return _of_bytes(value.encode(), seed)
 
 
 def _rotated(value: int, by: int) -> int:

@@ -1,8 +1,9 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
-- Engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it back;
-  the rows of a small one go into the plans themselves. They are written in the background, as an engine plans in one
-  thread: who reads a relation, or asks whether it is empty, waits for it.
+- Where a plan reads few rows, they are worked out in this process on Sail (`engines.rows`).
+- Else engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it
+  back; the rows of a small one go into the plans themselves. They are written in the background, as an engine plans in
+  one thread: who reads a relation, or asks whether it is empty, waits for it.
 - Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation, and its rows go
   into the plans: what is known to be empty needs no plan.
 - Otherwise Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any
@@ -17,7 +18,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ class Content:
 
     Attributes:
         is_empty: Whether it is known to have none; not every engine knows.
-        rows: What they are, if they are few.
+        rows: What they are, where the driver holds them.
         n_bytes: How much room they take.
     """
 
@@ -54,13 +54,11 @@ class Relation:
     Attributes:
         frame: Reads it.
         release: Frees its memory; the frame must not be used afterwards.
-        path: Where it is written, if it is in a file.
         content: Returns what is known of its rows, once they are there.
     """
 
     frame: DataFrame
     release: Callable[[], None] = _nothing
-    path: Path | None = None
     content: Callable[[], Content] = Content
 
     @property
@@ -107,6 +105,10 @@ class Materialiser(ABC):
         Returns:
             The relations, and all facts by name.
         """
+
+    def settled(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation] | None:
+        """Returns relations of what is read later, if they can be worked out now and here; None: the frames stay."""
+        return None
 
     def discard(self) -> None:  # noqa: B027 - most engines have nothing under way
         """Forgets what is being written for a round that has failed; relations of earlier rounds stay."""

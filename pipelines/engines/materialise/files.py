@@ -1,4 +1,4 @@
-"""Relations as Parquet files in the session's scratch folder (Sail)."""
+"""Relations as rows in this process, and as Parquet files in the session's scratch folder (Sail)."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.inline import inlined, later
-from pipelines.engines.materialise.base import Cached, Content, Facts, Relation, TrackingMaterialiser, asked_facts
+from pipelines.engines.inline import later
+from pipelines.engines.materialise.base import Cached, Facts, Relation, TrackingMaterialiser, asked_facts
+from pipelines.engines.materialise.made import Made, write
+from pipelines.engines.rows.evaluate import Held, evaluated
+from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError, type_of
+from pipelines.engines.rows.operators import MOST_ROWS, Rows
 from pipelines.engines.session import Session
 from pipelines.engines.workers import stop_workers
 from udfs.nodes import interruption
 
-_FEW_BYTES = 128 * 1024
-
-
 _N_WRITERS = 3
 
 
-@dataclass(frozen=True)
-class _Written:
-    """What reads a relation that is written, and what is known of it."""
+@dataclass(kw_only=True)
+class _Kept(Cached):
+    """A relation that is made now, or there already."""
 
-    frame: DataFrame
-    content: Content
+    made: Future[Made]
 
 
 class FileMaterialiser(TrackingMaterialiser):
-    """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one)."""
+    """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one), or as rows.
+
+    What reads few rows is worked out here (`engines.rows`): Sail plans for milliseconds what takes microseconds then.
+    """
 
     _OPTIONS: ClassVar = {"compression": "uncompressed", "dictionary_enabled": "false", "statistics_enabled": "none"}
 
@@ -47,7 +49,7 @@ class FileMaterialiser(TrackingMaterialiser):
         self._folder = Path(tempfile.mkdtemp(prefix="rounds-", dir=session.scratch))
         # A writer waits only for relations that were begun before its own, so some writer always goes on.
         self._writers = ThreadPoolExecutor(_N_WRITERS)
-        self._pending: list[Future[_Written]] = []
+        self._pending: list[Future[Made]] = []
         interruption.proceed()
 
     def _path(self, name: str) -> Path:
@@ -63,27 +65,16 @@ class FileMaterialiser(TrackingMaterialiser):
         self._writers.shutdown(cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _relation(self, path: Path, schema: T.StructType, written: Future[_Written]) -> Relation:
-        frame = later(self.session.spark, lambda: written.result().frame)
-        relation = Relation(frame, lambda: self._release(id(frame), path), path, lambda: written.result().content)
-        self._cached[id(frame)] = Cached(relation, schema)
+    def _relation(self, path: Path, schema: T.StructType, made: Future[Made]) -> Relation:
+        frame = later(self.session.spark, made)
+        relation = Relation(frame, lambda: self._release(id(frame), path), lambda: made.result().content)
+        self._cached[id(frame)] = _Kept(relation, schema, made=made)
         return relation
 
     def discard(self) -> None:
         """Waits for what is being written, and forgets it, failed or not."""
         wait(self._pending)
         self._pending.clear()
-
-    def _read_back(self, path: Path, schema: T.StructType) -> _Written:
-        # Nothing is written where there are no rows.
-        files = [*path.glob("*.parquet")]
-        n_bytes = sum(file.stat().st_size for file in files)
-        rows = _rows(files, schema) if n_bytes <= _FEW_BYTES else None
-        frame = self._scan([path], schema) if rows is None else inlined(self.session.spark, rows, schema)
-        return _Written(frame, Content(not files, rows, n_bytes))
-
-    def _scan(self, paths: Sequence[Path], schema: T.StructType) -> DataFrame:
-        return self.session.spark.read.schema(schema).parquet(*map(str, paths))
 
     def _release(self, key: int, path: Path) -> None:
         cached = self._cached[key]
@@ -103,31 +94,69 @@ class FileMaterialiser(TrackingMaterialiser):
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
         path = self._path(name)
-        path.mkdir()
-        if len(rows):
-            # Its size tells whether the rows go into plans.
-            size = max(1, len(rows) // 4)
-            pq.write_table(rows, path / "part.parquet", size, compression="none", use_dictionary=False)
-        return self._relation(path, schema, self._writers.submit(self._read_back, path, schema))
+        write(rows, path)
+        return self._relation(path, schema, self._writers.submit(self._made, path, schema))
+
+    def _made(self, path: Path, schema: T.StructType, rows: Rows | None = None) -> Made:
+        return Made(self.session.spark, path, schema, rows)
 
     def cache(self, name: str, frame: DataFrame) -> Relation:
-        """Writes and reads back."""
-        path, schema = self._path(name), self._schema(name, frame)
+        """Works the rows out here, if what they are made of is there and not much; otherwise has them written."""
+        path, may_be_here = self._path(name), True
+        try:
+            here = self._worked_out(name, path, evaluated(frame, may_wait=False))
+        except UnfinishedError:
+            here = None
+        except UnknownPlanError:
+            here, may_be_here = None, False
+        if here is not None:
+            return self._relation(path, self._schemas[name], _done(here))
+        schema = self._schema(name, frame)
+        made = self._writers.submit(self._write, name, path, frame, may_be_here=may_be_here)
+        self._pending.append(made)
+        return self._relation(path, schema, made)
 
-        def write() -> _Written:
-            frame.write.options(**self._OPTIONS).parquet(str(path))
-            return self._read_back(path, schema)
+    def settled(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation] | None:
+        """Works out all of them here, or none."""
+        made = {}
+        try:
+            for name, frame in frames.items():
+                path = self._path(name)
+                made[name] = path, self._worked_out(name, path, evaluated(frame, may_wait=True))
+        except UnknownPlanError:
+            return None
+        return {name: self._relation(path, self._schemas[name], _done(one)) for name, (path, one) in made.items()}
 
-        written = self._writers.submit(write)
-        self._pending.append(written)
-        return self._relation(path, schema, written)
+    def _write(self, name: str, path: Path, frame: DataFrame, *, may_be_here: bool) -> Made:
+        with suppress(UnknownPlanError):
+            if may_be_here:
+                return self._worked_out(name, path, evaluated(frame, may_wait=True))
+        frame.write.options(**self._OPTIONS).parquet(str(path))
+        return self._made(path, self._schemas[name])
+
+    def _worked_out(self, name: str, path: Path, held: Held) -> Made:
+        """Returns rows as a relation with the columns that a name stands for.
+
+        Raises:
+            UnknownPlanError: A column is not there, or has no type.
+        """
+        schema = self._schemas.get(name)
+        if schema is None:
+            schema = self._schemas[name] = T.StructType([*map(T.StructField, held.names, map(type_of, held.kinds))])
+        return self._made(path, schema, held.picked(schema.names))
 
     def _union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
-        """Reads all files in one scan; planning a union of scans takes long."""
-        rows = [rows for part in parts if (rows := part.content().rows) is not None]
-        if len(rows) == len(parts) and sum(table.nbytes for table in rows) <= _FEW_BYTES:
-            return inlined(self.session.spark, pa.concat_tables(rows), self._schemas[name])
-        return self._scan([part.path for part in parts if part.path is not None], self._schemas[name])
+        """Puts rows together; reads all files in one scan, as planning a union of scans takes long."""
+        made, schema = [self._kept(part).made for part in parts], self._schemas[name]
+        path, there = self._path(name), [one.result() for one in made]
+        with suppress(UnknownPlanError):
+            rows = [row for one in there for row in one.held.rows.rows]
+            if len(rows) <= MOST_ROWS:
+                return later(self.session.spark, _done(self._made(path, schema, Rows(rows))))
+        return self.session.spark.read.schema(schema).parquet(*(str(one.written) for one in there))
+
+    def _kept(self, relation: Relation) -> _Kept:
+        return cast(_Kept, self._cached[id(relation.frame)])
 
     def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
@@ -140,10 +169,29 @@ class FileMaterialiser(TrackingMaterialiser):
         for written in self._pending:
             written.result()
         self._pending.clear()
-        return relations, asked_facts(relations, facts)
+        known, rest = self._known_facts(relations, facts)
+        return relations, {**known, **asked_facts(relations, rest)}
+
+    def _known_facts(
+        self, relations: Mapping[str, Relation], facts: Mapping[str, Facts]
+    ) -> tuple[dict[str, int | None], dict[str, Facts]]:
+        """Returns the facts of relations whose rows are here, and those to ask for."""
+        known: dict[str, int | None] = {}
+        rest: dict[str, Facts] = {}
+        for name, of in facts.items():
+            if not of or name not in relations:
+                continue
+            asked = relations[name].frame.selectExpr(*(f"{sql} as `{fact}`" for fact, sql in of.items()))
+            try:
+                held = evaluated(asked, may_wait=True)
+            except UnknownPlanError:
+                rest[name] = of
+            else:
+                known |= dict(zip(held.names, held.rows.rows[0], strict=True))
+        return known, rest
 
 
-def _rows(files: Sequence[Path], schema: T.StructType) -> pa.Table:
-    wanted = to_arrow_schema(schema)
-    parts = (pq.ParquetFile(file).read(use_threads=False) for file in files)
-    return pa.concat_tables([wanted.empty_table(), *(part.select(wanted.names).cast(wanted) for part in parts)])
+def _done(made: Made) -> Future[Made]:
+    found: Future[Made] = Future()
+    found.set_result(made)
+    return found

@@ -2,15 +2,15 @@
 
 Sail 0.7 builds its parser anew for each text and never frees it: some 40 KB a column of ``selectExpr``, 1 GB after
 half a minute of small rounds, which no closing of the session gives back. The program's texts are few and come again,
-so each is parsed once and sent as what PySpark sends for ``Column`` objects. What this grammar lacks (lambdas, window
-frames, decimal numbers ...) stays text.
+so each is parsed once and sent as what PySpark sends for ``Column`` objects. What this grammar lacks (window frames,
+decimal numbers ...) stays text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 import grpc
@@ -21,13 +21,16 @@ from pyspark.sql.connect.proto.types_pb2 import DataType
 from pipelines.engines.sail_plans.simplify import simplify
 
 _TOKEN = re.compile(
-    r"\s*(?:(\d+\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.))|(<>|!=|<=|>=|[-+*/%=<>(),:]))", re.I
+    r"\s*(?:(\d+L?\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.)|`\w+`)|(<>|!=|<=|>=|->|[-+*/%=<>(),:]))",
+    re.I,
 )
 _WORDS: Final = frozenset([
     "and", "or", "not", "in", "is", "null", "as", "case", "when", "then", "else", "end", "between", "like", "rlike",
     "ilike", "over", "filter", "within", "distinct", "true", "false", "interval", "date", "timestamp", "exists", "cast",
     "div", "all", "any", "some", "current_date", "current_timestamp",
 ])  # fmt: skip
+_CALLED: Final = frozenset(["filter", "exists"])
+"""Words that are functions of arrays, too."""
 # Nobody here needs them, or their arguments are no list.
 _OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
 _TYPES: Final = {
@@ -98,11 +101,17 @@ def _literal(**value: Any) -> proto.Expression:  # noqa: ANN401 - one of the kin
     return proto.Expression(literal=proto.Expression.Literal(**value))
 
 
+def _field(of: proto.Expression, name: str) -> proto.Expression:
+    found = proto.Expression.UnresolvedExtractValue(child=of, extraction=_literal(string=name))
+    return proto.Expression(unresolved_extract_value=found)
+
+
 class _Parser:
     """By descent: or, and, not, comparison, sum, product, primary."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = []
+        self._variables: list[str] = []
         self._place = 0
         end = 0
         while match := _TOKEN.match(text, end):
@@ -114,7 +123,7 @@ class _Parser:
     def whole(self) -> proto.Expression:
         expression = self._or()
         if self._took("as"):
-            names = self._names() if self._took("(") else [self._name()]
+            names = self._names() if self._took("(") else [self._alias()]
             expression = proto.Expression(alias=proto.Expression.Alias(expr=expression, name=names))
         if self._place < len(self._tokens):
             raise _OtherSyntaxError
@@ -144,6 +153,13 @@ class _Parser:
         if not re.fullmatch(r"[a-zA-Z_]\w*", name) or name.lower() in _WORDS:
             raise _OtherSyntaxError
         return name
+
+    def _alias(self) -> str:
+        """Reads the name of a whole expression, which may be a word of the grammar."""
+        name = self._take()
+        if not re.fullmatch(r"[a-zA-Z_]\w*|`\w+`", name):
+            raise _OtherSyntaxError
+        return name.strip("`")
 
     def _names(self) -> list[str]:
         names = [self._name()]
@@ -195,7 +211,7 @@ class _Parser:
         return self._chain(self._product, "+", "-")
 
     def _product(self) -> proto.Expression:
-        return self._chain(self._primary, "*", "/", "%")
+        return self._chain(self._primary, "*", "/", "%", "div")
 
     def _list(self) -> list[proto.Expression]:
         """Reads up to the closing parenthesis."""
@@ -208,10 +224,24 @@ class _Parser:
         return items
 
     def _argument(self) -> proto.Expression:
+        if self._place + 1 < len(self._tokens) and self._tokens[self._place + 1] == "->":
+            return self._lambda()
         value = self._or()
         if not self._took("as"):
             return value
         return proto.Expression(alias=proto.Expression.Alias(expr=value, name=[self._name()]))
+
+    def _lambda(self) -> proto.Expression:
+        """Reads a function of one variable."""
+        name = self._name()
+        self._expect("->")
+        self._variables.append(name)
+        body = self._or()
+        self._variables.pop()
+        function = proto.Expression.LambdaFunction(
+            function=body, arguments=[proto.Expression.UnresolvedNamedLambdaVariable(name_parts=[name])]
+        )
+        return proto.Expression(lambda_function=function)
 
     def _primary(self) -> proto.Expression:
         if self._took("("):
@@ -220,8 +250,8 @@ class _Parser:
                 raise _OtherSyntaxError
             return items[0]
         if self._took("-"):
-            return self._number(-1) if self._next().isdigit() else _call("negative", self._primary())
-        if self._next().isdigit():
+            return self._number(-1) if self._next()[:1].isdigit() else _call("negative", self._primary())
+        if self._next()[:1].isdigit():
             return self._number(1)
         if self._next().startswith("'"):
             return _literal(string=self._take()[1:-1])
@@ -236,10 +266,12 @@ class _Parser:
         return self._reference()
 
     def _number(self, sign: int) -> proto.Expression:
-        digits = self._take()
+        digits, is_long = self._take(), False
+        if digits[-1:] in ("L", "l"):
+            digits, is_long = digits[:-1], True
         if not digits.isdigit() or int(digits) > _LARGEST_LONG:
             raise _OtherSyntaxError
-        kind = "integer" if int(digits) <= _LARGEST_INT else "long"
+        kind = "integer" if int(digits) <= _LARGEST_INT and not is_long else "long"
         return _literal(**{kind: sign * int(digits)})
 
     def _case(self) -> proto.Expression:
@@ -290,11 +322,16 @@ class _Parser:
 
     def _reference(self) -> proto.Expression:
         name = self._take()
-        if not re.fullmatch(r"[a-zA-Z_][\w.]*", name) or name.lower() in _WORDS | _OTHERS:
+        is_called = self._next() == "(" and name.lower() in _CALLED
+        if not re.fullmatch(r"[a-zA-Z_][\w.]*", name) or (name.lower() in _WORDS | _OTHERS and not is_called):
             raise _OtherSyntaxError
         if self._took("("):
             called = _call(name, *self._list())
             return self._window(called) if self._took("over") else called
+        first, *fields = name.split(".")
+        if first in self._variables:
+            variable = proto.Expression.UnresolvedNamedLambdaVariable(name_parts=[first])
+            return reduce(_field, fields, proto.Expression(unresolved_named_lambda_variable=variable))
         return proto.Expression(unresolved_attribute=proto.Expression.UnresolvedAttribute(unparsed_identifier=name))
 
     def _window(self, function: proto.Expression) -> proto.Expression:
@@ -319,4 +356,8 @@ class _Parser:
             direction, nulls = kind.SORT_DIRECTION_DESCENDING, kind.SORT_NULLS_LAST
         else:
             direction, nulls = kind.SORT_DIRECTION_ASCENDING, kind.SORT_NULLS_FIRST
+        if self._took("nulls"):
+            nulls = kind.SORT_NULLS_LAST if self._took("last") else kind.SORT_NULLS_FIRST
+            if nulls == kind.SORT_NULLS_FIRST:
+                self._expect("first")
         return kind(child=value, direction=direction, null_ordering=nulls)

@@ -45,7 +45,7 @@ _DRAW = f"xxhash64(kind, src, dst, sent_round, coalesce(source, -1), coalesce(so
 def _struck(*keys: str) -> str:
     """Returns SQL for whether fault ``f`` strikes what the keys name."""
     drawn = as_uniform(f"xxhash64(f.salt, {', '.join(keys)})")
-    return f"(f.rate >= 1.0 or {drawn} < f.rate)"
+    return f"(f.rate >= 1 or {drawn} < f.rate)"
 
 
 def _rounds(*keys: str) -> str:

@@ -1,0 +1,140 @@
+"""Frames of Spark Connect over few rows, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import local
+from typing import Final, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
+from pyspark.sql.connect.proto import relations_pb2 as proto
+
+from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, table_of
+from pipelines.engines.rows.operators import MOST_ROWS, Rows
+from pipelines.engines.rows.plans import Leaf, compiled
+from pipelines.engines.rows.source import Node, picker
+
+_MOST_NODES: Final = 4000
+_NODES: Final[dict[tuple[bytes, tuple[Leaf, ...]], Node | UnknownPlanError]] = {}
+"""What plans do, by their text and what they read."""
+_INPUTS: Final = {"join": ("left", "right"), "set_op": ("left_input", "right_input")}
+_ONE_INPUT: Final = ("input",)
+_WITHOUT_INPUT: Final = frozenset(["local_relation", "read", "range"])
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows of a relation with their columns."""
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    rows: Rows
+
+    def picked(self, names: Sequence[str]) -> Rows:
+        """Returns the rows with some of the columns.
+
+        Raises:
+            UnknownPlanError: One is not there.
+        """
+        if names == [*self.names]:
+            return self.rows
+        if not {*names} <= {*self.names}:
+            raise UnknownPlanError("a column that is not there")
+        pick = picker(tuple(self.names.index(name) for name in names))
+        return Rows([*map(pick, self.rows.rows)])
+
+    def table(self) -> pa.Table:
+        """Returns the rows as a table."""
+        return table_of(self.rows.rows, pa.schema([*zip(self.names, map(arrow_of, self.kinds), strict=True)]))
+
+
+class _Reading(local):
+    """What the plan reads that this thread is about to work out."""
+
+    is_on = False
+    may_wait = False
+
+    def __init__(self) -> None:
+        self.leaves: list[Held] = []
+
+
+_READING = _Reading()
+
+
+def read(held: Held) -> proto.Relation:
+    """Returns what stands for rows in a plan that is worked out here."""
+    leaves = _READING.leaves
+    leaves.append(held)
+    return proto.Relation(local_relation=proto.LocalRelation(data=str(len(leaves) - 1).encode()))
+
+
+def is_reading() -> bool:
+    """Returns whether this thread makes a plan that is worked out here, rather than sent."""
+    return _READING.is_on
+
+
+def may_wait() -> bool:
+    """Returns whether it waits for relations that are not there yet."""
+    return _READING.may_wait
+
+
+@contextmanager
+def _reading(*, may_wait: bool) -> Iterator[list[Held]]:
+    leaves: list[Held] = []
+    _READING.is_on, _READING.leaves, _READING.may_wait = True, leaves, may_wait
+    try:
+        yield leaves
+    finally:
+        _READING.is_on = False
+
+
+def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
+    """Returns the rows of a frame.
+
+    Args:
+        frame: A frame of Spark Connect.
+        may_wait: Whether to wait for relations that it reads and that are not there yet.
+
+    Raises:
+        UnfinishedError: Such a relation is not there.
+        UnknownPlanError: It is an engine's work: it reads many rows, or does what is not understood here.
+    """
+    remote = cast(RemoteFrame, frame)
+    with _reading(may_wait=may_wait) as leaves:
+        plan = remote._plan.plan(remote._session.client)
+    if sum(len(leaf.rows.rows) for leaf in leaves) > MOST_ROWS:
+        raise UnknownPlanError("many rows")
+    _forget_numbers(plan)
+    key = plan.SerializeToString(deterministic=True), tuple((leaf.names, leaf.kinds) for leaf in leaves)
+    node = _NODES.get(key)
+    if node is None:
+        if len(_NODES) >= _MOST_NODES:
+            _NODES.clear()
+        node = _NODES[key] = _node(plan, key[1])
+    if isinstance(node, UnknownPlanError):
+        raise node
+    return Held(node.names, node.kinds, node.make([leaf.rows for leaf in leaves]))
+
+
+def _forget_numbers(plan: proto.Relation) -> None:
+    """Leaves out the numbers of a plan's parts, which are others each time."""
+    parts = [plan]
+    while parts:
+        part = parts.pop()
+        part.ClearField("common")
+        kind = part.WhichOneof("rel_type")
+        if kind is not None and kind not in _WITHOUT_INPUT:
+            of = getattr(part, kind)
+            parts += [getattr(of, name) for name in _INPUTS.get(kind, _ONE_INPUT) if hasattr(of, name)]
+
+
+def _node(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node | UnknownPlanError:
+    """Returns a plan as a function of what it reads, or why it is none."""
+    try:
+        return compiled(plan, leaves)
+    except UnknownPlanError as error:
+        return error

@@ -1,0 +1,108 @@
+"""What joins, groups and windows do with rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipelines.engines.rows.kinds import Row
+
+MOST_ROWS: Final = 5_000
+"""Of all that a plan reads: beyond that an engine is faster."""
+Key = Callable[[Row], Any]
+
+
+class Rows:
+    """Rows of a relation, and where to find those with a key: what stays for several rounds is not sorted anew."""
+
+    __slots__ = ("_asked", "_found", "_keys", "rows")
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self._found: dict[tuple[int, ...], Found] = {}
+        self._keys: dict[tuple[int, ...], set[Row]] = {}
+        self._asked: set[tuple[int, ...]] = set()
+
+    def found(self, index: Index) -> Found:
+        """Returns the rows by the values of some columns; those with a null among them are left out."""
+        known = self._found.get(index.places)
+        if known is None:
+            known = self._found[index.places] = index.found(self.rows)
+        return known
+
+    def found_again(self, index: Index) -> Found | None:
+        """Returns the same, if it is known or was asked for before: then it will be asked for again."""
+        if index.places in self._found or index.places in self._asked:
+            return self.found(index)
+        self._asked.add(index.places)
+        return None
+
+    def keys(self, index: Index) -> set[Row]:
+        """Returns the values of some columns, without those with a null among them."""
+        known = self._keys.get(index.places)
+        if known is None:
+            known = self._keys[index.places] = index.keys(self.rows)
+        return known
+
+
+Found = Mapping[Row, list[Row]]
+
+
+@dataclass(frozen=True)
+class Index:
+    """How rows are found by the values of some columns.
+
+    Attributes:
+        places: The columns.
+        found: Returns rows by these values.
+        keys: Returns the values.
+        found_of: Returns rows by those of the values that are wanted.
+    """
+
+    places: tuple[int, ...]
+    found: Callable[[list[Row]], Found]
+    keys: Callable[[list[Row]], set[Row]]
+    found_of: Callable[[list[Row], set[Row]], Found]
+
+
+def sorted_places(keys: Sequence[Row], places: list[int], falling: Sequence[bool]) -> list[int]:
+    """Returns places sorted by their keys.
+
+    Args:
+        keys: What sorts, by place.
+        places: Which places.
+        falling: Whether the greatest comes first, for each part of the keys.
+    """
+    if not any(falling):
+        return sorted(places, key=keys.__getitem__)
+    for part in reversed(range(len(falling))):
+        places = sorted(places, key=lambda place: keys[place][part], reverse=falling[part])
+    return places
+
+
+def numbered(
+    rows: Sequence[Row], key: Key, order: Key, falling: Sequence[bool], name: str
+) -> list[int]:  # fmt: skip
+    """Returns the number of each row in its partition, from 1 on.
+
+    Args:
+        rows: The rows.
+        key: Returns the values of the partition's columns.
+        order: Returns what sorts.
+        falling: Whether the greatest comes first, for each part of that.
+        name: The function of SQL: ``row_number``, or one by which rows that tie have the number of the first of them,
+            ``rank`` or ``dense_rank``.
+    """
+    keys, found = [*map(order, rows)], [0] * len(rows)
+    partitions: dict[Any, list[int]] = {}
+    for place, row in enumerate(rows):
+        partitions.setdefault(key(row), []).append(place)
+    for places in partitions.values():
+        number, before = 0, None
+        for count, place in enumerate(sorted_places(keys, places, falling), 1):
+            if name == "row_number" or count == 1 or keys[place] != before:
+                number = number + 1 if name == "dense_rank" else count
+            before = keys[place]
+            found[place] = number
+    return found

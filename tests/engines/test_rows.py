@@ -1,0 +1,209 @@
+"""Plans over few rows that are worked out in this process: the rows are those that Sail makes of the same plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from support.engines import disturbed, mixed
+
+from pipelines.engines.inline import inlined
+from pipelines.engines.materialise import files
+from pipelines.engines.rows.evaluate import Held, evaluated
+from pipelines.engines.rows.kinds import UnknownPlanError, type_of
+from pipelines.engines.rows.operators import MOST_ROWS
+from pipelines.engines.session import Session
+from pipelines.testing import run_all, run_configs, scenario
+
+_PAIRS = pa.list_(pa.struct([("p", pa.int64()), ("q", pa.string())]))
+ROWS = pa.table({
+    "a": pa.array([1, -7, None, 5], pa.int64()), "b": pa.array([2, 3, 4, None], pa.int64()),
+    "i": pa.array([3, -3, 0, 1], pa.int32()),
+    "s": pa.array(["x", "yy", None, "zebra with a text of more than 32 bytes"]),
+    "l": pa.array([[1, 2, 3], [], None, [5, 5, 7]], pa.list_(pa.int64())),
+    "st": pa.array([[{"p": 1, "q": "u"}, {"p": 2, "q": None}], [], None, [{"p": 3, "q": "w"}]], _PAIRS),
+    "d": pa.array([1.5, -2.5, None, 4.0]), "o": pa.array([True, False, None, True]),
+})  # fmt: skip
+RUNS = {
+    "delta, joins and crashes": disturbed("visited"),
+    "forwarding, links at fault": {
+        **mixed({"name": "forwarding"}, "joined", 5),
+        "faults": [
+            {"kind": "loss", "rate": 0.05},
+            {"kind": "delay", "rounds": [0, 4], "rate": 0.2},
+            {"kind": "delay", "rounds": [1, 3], "rate": 0.2, "reorder": True},
+            {"kind": "duplicate", "rate": 0.1, "after": [0, 2]},
+            {"generate": {"kind": "pause", "count": 2, "down": [3, 9], "rounds": [0, 60]}},
+        ],
+    },
+    "epidemic": scenario(
+        protocol={"name": "epidemic", "gossip_rounds": 2, "recovery": "combined_pull", "adaptive": True, "buffer": 2},
+        overlay={"links": [["A", "B"], ["B", "C"], ["B", "D"]]},
+        workload={
+            "subscriptions": [{"at": name, "where": "x > 1"} for name in "ACD"],
+            "publications": [{"at": "A", "round": round_, "content": {"x": round_}} for round_ in (4, 5, 6)],
+        },
+        faults=[
+            {"kind": "loss", "rate": 0.4, "kinds": ["EVENT"]},
+            {"kind": "crash", "node": "C", "round": 5, "until": 7},
+            {"kind": "replace", "link": ["B", "D"], "by": ["A", "D"], "round": 6, "after": 1},
+        ],
+        time={"rounds": 12},
+    ),
+}
+VALUES = """
+a + b; a - i; a * 2; a / 2; a div 2; a % 3; pmod(a, 3); pmod(a - 20, 7); -a; abs(a); floor(d); d + a; a between 1 and 5
+a < b; a <= i; d > a; a = b; a <> b; a = i; o and a > 0; o or a > 0; not o; not (o and a > 0); o and not o; s < 'y'
+a is null; b is not null; coalesce(a, b); coalesce(a, b, 0); if(o, a, b); a in (1, 5); a not in (1, 5); s in ('x', 'yy')
+case when a > 0 then 'p' when a < 0 then 'n' end; case a when 1 then 'one' when 5 then 'five' else 'x' end
+array(a, b); size(l); get(l, 1); get(l, 5); slice(l, 1, 2); slice(l, 2, 5); concat(l, array(9L)); concat(l, l)
+reverse(l); concat(s, '-', a); concat('a', s); startswith(s, 'y'); array_contains(l, 5L); array_position(l, 5L)
+arrays_overlap(l, array(2L, 9L)); array_intersect(l, array(5L, 7L)); array_union(l, array(5L, 8L)); array_distinct(l)
+array_sort(l); array_repeat(a, 2); greatest(a, b); least(a, b, i); element_at(array(a, b), -1); flatten(array(l, l))
+named_struct('u', a, 'v', s); struct(a, s); array(struct(a, b)); to_json(named_struct('u', a, 'v', s, 'w', l))
+to_json(named_struct('s', st)); xxhash64(a, b); xxhash64(a, i); xxhash64(s, a, 1L); xxhash64(s, 1)
+shiftrightunsigned(xxhash64(a), 11); shiftrightunsigned(xxhash64(a), 11) / cast(9007199254740992 as double)
+filter(l, x -> x > 1); exists(l, x -> x = 5); exists(st, f -> f.q = 'u' and f.p < b); transform(l, x -> x + a)
+transform(st, f -> concat('P', f.p, '-', f.q)); array_join(transform(st, f -> concat('P', f.p)), ','); array_max(l)
+array_max(transform(st, f -> case f.q when 'u' then f.p else 0L end)); sequence(1L, b); filter(st, f -> f.q is null)
+filter(sequence(1L, 3L), n -> not array_contains(l, n)); cast(a as string); cast(i as bigint); cast(d as bigint)
+cast(o as int); cast(null as bigint); cast(null as array<bigint>); row_number() over (partition by o order by a desc, i)
+rank() over (partition by o order by b nulls last); dense_rank() over (partition by o order by b desc)
+row_number() over (partition by o order by s desc nulls first); count(a) over (partition by o)
+max(a) over (partition by o)
+"""
+AGGREGATES = """
+max(a) as v; count(a) as v; count(1) as v; sum(a) as v; array_sort(collect_list(a)) as v; max(l) as v
+array_sort(collect_set(b)) as v; count_if(a > 0) as v; bool_and(a > 0) as v; max(a) + min(b) as v; min_by(a, i) as v
+max(case when o then a end) as v; max_by(s, b) as v; max(struct(i, s)) as v
+"""
+
+
+def texts(of: str) -> list[str]:
+    return [text.strip() for line in of.strip().splitlines() for text in line.split(";")]
+
+
+@pytest.fixture(scope="module")
+def frame(sail: Session) -> DataFrame:
+    return inlined(sail.spark, ROWS, from_arrow_schema(ROWS.schema))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(map(plain, value.values()))
+    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
+
+
+def counted(columns: list[list[Any]]) -> Counter[str]:
+    return Counter(repr(plain(row)) for row in zip(*columns, strict=True))
+
+
+def assert_as_on_sail(asked: DataFrame) -> None:
+    held, table = evaluated(asked, may_wait=True), asked.toArrow()
+    assert [*held.names] == table.column_names
+    assert counted([*map(list, zip(*held.rows.rows, strict=True))]) == counted(
+        [one.to_pylist() for one in table.columns]
+    )
+    there = [from_arrow_type(field.type).simpleString() for field in table.schema]
+    assert [type_of(kind).simpleString() for kind in held.kinds] == there
+
+
+@pytest.mark.parametrize("text", texts(VALUES))
+def test_a_value_is_the_same(frame: DataFrame, text: str) -> None:
+    assert_as_on_sail(frame.selectExpr("i", f"{text} as v"))
+
+
+@pytest.mark.parametrize("text", texts(AGGREGATES))
+def test_an_aggregate_is_the_same(frame: DataFrame, text: str) -> None:
+    assert_as_on_sail(frame.groupBy("o").agg(F.expr(text)))
+    assert_as_on_sail(frame.selectExpr(text))
+    assert_as_on_sail(frame.where("i > 100").selectExpr(text))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "left_semi", "left_anti"])
+def test_a_join_is_the_same(frame: DataFrame, how: str) -> None:
+    other = frame.selectExpr("b as a", "o", "i as j")
+    for many in (other, other.unionByName(other).unionByName(other)):
+        assert_as_on_sail(frame.join(many, "a" if how in ("left_semi", "left_anti") else ["a", "o"], how))
+        assert_as_on_sail(many.join(frame, ["a", "o"], how))
+        assert_as_on_sail(frame.join(many.where("j > 100"), ["o", "a"], how))
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("condition", ["a = c and i < j", "c = a and o = p", "a = c and (i > j or j is null)"])
+def test_a_join_over_a_condition_is_the_same(frame: DataFrame, how: str, condition: str) -> None:
+    other = frame.selectExpr("b as c", "o as p", "i as j")
+    assert_as_on_sail(frame.join(other.unionByName(other), F.expr(condition), how))
+
+
+def test_other_parts_of_plans_are_the_same(frame: DataFrame) -> None:
+    for condition in ("a > 0", "not (a > 0)", "a > 0 or b > 3", "a <> b", "not (a in (1, 5))", "o", "not o", "a = b"):
+        assert_as_on_sail(frame.where(condition))
+    for generator in (
+        "explode(l) as e", "posexplode(l) as (p, e)", "inline(st)", "explode(filter(l, x -> x > 1)) as e",
+        "inline(transform(l, x -> struct(x, a)))",
+    ):  # fmt: skip
+        assert_as_on_sail(frame.selectExpr("i", generator))
+    assert_as_on_sail(frame.unionByName(frame.select("b", "a"), allowMissingColumns=True))
+    assert_as_on_sail(frame.select("a", "b").unionByName(frame.selectExpr("i as b", "a")))
+    assert_as_on_sail(frame.select("a", "b").unionAll(frame.select("b", "a")))
+    assert_as_on_sail(frame.select("o").unionAll(frame.select("o")).distinct())
+    assert_as_on_sail(frame.drop("st", "l").withColumnRenamed("a", "z"))
+    assert_as_on_sail(frame.withColumns({"a": F.expr("a + 1"), "z": F.expr("i")}))
+    assert_as_on_sail(frame.select("a", "b").toDF("x", "y").hint("shuffle_hash"))
+    assert_as_on_sail(frame.select("a").crossJoin(frame.selectExpr("b as c")))
+
+
+@pytest.mark.parametrize("text", ["a / 0", "element_at(l, 9)", "raise_error('no')", "s like 'x'", "rand()", "a = 1.5"])
+def test_what_is_not_understood_or_fails_is_left_to_the_engine(frame: DataFrame, text: str) -> None:
+    with pytest.raises(UnknownPlanError):
+        evaluated(frame.selectExpr(f"{text} as v"), may_wait=True)
+
+
+def test_names_that_are_unknown_or_stand_for_two_columns_are_left_to_the_engine(frame: DataFrame) -> None:
+    for asked in (frame.select("nowhere"), frame.crossJoin(frame).select("a"), frame.dropDuplicates(["o"])):
+        with pytest.raises(UnknownPlanError):
+            evaluated(asked, may_wait=True)
+
+
+def test_many_rows_are_left_to_the_engine(sail: Session) -> None:
+    rows = pa.table({"a": range(MOST_ROWS + 1)})
+    with pytest.raises(UnknownPlanError):
+        evaluated(inlined(sail.spark, rows, from_arrow_schema(rows.schema)), may_wait=True)
+    with pytest.raises(UnknownPlanError):
+        evaluated(sail.spark.range(MOST_ROWS + 1), may_wait=True)
+
+
+def test_text_in_a_scenario_is_never_source(frame: DataFrame) -> None:
+    """Literals are written as Python writes them."""
+    assert_as_on_sail(frame.selectExpr("i", """'"+__import__("os").getpid()+"' as v""", "'{0} {} %s' as w"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_all_relations_of_runs_are_those_of_sail(
+    name: str, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is worked out here, and the same plan is sent."""
+    compared, left = 0, Counter[str]()
+
+    def both(asked: DataFrame, *, may_wait: bool) -> Held:
+        nonlocal compared
+        try:
+            held = evaluated(asked, may_wait=may_wait)
+        except UnknownPlanError as error:
+            left[str(error)] += 1
+            raise
+        table, compared = asked.toArrow(), compared + 1
+        there = counted([table[column].to_pylist() for column in held.names])
+        assert counted([*map(list, zip(*held.rows.rows, strict=True))] or [[]] * len(held.names)) == there
+        return held
+
+    monkeypatch.setattr(files, "evaluated", both)
+    run_all(run_configs([RUNS[name]]), sail, tmp_path)
+    assert compared > 50
+    assert {*left} <= {"", "read", "sql"}, "rounds leave nothing to the engine but what is read from the store"
