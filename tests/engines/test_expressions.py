@@ -42,7 +42,8 @@ TEXT = [
     "row_number() over (order by b) as x", "sum(a) over (partition by b rows between 1 preceding and current row)",
     "transform(path, (y, i) -> y + i) as x", "count(distinct a) as x", "cast(a as map<int, int>) as x",
     "inline_outer(path)", "date '2020-01-01' as x", "a like 'b' as x", "`a` as x", "path[0] as x", "count(*) as x",
-    "a ||  b as x", "a = b = is_on as x", "a not b", "case end", "(a, b) as x", "9223372036854775808 as x", "a -- no", "",
+    "a ||  b as x",
+    "a = b = is_on as x", "a not b", "case end", "(a, b) as x", "9223372036854775808 as x", "a -- no", "",
 ]  # fmt: skip
 
 
