@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pipelines.engines.rows.kinds import Row
 
-MOST_ROWS: Final = 5_000
+MOST_ROWS: Final = 20_000
 """Of all that a plan reads: beyond that an engine is faster."""
 Key = Callable[[Row], Any]
 
