@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, types as T
+from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.plan import MapPartitions
+from pyspark.sql.connect.proto import relations_pb2 as proto
 from pyspark.sql.connect.udf import UserDefinedFunction
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
+from pipelines.engines.rows.evaluate import Held, evaluated, is_reading, may_wait, read
+from pipelines.engines.rows.kinds import kind_of, rows_of
+from pipelines.engines.rows.operators import Rows
+
+ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
 
 def mapped(
-    frame: DataFrame, columns: Sequence[str], function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: pa.Schema,
+    frame: DataFrame, columns: Sequence[str], function: ArrowFunction, schema: pa.Schema
 ) -> DataFrame:  # fmt: skip
     """Returns what an Arrow function makes of some columns of a frame.
 
@@ -34,6 +44,50 @@ def mapped(
         return given.mapInArrow(function, kind)
     called = UserDefinedFunction(function, returnType=kind, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     names = [column.rpartition(" as ")[2] for column in columns]
-    found = RemoteFrame(MapPartitions(given._plan, called, names, False, None), given._session)
+    plan = _Mapped(given, called, names, _Work(function, schema, kind))
+    found = RemoteFrame(plan, given._session)
     found._cached_schema = kind
     return cast(DataFrame, found)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What an Arrow function makes of rows in this process.
+
+    Attributes:
+        function: The function.
+        schema: The columns that it returns.
+        columns: The same, in Spark's words.
+    """
+
+    function: ArrowFunction
+    schema: pa.Schema
+    columns: T.StructType
+
+    def of(self, rows: Held) -> Held:
+        """Returns the rows.
+
+        Raises:
+            PySparkException: The function fails, as an engine says it.
+        """
+        table = rows.table()
+        try:
+            batches = [*self.function(table.to_batches())]
+        except Exception as error:
+            raise PySparkException(f"{type(error).__name__}: {error}") from error
+        kinds = tuple(kind_of(field.dataType) for field in self.columns)
+        made = pa.Table.from_batches(batches, self.schema)
+        return Held(tuple(self.schema.names), kinds, Rows(rows_of(made, kinds)))
+
+
+class _Mapped(MapPartitions):
+    def __init__(self, given: RemoteFrame, called: UserDefinedFunction, names: list[str], work: _Work) -> None:
+        super().__init__(given._plan, called, names, False, None)
+        self._given, self._work = given, work
+
+    @cached_property
+    def _held(self) -> Held:
+        return self._work.of(evaluated(cast(DataFrame, self._given), may_wait=may_wait()))
+
+    def plan(self, session: SparkConnectClient) -> proto.Relation:
+        return read(self._held) if is_reading() else super().plan(session)

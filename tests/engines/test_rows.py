@@ -155,6 +155,7 @@ def test_other_parts_of_plans_are_the_same(frame: DataFrame) -> None:
     assert_as_on_sail(frame.select("o").unionAll(frame.select("o")).distinct())
     assert_as_on_sail(frame.drop("st", "l").withColumnRenamed("a", "z"))
     assert_as_on_sail(frame.withColumns({"a": F.expr("a + 1"), "z": F.expr("i")}))
+    assert_as_on_sail(frame.selectExpr("i", "explode(st) as one").select("i", "one.*", "*"))
     assert_as_on_sail(frame.select("a", "b").toDF("x", "y").hint("shuffle_hash"))
     assert_as_on_sail(frame.select("a").crossJoin(frame.selectExpr("b as c")))
 
@@ -165,8 +166,10 @@ def test_what_is_not_understood_or_fails_is_left_to_the_engine(frame: DataFrame,
         evaluated(frame.selectExpr(f"{text} as v"), may_wait=True)
 
 
-def test_names_that_are_unknown_or_stand_for_two_columns_are_left_to_the_engine(frame: DataFrame) -> None:
-    for asked in (frame.select("nowhere"), frame.crossJoin(frame).select("a"), frame.dropDuplicates(["o"])):
+def test_what_is_ambiguous_or_foreign_is_left_to_the_engine(frame: DataFrame) -> None:
+    given = frame.sparkSession.createDataFrame([(1, "x")], "a bigint, s string")
+    asked_for = frame.select("nowhere"), frame.crossJoin(frame).select("a"), frame.dropDuplicates(["o"]), given
+    for asked in asked_for:
         with pytest.raises(UnknownPlanError):
             evaluated(asked, may_wait=True)
 

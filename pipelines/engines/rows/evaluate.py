@@ -15,7 +15,7 @@ from pyspark.sql.connect.proto import relations_pb2 as proto
 
 from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, table_of
 from pipelines.engines.rows.operators import MOST_ROWS, Rows
-from pipelines.engines.rows.plans import Leaf, compiled
+from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
 
 _MOST_NODES: Final = 4000
@@ -69,7 +69,7 @@ def read(held: Held) -> proto.Relation:
     """Returns what stands for rows in a plan that is worked out here."""
     leaves = _READING.leaves
     leaves.append(held)
-    return proto.Relation(local_relation=proto.LocalRelation(data=str(len(leaves) - 1).encode()))
+    return proto.Relation(local_relation=proto.LocalRelation(schema=f"{LEAF}{len(leaves) - 1}"))
 
 
 def is_reading() -> bool:
@@ -84,12 +84,14 @@ def may_wait() -> bool:
 
 @contextmanager
 def _reading(*, may_wait: bool) -> Iterator[list[Held]]:
+    """Collects what a plan reads; a plan within it is worked out by itself."""
+    before = _READING.is_on, _READING.leaves, _READING.may_wait
     leaves: list[Held] = []
     _READING.is_on, _READING.leaves, _READING.may_wait = True, leaves, may_wait
     try:
         yield leaves
     finally:
-        _READING.is_on = False
+        _READING.is_on, _READING.leaves, _READING.may_wait = before
 
 
 def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:

@@ -20,6 +20,7 @@ from pipelines.engines.rows.operators import MOST_ROWS, Rows
 from pipelines.engines.rows.selections import aggregate, project
 from pipelines.engines.rows.source import Node, made, picked
 
+LEAF: Final = "leaf "
 Leaf = tuple[Sequence[str], Sequence[Kind]]
 """Names and kinds of the columns of a relation that plans read."""
 
@@ -28,7 +29,7 @@ def compiled(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node:
     """Returns what makes a plan's rows of those that it reads.
 
     Args:
-        plan: The plan; where it reads a relation it has a local one, whose data are the number of the relation.
+        plan: The plan; where it reads a relation it has a local one, whose schema is `LEAF` and a number.
         leaves: What is read.
 
     Raises:
@@ -40,7 +41,7 @@ def compiled(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node:
         return _OF_ONE[kind](compiled(of.input, leaves), of)
     match kind:
         case "local_relation":
-            return _leaf(int(plan.local_relation.data), leaves)
+            return _leaf(plan.local_relation.schema, leaves)
         case "range":
             return _range(plan.range)
         case "join":
@@ -50,7 +51,10 @@ def compiled(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node:
     raise UnknownPlanError(str(kind))
 
 
-def _leaf(number: int, leaves: Sequence[Leaf]) -> Node:
+def _leaf(name: str, leaves: Sequence[Leaf]) -> Node:
+    if not name.startswith(LEAF):
+        raise UnknownPlanError("rows of another program")
+    number = int(name.removeprefix(LEAF))
     names, kinds = leaves[number]
     return Node(tuple(names), tuple(kinds), lambda given: given[number])
 

@@ -46,8 +46,9 @@ def project(node: Node, expressions: Sequence[proto.Expression]) -> Node:
             names += made_names
             codes += made_codes
         elif kind == "unresolved_star":
-            names += node.names
-            codes += [scope.column(name) for name in node.names]
+            shown = _shown(scope, one.unresolved_star.unparsed_target)
+            names += shown
+            codes += shown.values()
         else:
             names.append(_name(one))
             codes.append(scope.value(one))
@@ -68,6 +69,16 @@ def project(node: Node, expressions: Sequence[proto.Expression]) -> Node:
         return Rows(select(rows))
 
     return Node(tuple(names), kinds, run)
+
+
+def _shown(scope: Scope, target: str) -> dict[str, Code]:
+    """Returns what a star stands for: all columns, or the fields of one."""
+    if not target:
+        return {name: scope.column(name) for name in scope.columns}
+    of = scope.column(target.removesuffix(".*"))
+    if not is_struct(of.kind):
+        raise UnknownPlanError(f"fields of {of.kind}")
+    return {name: scope.member(of, name) for name in of.kind[1]}
 
 
 def _name(expression: proto.Expression) -> str:

@@ -21,7 +21,7 @@ from pyspark.sql.connect.proto.types_pb2 import DataType
 from pipelines.engines.sail_plans.simplify import simplify
 
 _TOKEN = re.compile(
-    r"\s*(?:(\d+L?\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.)|`\w+`)|(<>|!=|<=|>=|->|[-+*/%=<>(),:]))",
+    r"\s*(?:(\d+L?\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.)|`[^`]+`)|(<>|!=|<=|>=|->|[-+*/%=<>(),:]))",
     re.I,
 )
 _WORDS: Final = frozenset([
@@ -157,7 +157,7 @@ class _Parser:
     def _alias(self) -> str:
         """Reads the name of a whole expression, which may be a word of the grammar."""
         name = self._take()
-        if not re.fullmatch(r"[a-zA-Z_]\w*|`\w+`", name):
+        if not re.fullmatch(r"[a-zA-Z_]\w*|`[^`]+`", name):
             raise _OtherSyntaxError
         return name.strip("`")
 
