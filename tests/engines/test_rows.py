@@ -174,6 +174,20 @@ def test_what_is_ambiguous_or_foreign_is_left_to_the_engine(frame: DataFrame) ->
             evaluated(asked, may_wait=True)
 
 
+def test_a_relation_has_the_columns_that_its_name_stands_for(frame: DataFrame) -> None:
+    held = evaluated(frame.selectExpr("a", "named_struct('x', a, 'y', s) as pair"), may_wait=True)
+    pair = ("struct", ("x", "y"), ("bigint", "string"))
+    assert [len(row) for row in held.picked(["pair"], [pair]).rows] == [1] * 4
+    for names, kinds in (
+        (["b"], ["bigint"]), (["a"], ["string"]), (["pair"], [("struct", ("y", "x"), ("bigint", "string"))]),
+    ):  # fmt: skip
+        with pytest.raises(UnknownPlanError):
+            held.picked(names, kinds)
+    twice = evaluated(frame.select("a", "a"), may_wait=True)
+    with pytest.raises(UnknownPlanError):
+        twice.picked(["a"], ["bigint"])
+
+
 def test_many_rows_are_left_to_the_engine(sail: Session) -> None:
     rows = pa.table({"a": range(MOST_ROWS + 1)})
     with pytest.raises(UnknownPlanError):

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.proto import relations_pb2 as proto
 
-from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, table_of
+from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, fits, table_of
 from pipelines.engines.rows.operators import MOST_ROWS, Rows
 from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
@@ -34,18 +34,24 @@ class Held:
     kinds: tuple[Kind, ...]
     rows: Rows
 
-    def picked(self, names: Sequence[str]) -> Rows:
+    def picked(self, names: Sequence[str], kinds: Sequence[Kind]) -> Rows:
         """Returns the rows with some of the columns.
 
+        Args:
+            names: The columns.
+            kinds: What they have to hold.
+
         Raises:
-            UnknownPlanError: One is not there.
+            UnknownPlanError: One is not there, or twice, or holds something else.
         """
-        if names == [*self.names]:
+        if any(self.names.count(name) != 1 for name in names):
+            raise UnknownPlanError("a column that is not there, or twice")
+        places = tuple(self.names.index(name) for name in names)
+        if not all(fits(kind, self.kinds[place]) for kind, place in zip(kinds, places, strict=True)):
+            raise UnknownPlanError("a column of another type")
+        if places == (*range(len(self.names)),):
             return self.rows
-        if not {*names} <= {*self.names}:
-            raise UnknownPlanError("a column that is not there")
-        pick = picker(tuple(self.names.index(name) for name in names))
-        return Rows([*map(pick, self.rows.rows)])
+        return Rows([*map(picker(places), self.rows.rows)])
 
     def table(self) -> pa.Table:
         """Returns the rows as a table."""

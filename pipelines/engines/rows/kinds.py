@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -111,6 +112,20 @@ def holds(kind: Kind, other: Kind) -> bool:
     if is_struct(kind) and is_struct(other):
         return len(kind[2]) == len(other[2]) and all(map(holds, kind[2], other[2]))
     return is_whole(kind) and is_whole(other)
+
+
+@lru_cache(maxsize=10_000)
+def fits(kind: Kind, other: Kind) -> bool:
+    """Returns whether values of another kind are values of this one, with the same names of fields."""
+    return holds(kind, other) and _fields(kind, other)
+
+
+def _fields(kind: Kind, other: Kind) -> bool:
+    if other == VOID:
+        return True
+    if is_array(kind):
+        return _fields(kind[1], other[1])
+    return not is_struct(kind) or (kind[1] == other[1] and all(map(_fields, kind[2], other[2])))
 
 
 def common(kinds: Sequence[Kind]) -> Kind:
