@@ -147,8 +147,9 @@ class Store:
         """Returns rows that the program has, or gets faster than an engine writes them."""
         if self._is_slow:
             return rows.toArrow() if self.is_small else None
-        with suppress(UnknownPlanError):
-            return evaluated(rows, may_wait=True).table()
+        if self.session.engine == "sail":
+            with suppress(UnknownPlanError):
+                return evaluated(rows, may_wait=True).table()
         return None
 
     def _write(self, name: str, write: Callable[[], None]) -> None:

@@ -71,7 +71,8 @@ def test_versions_can_be_read(sail: Session, tmp_path: Path, is_slow: bool) -> N
     assert [store.read("mixed", version).count() for version in range(4)] == [0, 2, 3, 1]
     assert rows(store, "mixed") == [(3, "", ())]
     assert rows(store, "mixed", "name") == [("",)]
-    assert by_library(store, "mixed") == [True, is_slow, is_slow]
+    # What an engine has to make is written by it, unless it is slow at that; the few rows that are read are there.
+    assert by_library(store, "mixed") == [True, is_slow, True]
     store.rewind({"mixed": 2})
     assert store.version("mixed") == 4
     assert sorted(row[:2] for row in rows(store, "mixed")) == [(1, "a"), (2, None), (3, "")]

@@ -38,7 +38,10 @@ STUDY = {
     "time": {"rounds": 60},
     "runs": {"seeds": [1, 2], "grid": {"protocol.delta": [0, 1]}},
 }
-SHIPPED = ("quickstart", "beyond_delta", "bank", "epidemic_loss")
+SHIPPED: dict[str, tuple[int, tuple[str, ...]]] = {
+    "quickstart": (5, ()), "beyond_delta": (5, ()), "bank": (50, ()), "epidemic_loss": (50, ("runs.seeds=[1]",)),
+}  # fmt: skip
+"""Scenarios, with the rounds between commits, and what is set so that they take no minutes."""
 PAGES = ("verdict", "replay", "space-time", "measures", "losses")
 DOWN = """
 select count(1) as n from node_recovery
@@ -73,8 +76,8 @@ def started() -> Iterator[Any]:
         yield found
 
 
-def made(sail: Session, folder: Path, scenario: Any, *overrides: str) -> Result:
-    result = rt.run(scenario, spark=sail.spark, store=folder / "store", overrides=overrides, commit_every=5)
+def made(sail: Session, folder: Path, scenario: Any, *overrides: str, commit_every: int = 5) -> Result:
+    result = rt.run(scenario, spark=sail.spark, store=folder / "store", overrides=overrides, commit_every=commit_every)
     result.report(runs=[0] if len(result.runs) > 1 else [], out=folder / "report.html")
     return result
 
@@ -84,7 +87,8 @@ def shipped(
     request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Result, Path]:
     folder = tmp_path_factory.mktemp(request.param)
-    return made(sail, folder, request.param), folder / "report.html"
+    commit_every, overrides = SHIPPED[request.param]
+    return made(sail, folder, request.param, *overrides, commit_every=commit_every), folder / "report.html"
 
 
 @pytest.fixture(scope="module")
