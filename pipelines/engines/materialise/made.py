@@ -21,7 +21,8 @@ _FEW_BYTES: Final = 128 * 1024
 """Of rows that are a part of the plans that an engine makes."""
 _SOME_BYTES: Final = 4 * 1024**2
 """Of files whose rows may be few enough to be held here."""
-_VALUE_BYTES: Final = 32
+_VALUE_BYTES: Final = 64
+"""Of a value in a row, its place in the tuple, indexes and the copy in Arrow's form included."""
 
 
 class Made:
