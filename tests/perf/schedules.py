@@ -5,8 +5,9 @@
 Each batch is one job of so many schedules, every schedule with both duplicate detectors, in a process of its own.
 Columns: runs; crashes; joins; publications delivered; rounds and seconds of the job; runs that went beyond the bound;
 violations that are not excused; runs that are not decided, but for those in which nobody is owed anything; runs in
-which a delivery that is guaranteed was made by one program only; peak memory in MiB. The other table tells how often what failures cause has happened. A line for each
-batch comes as soon as it is over; the exit code is 1 if anything was wrong.
+which a delivery that is guaranteed was made by one program only; peak memory in MiB. The other table tells how often
+what failures cause has happened. A line for each batch comes as soon as it is over; the exit code is 1 if anything was
+wrong.
 """
 
 from __future__ import annotations
