@@ -16,8 +16,7 @@ from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.engines.rows.evaluate import Held, is_reading, may_wait, read
-from pipelines.engines.rows.kinds import UnfinishedError, kind_of, rows_of
-from pipelines.engines.rows.operators import Rows
+from pipelines.engines.rows.kinds import UnfinishedError
 
 
 def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
@@ -36,8 +35,7 @@ class _Inlined(LocalRelation):
 
     @cached_property
     def _held(self) -> Held:
-        kinds = tuple(kind_of(field.dataType) for field in self._columns)
-        return Held(tuple(self._columns.names), kinds, Rows(rows_of(self._rows, kinds)))
+        return Held.of(self._rows, self._columns)
 
     def plan(self, session: SparkConnectClient) -> proto.Relation:
         return read(self._held) if is_reading() else super().plan(session)

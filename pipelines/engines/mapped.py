@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -19,14 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
 from pipelines.engines.rows.evaluate import Held, evaluated, is_reading, may_wait, read
-from pipelines.engines.rows.kinds import kind_of, rows_of
-from pipelines.engines.rows.operators import Rows
-
-ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from udfs.nodes.play import Play
 
 
 def mapped(
-    frame: DataFrame, columns: Sequence[str], function: ArrowFunction, schema: pa.Schema
+    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema
 ) -> DataFrame:  # fmt: skip
     """Returns what an Arrow function makes of some columns of a frame.
 
@@ -60,7 +57,7 @@ class _Work:
         columns: The same, in Spark's words.
     """
 
-    function: ArrowFunction
+    function: Play
     schema: pa.Schema
     columns: T.StructType
 
@@ -75,9 +72,7 @@ class _Work:
             batches = [*self.function(table.to_batches())]
         except Exception as error:
             raise PySparkException(f"{type(error).__name__}: {error}") from error
-        kinds = tuple(kind_of(field.dataType) for field in self.columns)
-        made = pa.Table.from_batches(batches, self.schema)
-        return Held(tuple(self.schema.names), kinds, Rows(rows_of(made, kinds)))
+        return Held.of(pa.Table.from_batches(batches, self.schema), self.columns)
 
 
 class _Mapped(MapPartitions):

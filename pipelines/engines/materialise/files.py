@@ -20,7 +20,7 @@ from pipelines.engines.inline import later
 from pipelines.engines.materialise.base import Cached, Facts, Relation, TrackingMaterialiser, asked_facts
 from pipelines.engines.materialise.made import Made, write
 from pipelines.engines.rows.evaluate import Held, evaluated
-from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError, kind_of, type_of
+from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError, kinds_of, type_of
 from pipelines.engines.rows.operators import MOST_ROWS, Rows
 from pipelines.engines.session import Session
 from pipelines.engines.workers import stop_workers
@@ -149,7 +149,7 @@ class FileMaterialiser(TrackingMaterialiser):
         schema = self._schemas.get(name)
         if schema is None:
             schema = self._schemas[name] = T.StructType([*map(T.StructField, held.names, map(type_of, held.kinds))])
-        return self._made(path, schema, held.picked(schema.names, [kind_of(field.dataType) for field in schema]))
+        return self._made(path, schema, held.picked(schema.names, kinds_of(schema)))
 
     def _union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
         """Puts rows together; reads all files in one scan, as planning a union of scans takes long."""

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.engines.inline import inlined
 from pipelines.engines.materialise.base import Content
 from pipelines.engines.rows.evaluate import Held
-from pipelines.engines.rows.kinds import Kind, UnknownPlanError, kind_of, rows_of, table_of
+from pipelines.engines.rows.kinds import Kind, UnknownPlanError, kinds_of, rows_of, table_of
 from pipelines.engines.rows.operators import MOST_ROWS, Rows
 
 _FEW_BYTES: Final = 128 * 1024
@@ -73,7 +73,7 @@ class Made:
 
     @cached_property
     def _kinds(self) -> tuple[Kind, ...]:
-        return tuple(kind_of(field.dataType) for field in self._schema)
+        return kinds_of(self._schema)
 
     @cached_property
     def _n_written(self) -> int:

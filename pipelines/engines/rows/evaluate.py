@@ -9,11 +9,11 @@ from threading import local
 from typing import Final, cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, types as T
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.proto import relations_pb2 as proto
 
-from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, fits, table_of
+from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, fits, kinds_of, rows_of, table_of
 from pipelines.engines.rows.operators import MOST_ROWS, Rows
 from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
@@ -33,6 +33,12 @@ class Held:
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     rows: Rows
+
+    @classmethod
+    def of(cls, table: pa.Table, schema: T.StructType) -> Held:
+        """Returns the rows of a table with these columns."""
+        kinds = kinds_of(schema)
+        return cls(tuple(schema.names), kinds, Rows(rows_of(table, kinds)))
 
     def picked(self, names: Sequence[str], kinds: Sequence[Kind]) -> Rows:
         """Returns the rows with some of the columns.

@@ -179,7 +179,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "negative": Function(_number, "-{0}", 1),
     "abs": Function(_number, "abs({0})", 1),
     "pmod": Function(_number, lambda left, right: _remainder(left, right) if right < 0 else left % _not_zero(right)),
-    "shiftrightunsigned": Function(lambda kinds: _bits(kinds), lambda bits, by: (bits & _ALL_BITS) >> (by & 63)),
+    "shiftrightunsigned": Function(_bits, lambda bits, by: (bits & _ALL_BITS) >> (by & 63)),
     "sequence": Function(lambda kinds: ("array", _number(kinds)), lambda first, last: (
         tuple(range(first, last + 1)) if first <= last else tuple(range(first, last - 1, -1)))),
     "floor": Function(lambda kinds: _number(kinds) and "bigint", math.floor, 1),
@@ -204,7 +204,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "endswith": Function(_of_texts, "{0}.endswith({1})"),
     "contains": Function(_of_texts, "{1} in {0}"),
 }  # fmt: skip
-"""Null where an argument is null. Comparisons for equality, logic and what takes nulls is in `expressions`."""
+"""Null where an argument is null. Comparisons for equality, logic and what takes nulls is in `special`."""
 
 
 def sorted_array(kind: Kind) -> Callable[[Value], Value]:

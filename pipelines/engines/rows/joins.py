@@ -137,25 +137,23 @@ def _over_condition(left: Node, right: Node, condition: expressions_pb2.Expressi
     if not pairs:
         raise UnknownPlanError("a join without equal columns")
     here, there = (tuple(places) for places in zip(*pairs, strict=True))
-    pairs_of = _matched("l + r", here, there, len(right.names), is_outer=False)
     keep = made(f"[r for r in rows if {' and '.join(rest) or 'True'}]", scope)
     if kind == _JOIN.JOIN_TYPE_INNER:
+        pairs_of = _matched("l + r", here, there, len(right.names), is_outer=False)
         return Node(names, kinds, lambda given: Rows(keep(pairs_of(left.make(given), right.make(given)).rows)))
-    nulls, n_names = (None,) * len(right.names), len(left.names)
+    # The place of a row of the left side goes behind the pair: what has met nobody is found by it.
+    row, nulls = f"(*l[:{n_left}], *r, l[{n_left}])", (None,) * len(right.names)
+    placed_pairs_of = _matched(row, here, there, len(right.names), is_outer=False)
 
     def run(given: Sequence[Rows]) -> Rows:
         rows = left.make(given).rows
         places = Rows([(*row, place) for place, row in enumerate(rows)])
-        found = keep_placed(pairs_placed(places, right.make(given)).rows)
+        found = keep(placed_pairs_of(places, right.make(given)).rows)
         met = {row[-1] for row in found}
         return Rows([
             *(row[:-1] for row in found), *(row + nulls for place, row in enumerate(rows) if place not in met)
         ])  # fmt: skip
 
-    pairs_placed = _matched(
-        f"(*l[:{n_names}], *r, l[{n_names}])", here, there, len(right.names), is_outer=False
-    )  # fmt: skip
-    keep_placed = keep
     return Node(names, kinds, run)
 
 

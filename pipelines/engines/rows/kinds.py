@@ -44,10 +44,19 @@ def kind_of(of: T.DataType) -> Kind:
     if isinstance(of, T.ArrayType):
         return ("array", kind_of(of.elementType))
     if isinstance(of, T.StructType):
-        return ("struct", tuple(of.names), tuple(kind_of(field.dataType) for field in of))
+        return ("struct", tuple(of.names), kinds_of(of))
     if type(of) not in _PLAIN:
         raise UnknownPlanError(of.simpleString())
     return _PLAIN[type(of)]
+
+
+def kinds_of(schema: T.StructType) -> tuple[Kind, ...]:
+    """Returns the kinds of columns.
+
+    Raises:
+        UnknownPlanError: No rows here have one of them.
+    """
+    return tuple(kind_of(field.dataType) for field in schema)
 
 
 def type_of(kind: Kind) -> T.DataType:

@@ -110,8 +110,7 @@ def _array(scope: Values, given: Given) -> Code:
 def _repeated(scope: Values, given: Given) -> Code:
     value, count = map(scope.value, given)
     repeat = scope.helper(lambda one, times: (one,) * times)
-    inner = scope.strict([count], f"{repeat}({value.text}, {{0}})", ("array", value.kind))
-    return Code(inner.text, inner.kind)
+    return scope.strict([count], f"{repeat}({value.text}, {{0}})", ("array", value.kind))
 
 
 def _named_struct(scope: Values, given: Given) -> Code:
@@ -205,11 +204,13 @@ def _greatest_of(scope: Values, given: Given) -> Code:
     return Code(f"{scope.helper(greatest_of(value.kind))}({value.text})", value.kind[1])
 
 
-def _each(source: str) -> Callable[[Values, Given], Code]:
+def _each(source: str, kind: Callable[[Kind, Kind], Kind], *, is_value: bool) -> Callable[[Values, Given], Code]:
     """Returns what makes a function of an array and a lambda.
 
     Args:
-        source: Python source over the array ``{0}``, its element ``{1}``, and the condition or the value ``{2}``.
+        source: Python source over the array ``{0}``, its element ``{1}``, and what the lambda says of it ``{2}``.
+        kind: Returns the kind of the function, for those of the array and of the lambda.
+        is_value: Whether the lambda makes a value; otherwise it is a condition.
     """
 
     def make(scope: Values, given: Given) -> Code:
@@ -220,11 +221,9 @@ def _each(source: str) -> Callable[[Values, Given], Code]:
         before = dict(scope.variables)
         scope.variables[name] = Code(element, array.kind[1], is_plain=True)
         body = scope.value(function.function)
-        condition = scope.true(function.function) if "{3}" not in source else ""
+        said = body.text if is_value else scope.true(function.function)
         scope.variables = before
-        kind = {"f": array.kind, "e": "boolean", "t": ("array", body.kind)}[source[0]]
-        text = source[1:].format("{0}", element, condition or body.text, "")
-        return scope.strict([array], text, kind)
+        return scope.strict([array], source.format("{0}", element, said), kind(array.kind, body.kind))
 
     return make
 
@@ -235,6 +234,8 @@ SPECIAL: Final[dict[str, Callable[[Values, Given], Code]]] = {
     "if": _when, "in": _in, "array": _array, "array_repeat": _repeated, "named_struct": _named_struct,
     "struct": _struct, "greatest": _best(is_least=False), "least": _best(is_least=True), "array_sort": _sorted,
     "to_json": _json, "raise_error": _failing, "concat": _joined, "array_join": _array_text, "xxhash64": _hash,
-    "array_max": _greatest_of, "filter": _each("ftuple({1} for {1} in {0} if {2})"),
-    "exists": _each("eany({2} for {1} in {0})"), "transform": _each("ttuple({2} for {1} in {0}){3}"),
+    "array_max": _greatest_of,
+    "filter": _each("tuple({1} for {1} in {0} if {2})", lambda array, _: array, is_value=False),
+    "exists": _each("any({2} for {1} in {0})", lambda *_: "boolean", is_value=False),
+    "transform": _each("tuple({2} for {1} in {0})", lambda _, made: ("array", made), is_value=True),
 }  # fmt: skip
