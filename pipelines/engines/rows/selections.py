@@ -36,15 +36,15 @@ def project(node: Node, expressions: Sequence[proto.Expression]) -> Node:
     windows = _windows(scope, wanted)
     names: list[str] = []
     codes: list[Code] = []
-    generators: list[int] = []
+    generators: list[str] = []
     for one in wanted:
         kind = one.WhichOneof("expr_type")
         inner = understood(one.alias.expr) if kind == "alias" else one
         if inner.unresolved_function.function_name in GENERATORS:
-            generators.append(len(names))
-            made_names, made_codes = _generated(scope, inner.unresolved_function, [*one.alias.name])
-            names += made_names
-            codes += made_codes
+            columns, each = _generated(scope, inner.unresolved_function, [*one.alias.name])
+            names += columns
+            codes += columns.values()
+            generators.append(each)
         elif kind == "unresolved_star":
             shown = _shown(scope, one.unresolved_star.unparsed_target)
             names += shown
@@ -54,12 +54,11 @@ def project(node: Node, expressions: Sequence[proto.Expression]) -> Node:
             codes.append(scope.value(one))
     if len(generators) > 1:
         raise UnknownPlanError("two generators")
-    each = _each(scope, wanted, generators)
     kinds = tuple(code.kind for code in codes)
     text = "".join(f"{code.text}, " for code in codes)
-    if not windows and not each and [code.text for code in codes] == [f"r[{n}]" for n in range(len(node.names))]:
+    if not windows and not generators and [code.text for code in codes] == [f"r[{n}]" for n in range(len(node.names))]:
         return Node(tuple(names), kinds, node.make)
-    select = made(f"[({text}) for r in rows{each}]", scope)
+    select = made(f"[({text}) for r in rows{''.join(generators)}]", scope)
 
     def run(given: Sequence[Rows]) -> Rows:
         rows = node.make(given).rows
@@ -172,36 +171,26 @@ def _tuple(texts: Iterator[str] | Sequence[str]) -> str:
 
 def _generated(
     scope: Scope, called: proto.Expression.UnresolvedFunction, names: list[str]
-) -> tuple[list[str], list[Code]]:  # fmt: skip
-    """Returns the columns that a generator makes, of its element ``e`` and its place ``p``."""
-    kind = scope.value(called.arguments[0]).kind
-    if not is_array(kind):
-        raise UnknownPlanError(f"elements of {kind}")
-    element = kind[1]
+) -> tuple[dict[str, Code], str]:  # fmt: skip
+    """Returns the columns that a generator makes, of its element ``e`` and place ``p``, and the loop through it."""
+    given = scope.value(called.arguments[0])
+    if not is_array(given.kind):
+        raise UnknownPlanError(f"elements of {given.kind}")
+    element = Code("e", given.kind[1], is_plain=True)
+    made_names, codes = ["col"], [element]
     if called.function_name == "inline":
-        if not is_struct(element):
-            raise UnknownPlanError(f"fields of {element}")
-        whole = Code("e", element, is_plain=True)
-        fields = [scope.strict([whole], f"{{0}}[{place}]", of) for place, of in enumerate(element[2])]
-        return names or [*element[1]], fields
-    whole = Code("e", element, is_plain=True)
-    if called.function_name == "explode":
-        return names or ["col"], [whole]
-    return names or ["pos", "col"], [Code("p", "int"), whole]
-
-
-def _each(scope: Scope, wanted: Sequence[proto.Expression], generators: Sequence[int]) -> str:
-    """Returns the source that goes through what a generator makes of a row."""
-    if not generators:
-        return ""
-    for one in wanted:
-        called = understood(one.alias.expr if one.WhichOneof("expr_type") == "alias" else one).unresolved_function
-        if called.function_name in GENERATORS:
-            array = scope.value(called.arguments[0]).text
-            if ":=" in array:  # what a comprehension goes through may not name anything
-                array = f"{scope.helper(made(array, scope, 'r'))}(r)"
-            return f" for p, e in enumerate({array} or ())"
-    return ""
+        if not is_struct(element.kind):
+            raise UnknownPlanError(f"fields of {element.kind}")
+        made_names = [*element.kind[1]]
+        codes = [scope.member(element, name) for name in made_names]
+    elif called.function_name == "posexplode":
+        made_names, codes = ["pos", "col"], [Code("p", "int"), element]
+    if names and len(names) != len(codes):
+        raise UnknownPlanError("names of other columns")
+    array = given.text
+    if ":=" in array:  # what a comprehension goes through may not name anything
+        array = f"{scope.helper(made(array, scope, 'r'))}(r)"
+    return dict(zip(names or made_names, codes, strict=True)), f" for p, e in enumerate({array} or ())"
 
 
 def aggregate(
