@@ -49,9 +49,12 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[Node, list[Complaint]]:
     """
     _check_characters(text, place_of)
     try:
-        _check_shape(text, place_of)
+        _check_shape(text, place_of, _LOADER)
         document = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
+        if "nesting depth" in str(error.problem):
+            # The parser in C reads ahead of its events, up to a depth of its own; the one in Python does not.
+            _check_shape(text, place_of, yaml.SafeLoader)
         mark = error.problem_mark or error.context_mark
         context = f" ({error.context})" if error.context else ""
         raise scenario_error(
@@ -83,10 +86,10 @@ def _check_characters(text: str, place_of: PlaceOf) -> None:
         raise scenario_error([Complaint(place, message)])
 
 
-def _check_shape(text: str, place_of: PlaceOf) -> None:
+def _check_shape(text: str, place_of: PlaceOf, loader: type[Any]) -> None:
     """Refuses deep nesting and second documents, before anything recurses over the document."""
     depth = documents = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             depth += 1
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):

@@ -51,6 +51,7 @@ NOT_READABLE = (
     _case("an unknown alias", "name: §*t\n", "undefined alias", "quote"),
     _case("two documents", LINKS + "§---\nname: u\n", "second YAML document", "one scenario"),
     _case("deep nesting", "name: " + "[" * 49 + "§" + "[" * 1000, "nested more than 50 deep"),
+    _case("deep blocks", "- " * 50 + "§" + "- " * 2000, "nested more than 50 deep"),
     _case("an alias bomb", _bomb(), "aliases repeat more than 100000 values"),
     _case("a value inside itself", "name: §&n [*n]\n", "inside itself", "write the values out"),
     _case(
