@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -35,6 +36,8 @@ from pipelines.why.compare_node import compare_node
 
 _RESULTS = ("result", "result_summary")
 _FEW_BYTES = 32 * 1024**2
+_VERY_FEW_BYTES = 2 * 1024**2
+"""Of a store whose audits fetch what they read, see `audits.planned_reader`."""
 _SHOWN = 20
 
 
@@ -284,10 +287,12 @@ class Result:
 
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
-        with self.session.suited(is_small=store.n_bytes() <= _FEW_BYTES):
-            report = audit_all(self.reader, self.session)
+        n_bytes = store.n_bytes()
+        planned = self.session.planned() if n_bytes <= _VERY_FEW_BYTES else nullcontext(self.session)
+        with self.session.suited(is_small=n_bytes <= _FEW_BYTES), planned as session:
+            report = audit_all(self.reader, session)
             if is_kept:
-                record(report, store)
+                record(report, store.within(session, is_small=True))
             report.release()
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, types as T
 
 from pipelines.audits.general import GENERAL
+from pipelines.audits.planned_reader import PlannedReader
 from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
@@ -19,6 +20,7 @@ from pipelines.contract.round import NO_RUN, Bound, Protocol
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.planner import collected
 from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.sql.query import StoreReader
@@ -217,6 +219,8 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     Returns:
         The report; nothing is written to the store.
     """
+    if session.planner is not None:
+        reader = PlannedReader(reader, session.planner)
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
     evidence = _evidence(reader, undecided, materialiser)
@@ -232,7 +236,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     untested = untested_runs(reader, protocol)
     runs = _run_verdicts(evidence, violation, excused.frame, can_tell, {run.run_id for run in untested})
     order = ("run_id", "round", "reason")
-    told = () if protocol.undecided == NO_RUN else undecided.frame.orderBy(*order).collect()
+    told = () if protocol.undecided == NO_RUN else collected(undecided.frame.orderBy(*order))
     for kept in (evidence, excused, undecided):
         kept.release()
     return AuditReport(
@@ -253,7 +257,7 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
     evidence = _evidence(reader, undecided, materialiser)
-    rows = audit.find(evidence).select(*FOUND).collect()
+    rows = collected(audit.find(evidence).select(*FOUND))
     evidence.release()
     undecided.release()
     return rows
@@ -273,7 +277,7 @@ def record(report: AuditReport, store: Store) -> None:
 
 
 def _parameters(reader: Reader) -> list[dict[str, Any]]:
-    distinct = reader.table("run").select("parameters").distinct().collect()
+    distinct = collected(reader.table("run").select("parameters").distinct())
     return [json.loads(row.parameters) for row in distinct]
 
 
@@ -282,7 +286,7 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     found: dict[int, list[Beyond]] = {}
     for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
         rows = _rows_of(bound, reader)
-        for row in rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason").collect():
+        for row in collected(rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason")):
             found.setdefault(row.run_id, []).append(Beyond(*row))
     return tuple(
         Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))
@@ -337,7 +341,7 @@ def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
     named = first.join(name.withColumnRenamed("name", "node"), ["run_id", "node_id"], "left").join(
         name.selectExpr("run_id", "node_id as source", "name as source_name"), ["run_id", "source"], "left"
     )
-    rows = named.orderBy(*order).collect()
+    rows = collected(named.orderBy(*order))
     return tuple(Shown(r.run_id, r.round, r.node, r.source_name, r.source_seq, r.detail) for r in rows)
 
 
@@ -363,9 +367,8 @@ def _run_verdicts(
             "run_id", f"{verdict} as verdict", "is_beyond is null as within_bound", "coalesce(rounds, 0) as rounds"
         )
         .orderBy("run_id")
-        .collect()
     )  # fmt: skip
-    found = (RunVerdict(*row) for row in rows)
+    found = (RunVerdict(*row) for row in collected(rows))
     return tuple(
         run._replace(verdict="unknown")
         if run.verdict == "valid" and run.within_bound and run.run_id in untested else run

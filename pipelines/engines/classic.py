@@ -21,10 +21,9 @@ from pyspark.sql import SparkSession
 from pipelines.engines.buckets import hadoop_settings
 from pipelines.engines.jars import bucket_jars, engine_jars
 from pipelines.engines.java import WITHOUT_JAVA, check_java
+from pipelines.engines.planner import set_functions
 from pipelines.engines.settings import local_settings, shipped_settings
 from pipelines.errors import EngineError
-
-_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
 
 def running_session() -> SparkSession | None:
@@ -51,7 +50,7 @@ def start_classic(
     """
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.pop(_CONNECT_MODE, None)
+    set_functions(is_classic=True)
     _quiet_errors()
     conf = SparkConf(loadDefaults=False)
     jars = os.pathsep.join(str(jar) for jar in (*engine_jars(say), *bucket_jars(scheme, say)))

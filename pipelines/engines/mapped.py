@@ -19,12 +19,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
 from pipelines.engines.rows.evaluate import Held, evaluated, is_reading, may_wait, read
+from pipelines.engines.rows.kinds import UnknownPlanError
 from udfs.nodes.play import Play
 
 
 def mapped(
-    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema
-) -> DataFrame:  # fmt: skip
+    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema, *, may_be_here: bool = True
+) -> DataFrame:
     """Returns what an Arrow function makes of some columns of a frame.
 
     ``mapInArrow`` returns the same. Over Spark Connect it asks the server for the columns of the frame, which plans it
@@ -35,13 +36,14 @@ def mapped(
         columns: SQL for each column that the function takes.
         function: Takes and returns batches of rows.
         schema: The columns that it returns.
+        may_be_here: Whether it may be called in this process where there are few rows; executors have more cores.
     """
     given, kind = frame.selectExpr(*columns), from_arrow_schema(schema)
     if not isinstance(given, RemoteFrame):
         return given.mapInArrow(function, kind)
     called = UserDefinedFunction(function, returnType=kind, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     names = [column.rpartition(" as ")[2] for column in columns]
-    plan = _Mapped(given, called, names, _Work(function, schema, kind))
+    plan = _Mapped(given, called, names, _Work(function, schema, kind) if may_be_here else None)
     found = RemoteFrame(plan, given._session)
     found._cached_schema = kind
     return cast(DataFrame, found)
@@ -76,12 +78,14 @@ class _Work:
 
 
 class _Mapped(MapPartitions):
-    def __init__(self, given: RemoteFrame, called: UserDefinedFunction, names: list[str], work: _Work) -> None:
+    def __init__(self, given: RemoteFrame, called: UserDefinedFunction, names: list[str], work: _Work | None) -> None:
         super().__init__(given._plan, called, names, False, None)
         self._given, self._work = given, work
 
     @cached_property
     def _held(self) -> Held:
+        if self._work is None:
+            raise UnknownPlanError("work for executors")
         return self._work.of(evaluated(cast(DataFrame, self._given), may_wait=may_wait()))
 
     def plan(self, session: SparkConnectClient) -> proto.Relation:

@@ -10,7 +10,7 @@ import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,16 +18,17 @@ from typing import Self
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.names import ENGINES, Engine
+from pipelines.engines.planner import Planner, functions_for, set_functions
 from pipelines.engines.remote import connect_given, is_remote, is_sail
+from pipelines.engines.rows.operators import most_rows
 from pipelines.engines.sail import start_sail
 from pipelines.engines.scratch import open_scratch
 from pipelines.errors import EngineError, nearest
 
-_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -42,6 +43,7 @@ class Session:
         partitions: Partitions that a relation is spread over.
         owns: Whether closing stops the engine; a caller's session is left as it is.
         scratch: A private folder for intermediate relations, removed at the end.
+        planner: Has a classic Spark carry out the frames of `spark`, which only plans then.
     """
 
     spark: SparkSession
@@ -50,14 +52,30 @@ class Session:
     partitions: int
     owns: bool
     scratch: Path
+    planner: Planner | None = None
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def activate(self) -> None:
         """Makes PySpark's functions build columns for this session; needed where a process uses several engines."""
-        if self.is_classic:
-            os.environ.pop(_CONNECT_MODE, None)
+        set_functions(is_classic=self.is_classic)
+
+    def over(self, spark: SparkSession) -> Session:
+        """Returns what works with another PySpark session of the same engine."""
+        return replace(self, spark=spark, planner=None)
+
+    @contextmanager
+    def planned(self) -> Iterator[Session]:
+        """Has rounds build their frames as plans of Spark Connect meanwhile, on classic Spark too where it can."""
+        planner = Planner.of(self.spark) if self.is_classic else None
+        if planner is None:
+            yield self
         else:
-            os.environ[_CONNECT_MODE] = "1"
+            with functions_for(is_classic=False):
+                yield replace(self, spark=planner.session, is_classic=False, planner=planner)
+
+    def native(self, frame: DataFrame) -> DataFrame:
+        """Returns a frame as one that the engine itself has; rounds may have planned it."""
+        return frame if self.planner is None else self.planner.carried_out(frame)
 
     @property
     def n_python_workers(self) -> int:
@@ -129,6 +147,7 @@ def open_session(
     """
     if engine not in ENGINES:
         raise EngineError(f"no engine {engine!r}; there are {', '.join(ENGINES)}{nearest(engine, ENGINES)}")
+    most_rows()  # an error of its own comes before any work
     with ExitStack() as closing:
         scratch = open_scratch(closing)
         given = spark or (running_session() if engine == "spark" else None)
@@ -155,4 +174,4 @@ def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStac
         engine = "sail" if is_sail(spark) else "connect"
     cores = os.cpu_count() or 1
     partitions = cores if engine == "sail" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
-    return Session(spark, engine, engine == "spark", partitions, owns, scratch, closing)
+    return Session(spark, engine, engine == "spark", partitions, owns, scratch, None, closing)

@@ -26,7 +26,7 @@ from udfs.nodes.block import FLIGHT, GIVEN, block_of, block_schema, node_type
 _BLOCK = "block"
 _SPAN = "node_id, round, end_round"
 _MANY_RUNS = 16
-"""With fewer runs, processes for them take longer to start than they save."""
+"""With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
 
 
 @dataclass
@@ -104,6 +104,7 @@ class Blocks:
         n_workers = materialiser.session.n_python_workers if n_runs >= _MANY_RUNS else 0
         self._play = in_workers(block_of(protocol.program), n_workers)
         self._materialiser = materialiser
+        self._may_be_here = materialiser.session.engine == "sail" or n_runs < _MANY_RUNS
         self._calls = calls
         given = run_settings(run.setting).selectExpr("*", f"{str(faults.links.may_duplicate).lower()} as may_duplicate")
         lists = {
@@ -139,7 +140,7 @@ class Blocks:
             "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
             "may_duplicate", *GIVEN, "nodes", "flights", "calls",
         )  # fmt: skip
-        frame = mapped(run, given, self._play, block_schema(rows))
+        frame = mapped(run, given, self._play, block_schema(rows), may_be_here=self._may_be_here)
         facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
         relations, told = self._materialiser.checkpoint({_BLOCK: frame}, {_BLOCK: facts})
         return Played(relations[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last

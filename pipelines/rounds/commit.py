@@ -208,20 +208,20 @@ class History:
             if rows.inbox is None:
                 continue
             if rows.fate is None:
-                parts.append(rows.inbox.selectExpr("*", "coalesce(fate, 'delivered') as end"))
+                parts.append(rows.inbox.selectExpr("*", "coalesce(fate, 'delivered') as outcome"))
             else:
                 dropped = rows.fate.selectExpr("run_id", "message_id", "fate as dropped")
                 parts.append(
                     rows.inbox.join(dropped, ["run_id", "message_id"], "left").selectExpr(
-                        "*", "coalesce(fate, dropped, 'delivered') as end"
+                        "*", "coalesce(fate, dropped, 'delivered') as outcome"
                     ).drop("dropped")
                 )  # fmt: skip
         if rest is not None:
-            parts.append(rest.selectExpr("*", "coalesce(fate, 'in_flight') as end"))
+            parts.append(rest.selectExpr("*", "coalesce(fate, 'in_flight') as outcome"))
         if not parts:
             return None
         whole = reduce(DataFrame.unionByName, parts)
-        own = {"fate": "end as fate", "body": f"{self._body} as body"}
+        own = {"fate": "outcome as fate", "body": f"{self._body} as body"}
         return whole.selectExpr(*(own.get(name, name) for name in MESSAGE.columns))
 
 

@@ -110,13 +110,15 @@ def execute(
             continue
         start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        small = store.is_small = is_small(part.inputs)
-        chosen = materialiser_for(session, is_eventful=small and len(part.inputs.crash) > 0)
-        with ties_named(), session.suited(is_small=small), closing(chosen) as materialiser, _interruptible(chosen):
+        small, has_crashes = is_small(part.inputs), len(part.inputs.crash) > 0
+        with (
+            ties_named(), session.suited(is_small=small), session.planned() as planned,
+            closing(materialiser_for(planned, is_small=small, is_eventful=has_crashes)) as materialiser,
+            _interruptible(materialiser),
+        ):  # fmt: skip
+            rows = store.within(planned, is_small=small)
             names = {name: table.name for name, table in tables[batch.protocol].items()}
-            _run(
-                part, batch, protocols[batch.protocol], names, store, materialiser, last if is_begun else None, observe
-            )
+            _run(part, batch, protocols[batch.protocol], names, rows, materialiser, last if is_begun else None, observe)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pipelines.contract.due import CrashesDue
 from pipelines.contract.round import Derived, Protocol
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation
+from pipelines.engines.planner import collected
 
 _MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
@@ -184,7 +185,7 @@ class Relations:
             items = {name: one.items for name, one in derived.items() if one.of == of and one.items is not None}
             if items:
                 counts = [f"count({sql}) as {name}" for name, sql in items.items()]
-                (counted,) = self._whole[of].frame.selectExpr(*counts).collect()
+                (counted,) = collected(self._whole[of].frame.selectExpr(*counts))
                 found |= {name for name in items if not counted[name]}
         return found
 

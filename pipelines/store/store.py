@@ -68,6 +68,17 @@ class Store:
         """Returns the same store, of whose tables nothing is known yet."""
         return Store(self.root, self.session, self._check_locked)
 
+    def within(self, session: Session, *, is_small: bool) -> Store:
+        """Returns the same store, with what is known of its tables, for a part of a program.
+
+        Args:
+            session: The engine that reads and writes.
+            is_small: As the attribute.
+        """
+        store = Store(self.root, session, self._check_locked)
+        store.is_small, store._versions = is_small, self._versions
+        return store
+
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
         """Creates empty tables with their comments; what was there under their names goes."""
         for table in tables:
@@ -140,17 +151,14 @@ class Store:
             self.load(name, held, mode)
             return
         # One file a commit.
-        whole = rows if self.session.engine == "sail" else rows.coalesce(1)
+        whole = rows if self.session.engine == "sail" else self.session.native(rows).coalesce(1)
         self._write(name, lambda: whole.write.format("delta").mode(mode).save(engine_path(self.path(name))))
 
     def _held(self, rows: DataFrame) -> pa.Table | None:
         """Returns rows that the program has, or gets faster than an engine writes them."""
-        if self._is_slow:
-            return rows.toArrow() if self.is_small else None
-        if self.session.engine == "sail":
-            with suppress(UnknownPlanError):
-                return evaluated(rows, may_wait=True).table()
-        return None
+        with suppress(UnknownPlanError):
+            return evaluated(rows, may_wait=True).table()
+        return rows.toArrow() if self._is_slow and self.is_small else None
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         before = self._known(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.engines import history
+from support.engines import history, spread
 
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
@@ -53,7 +53,8 @@ def on_sail(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 def test_spark_and_sail_run_epidemic_alike(
     spark: Session, on_sail: dict[str, list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:
-    assert history(run_all(run_configs(SCENARIOS), spark, tmp_path)) == on_sail
+    with spread(spark, 3, driver_rows=8) as session:
+        assert history(run_all(run_configs(SCENARIOS), session, tmp_path)) == on_sail
     assert {"SUB", "EVENT", "GOSSIP", "REQUEST", "REPLY"} <= {row[2] for row in on_sail["message"]}
 
 

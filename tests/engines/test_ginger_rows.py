@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.engines import history
+from support.engines import history, spread
 
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario
@@ -32,7 +32,8 @@ ROOT_FAILS = scenario(
 
 def test_spark_and_sail_run_ginger_alike(sail: Session, spark: Session, tmp_path: Path) -> None:
     on_sail = history(run_all(run_configs([ROOT_FAILS]), sail, tmp_path))
-    assert history(run_all(run_configs([ROOT_FAILS]), spark, tmp_path)) == on_sail
+    with spread(spark, 3) as session:
+        assert history(run_all(run_configs([ROOT_FAILS]), session, tmp_path)) == on_sail
     kinds = {row[2] for row in on_sail["message"]}
     assert {"TotalAck", "TotalProcessed", "RootElection", "LostMessages"} <= kinds
 

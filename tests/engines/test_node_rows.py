@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 from support import flooding
+from support.engines import spread
 from support.replicas import Tables, broken_off, by_run, differing
 
 from pipelines.engines.materialise.choose import materialiser_for
@@ -238,11 +239,8 @@ def test_spark_leaves_the_same_rows(spark: Session, sail: Session, tmp_path: Pat
     of = runs(is_lossy=True)[:2]
     one = by_run(run_all(of, sail, tmp_path / "sail"))
     spark.activate()
-    spark.spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
-    try:
-        found = by_run(run_all(of, spark, tmp_path / "spark"))
-    finally:
-        spark.spark.conf.unset("spark.sql.shuffle.partitions")
+    with spread(spark, n_partitions) as session:
+        found = by_run(run_all(of, session, tmp_path / "spark"))
     assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
 
 

@@ -16,7 +16,7 @@ from pipelines.engines.inline import inlined
 from pipelines.engines.materialise import files
 from pipelines.engines.rows.evaluate import Held, evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError, type_of
-from pipelines.engines.rows.operators import MOST_ROWS
+from pipelines.engines.rows.operators import most_rows
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario
 
@@ -189,11 +189,11 @@ def test_a_relation_has_the_columns_that_its_name_stands_for(frame: DataFrame) -
 
 
 def test_many_rows_are_left_to_the_engine(sail: Session) -> None:
-    rows = pa.table({"a": range(MOST_ROWS + 1)})
+    rows = pa.table({"a": range(most_rows() + 1)})
     with pytest.raises(UnknownPlanError):
         evaluated(inlined(sail.spark, rows, from_arrow_schema(rows.schema)), may_wait=True)
     with pytest.raises(UnknownPlanError):
-        evaluated(sail.spark.range(MOST_ROWS + 1), may_wait=True)
+        evaluated(sail.spark.range(most_rows() + 1), may_wait=True)
 
 
 def test_text_in_a_scenario_is_never_source(frame: DataFrame) -> None:

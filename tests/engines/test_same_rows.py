@@ -112,10 +112,10 @@ def of_disturbed(store: Store, sail: Session, names: Iterable[str]) -> dict[str,
     return {name: sorted((row for row in of if row[0] <= len(DISTURBED)), key=repr) for name, of in found.items()}
 
 
-def by_turns(spark: Session, runs: Sequence[RunConfig], root: Path) -> Store:
-    """Runs them on Spark, with relations in 1, 2 or 7 partitions by turns."""
+def by_turns(spark: Session, runs: Sequence[RunConfig], root: Path, driver_rows: int) -> Store:
+    """Runs them on Spark, with relations in 1, 2 or 7 partitions by turns, those of very few rows in the driver."""
     spark.activate()
-    with spread(spark, 7) as session:
+    with spread(spark, 7, driver_rows) as session:
 
         def next_partitions(progress: Progress) -> None:
             session.spark.conf.set("spark.sql.shuffle.partitions", (1, 2, 7)[progress.round % 3])
@@ -130,7 +130,7 @@ def test_spark_and_sail_run_disturbed_runs_alike(
     spark: Session, sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:
     """Another run of the job has its crash one round earlier."""
-    store = by_turns(spark, run_configs([*DISTURBED, QUIET, OTHERS[0]]), tmp_path)
+    store = by_turns(spark, run_configs([*DISTURBED, QUIET, OTHERS[0]]), tmp_path, driver_rows=150)
     assert of_disturbed(store, sail, wanted) == wanted
 
 
@@ -141,10 +141,11 @@ def test_relations_in_the_memory_of_spark_give_the_same_rows(
     """As those of many runs with crashes are kept, and written by the engine."""
     monkeypatch.setattr("pipelines.store.store.Store._is_slow", False)
     monkeypatch.setattr(
-        "pipelines.rounds.execute.materialiser_for", lambda session, is_eventful: materialiser_for(session)
+        "pipelines.rounds.execute.materialiser_for",
+        lambda session, is_small, is_eventful: materialiser_for(session, is_eventful=is_eventful),
     )
     runs = run_configs([CRASH])
-    store = by_turns(spark, runs, tmp_path)
+    store = by_turns(spark, runs, tmp_path, driver_rows=16)
     monkeypatch.undo()
     on_sail = run_all(runs, sail, tmp_path)
     names = (*TABLES, *states(on_sail))

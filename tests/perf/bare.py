@@ -86,8 +86,8 @@ def measure(session: Session, size: str) -> list[str]:
     """Returns a row of the table."""
     watches: list[Watch] = []
 
-    def watched(session: Session, *, is_eventful: bool) -> Materialiser:
-        materialiser = materialiser_for(session, is_eventful=is_eventful)
+    def watched(session: Session, *, is_small: bool, is_eventful: bool) -> Materialiser:
+        materialiser = materialiser_for(session, is_small=is_small, is_eventful=is_eventful)
         watches.append(Watch(materialiser))
         materialiser.checkpoint = watches[0].checkpoint  # type: ignore[method-assign]
         return materialiser

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from pipelines.engines.materialise.memory import MemoryMaterialiser
+from pipelines.engines.materialise.planned import PlannedMaterialiser
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
@@ -113,32 +113,40 @@ def run_on_spark(spark: Session, root: Path) -> OnSpark:
 
 
 @contextmanager
-def spread(spark: Session, partitions: int) -> Iterator[Session]:
-    """Returns the session with another number of partitions."""
-    spark.spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    try:
-        yield replace(spark, partitions=partitions)
-    finally:
-        spark.spark.conf.set("spark.sql.shuffle.partitions", spark.partitions)
+def spread(spark: Session, partitions: int, driver_rows: int = 0) -> Iterator[Session]:
+    """Returns the session with another number of partitions, and Spark at work where there are few rows, too.
+
+    Args:
+        spark: Classic Spark.
+        partitions: How many.
+        driver_rows: How many rows a plan may read that is worked out in the driver.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROUNDTABLE_DRIVER_ROWS", str(driver_rows))
+        spark.spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        try:
+            yield replace(spark, partitions=partitions)
+        finally:
+            spark.spark.conf.set("spark.sql.shuffle.partitions", spark.partitions)
 
 
 def _watched(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     seen: list[dict[str, str]] = []
-    checkpoint, cache = MemoryMaterialiser.checkpoint, MemoryMaterialiser.cache
+    checkpoint, cache = PlannedMaterialiser.checkpoint, PlannedMaterialiser.cache
     cached: dict[str, str] = {}
 
-    def watched_cache(self: MemoryMaterialiser, name: str, frame: DataFrame) -> Any:
-        cached[name] = _plan(frame)
+    def watched_cache(self: PlannedMaterialiser, name: str, frame: DataFrame) -> Any:
+        cached[name] = _plan(self.session.native(frame))
         return cache(self, name, frame)
 
-    def watched(self: MemoryMaterialiser, frames: Mapping[str, DataFrame], facts: Any) -> Any:
+    def watched(self: PlannedMaterialiser, frames: Mapping[str, DataFrame], facts: Any) -> Any:
         if frames.keys() >= _ROUND:
-            seen.append({name: _plan(frame) for name, frame in frames.items()} | cached)
+            seen.append({name: _plan(self.session.native(frame)) for name, frame in frames.items()} | cached)
             cached.clear()
         return checkpoint(self, frames, facts)
 
-    patch.setattr(MemoryMaterialiser, "checkpoint", watched)
-    patch.setattr(MemoryMaterialiser, "cache", watched_cache)
+    patch.setattr(PlannedMaterialiser, "checkpoint", watched)
+    patch.setattr(PlannedMaterialiser, "cache", watched_cache)
     return seen
 
 

@@ -1,11 +1,11 @@
 """How an engine keeps a round's relations: the one place where a plan is cut.
 
-- Where a plan reads few rows, they are worked out in this process on Sail (`engines.rows`).
+- Where a plan reads few rows, they are worked out in this process (`engines.rows`), on Sail and on classic Spark.
 - Else engines without a usable cache (Sail) write each relation to a file of the session's scratch folder and read it
   back; the rows of a small one go into the plans themselves. They are written in the background, as an engine plans in
   one thread: who reads a relation, or asks whether it is empty, waits for it.
-- Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation, and its rows go
-  into the plans: what is known to be empty needs no plan.
+- Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation that it makes: what
+  is known to be empty needs no plan.
 - Otherwise Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any
   more. ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply
   through joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the
@@ -23,13 +23,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.engines.planner import collected
 from pipelines.engines.session import Session
 
 Facts = Mapping[str, str]
 
 
-def _nothing() -> None:
-    return None
+def nothing() -> None:
+    """Frees nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Relation:
     """
 
     frame: DataFrame
-    release: Callable[[], None] = _nothing
+    release: Callable[[], None] = nothing
     content: Callable[[], Content] = Content
 
     @property
@@ -186,7 +187,7 @@ def asked_facts(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -
         for name, of in facts.items()
         if of and name in relations
     ]
-    return reduce(DataFrame.crossJoin, asked).collect()[0].asDict() if asked else {}
+    return collected(reduce(DataFrame.crossJoin, asked))[0].asDict() if asked else {}
 
 
 def nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out

@@ -6,22 +6,22 @@ import gc
 import itertools
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.engines.inline import later
-from pipelines.engines.materialise.base import Cached, Facts, Relation, TrackingMaterialiser, asked_facts
+from pipelines.engines.materialise.base import Facts, Relation
+from pipelines.engines.materialise.here import HereMaterialiser
 from pipelines.engines.materialise.made import Made, write
-from pipelines.engines.rows.evaluate import Held, evaluated
-from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError, kinds_of, type_of
-from pipelines.engines.rows.operators import MOST_ROWS, Rows
+from pipelines.engines.rows.evaluate import evaluated
+from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError
+from pipelines.engines.rows.operators import Rows
 from pipelines.engines.session import Session
 from pipelines.engines.workers import stop_workers
 from udfs.nodes import interruption
@@ -31,14 +31,7 @@ _GARBAGE = 200_000, 20, 50
 """When to look for circles of objects (`gc`): rows have none, and going through them takes a tenth of the time."""
 
 
-@dataclass(kw_only=True)
-class _Kept(Cached):
-    """A relation that is made now, or there already."""
-
-    made: Future[Made]
-
-
-class FileMaterialiser(TrackingMaterialiser):
+class FileMaterialiser(HereMaterialiser[Made]):
     """Keeps each relation in a Parquet file in the scratch folder (a RAM disk where there is one), or as rows.
 
     What reads few rows is worked out here (`engines.rows`): Sail plans for milliseconds what takes microseconds then.
@@ -71,98 +64,48 @@ class FileMaterialiser(TrackingMaterialiser):
         self._writers.shutdown(cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _relation(self, path: Path, schema: T.StructType, made: Future[Made]) -> Relation:
-        frame = later(self.session.spark, made)
-        relation = Relation(frame, lambda: self._release(id(frame), path), lambda: made.result().content)
-        self._cached[id(frame)] = _Kept(relation, schema, made=made)
-        return relation
+    def _held(self, name: str, schema: T.StructType, rows: Rows) -> tuple[Made, Callable[[], None]]:
+        path = self._path(name)
+        return self._made(path, schema, rows), partial(_remove, path)
 
     def discard(self) -> None:
         """Waits for what is being written, and forgets it, failed or not."""
         wait(self._pending)
         self._pending.clear()
 
-    def _release(self, key: int, path: Path) -> None:
-        cached = self._cached[key]
-        cached.n_holders -= 1
-        if not cached.n_holders:
-            shutil.rmtree(path, ignore_errors=True)
-            del self._cached[key]
-
-    def _checkpointed(self, name: str, frame: DataFrame) -> Relation:
-        """Returns the relation that the frame reads if it does nothing else: it has one more holder then."""
-        known = self._known(frame, self._schema(name, frame))
-        if known is None:
-            return self.cache(name, frame)
-        known.n_holders += 1
-        return known.relation
-
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
         path = self._path(name)
         write(rows, path)
-        return self._relation(path, schema, self._writers.submit(self._made, path, schema))
+        return self._relation(schema, self._writers.submit(self._made, path, schema), partial(_remove, path))
 
     def _made(self, path: Path, schema: T.StructType, rows: Rows | None = None) -> Made:
         return Made(self.session.spark, path, schema, rows)
 
     def cache(self, name: str, frame: DataFrame) -> Relation:
         """Works the rows out here, if what they are made of is there and not much; otherwise has them written."""
-        path, may_be_here = self._path(name), True
+        may_be_here = True
         try:
-            here = self._worked_out(name, path, evaluated(frame, may_wait=False))
+            return self._here(name, evaluated(frame, may_wait=False))
         except UnfinishedError:
-            here = None
+            pass
         except UnknownPlanError:
-            here, may_be_here = None, False
-        if here is not None:
-            return self._relation(path, self._schemas[name], _done(here))
-        schema = self._schema(name, frame)
+            may_be_here = False
+        path, schema = self._path(name), self._schema(name, frame)
         made = self._writers.submit(self._write, name, path, frame, may_be_here=may_be_here)
         self._pending.append(made)
-        return self._relation(path, schema, made)
-
-    def settled(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation] | None:
-        """Works out all of them here, or none."""
-        made = {}
-        try:
-            for name, frame in frames.items():
-                path = self._path(name)
-                made[name] = path, self._worked_out(name, path, evaluated(frame, may_wait=True))
-        except UnknownPlanError:
-            return None
-        return {name: self._relation(path, self._schemas[name], _done(one)) for name, (path, one) in made.items()}
+        return self._relation(schema, made, partial(_remove, path))
 
     def _write(self, name: str, path: Path, frame: DataFrame, *, may_be_here: bool) -> Made:
         with suppress(UnknownPlanError):
             if may_be_here:
-                return self._worked_out(name, path, evaluated(frame, may_wait=True))
+                return self._made(path, *self._picked(name, evaluated(frame, may_wait=True)))
         frame.write.options(**self._OPTIONS).parquet(str(path))
         return self._made(path, self._schemas[name])
 
-    def _worked_out(self, name: str, path: Path, held: Held) -> Made:
-        """Returns rows as a relation with the columns that a name stands for.
-
-        Raises:
-            UnknownPlanError: A column is not there, or has no type.
-        """
-        schema = self._schemas.get(name)
-        if schema is None:
-            schema = self._schemas[name] = T.StructType([*map(T.StructField, held.names, map(type_of, held.kinds))])
-        return self._made(path, schema, held.picked(schema.names, kinds_of(schema)))
-
-    def _union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
-        """Puts rows together; reads all files in one scan, as planning a union of scans takes long."""
-        made, schema = [self._kept(part).made for part in parts], self._schemas[name]
-        path, there = self._path(name), [one.result() for one in made]
-        with suppress(UnknownPlanError):
-            rows = [row for one in there for row in one.held.rows.rows]
-            if len(rows) <= MOST_ROWS:
-                return later(self.session.spark, _done(self._made(path, schema, Rows(rows))))
-        return self.session.spark.read.schema(schema).parquet(*(str(one.written) for one in there))
-
-    def _kept(self, relation: Relation) -> _Kept:
-        return cast(_Kept, self._cached[id(relation.frame)])
+    def _joined(self, schema: T.StructType, parts: Sequence[Made]) -> DataFrame:
+        """Reads all files in one scan, as planning a union of scans takes long."""
+        return self.session.spark.read.schema(schema).parquet(*(str(one.written) for one in parts))
 
     def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
@@ -171,33 +114,12 @@ class FileMaterialiser(TrackingMaterialiser):
 
         Whatever is still being written comes to its end: it may read relations that end with the round.
         """
-        relations = {name: self._checkpointed(name, frame) for name, frame in frames.items()}
+        relations = {name: self._again(name, frame) or self.cache(name, frame) for name, frame in frames.items()}
         for written in self._pending:
             written.result()
         self._pending.clear()
-        known, rest = self._known_facts(relations, facts)
-        return relations, {**known, **asked_facts(relations, rest)}
-
-    def _known_facts(
-        self, relations: Mapping[str, Relation], facts: Mapping[str, Facts]
-    ) -> tuple[dict[str, int | None], dict[str, Facts]]:
-        """Returns the facts of relations whose rows are here, and those to ask for."""
-        known: dict[str, int | None] = {}
-        rest: dict[str, Facts] = {}
-        for name, of in facts.items():
-            if not of or name not in relations:
-                continue
-            asked = relations[name].frame.selectExpr(*(f"{sql} as `{fact}`" for fact, sql in of.items()))
-            try:
-                held = evaluated(asked, may_wait=True)
-            except UnknownPlanError:
-                rest[name] = of
-            else:
-                known |= dict(zip(held.names, held.rows.rows[0], strict=True))
-        return known, rest
+        return relations, self._facts(relations, facts)
 
 
-def _done(made: Made) -> Future[Made]:
-    found: Future[Made] = Future()
-    found.set_result(made)
-    return found
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)

@@ -13,16 +13,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.engines.inline import inlined
 from pipelines.engines.materialise.base import Content
+from pipelines.engines.materialise.here import n_bytes_of
 from pipelines.engines.rows.evaluate import Held
 from pipelines.engines.rows.kinds import Kind, UnknownPlanError, kinds_of, rows_of, table_of
-from pipelines.engines.rows.operators import MOST_ROWS, Rows
+from pipelines.engines.rows.operators import Rows, most_rows
 
 _FEW_BYTES: Final = 128 * 1024
 """Of rows that are a part of the plans that an engine makes."""
 _SOME_BYTES: Final = 4 * 1024**2
 """Of files whose rows may be few enough to be held here."""
-_VALUE_BYTES: Final = 64
-"""Of a value in a row, its place in the tuple, indexes and the copy in Arrow's form included."""
 
 
 class Made:
@@ -45,7 +44,7 @@ class Made:
         self._files = [*path.glob("*.parquet")] if rows is None else []
         n_bytes = sum(file.stat().st_size for file in self._files)
         if rows is not None:
-            n_bytes = len(rows.rows) * len(schema) * _VALUE_BYTES
+            n_bytes = n_bytes_of(rows, schema)
         self.content = Content(is_empty=not (self._files or (rows and rows.rows)), n_bytes=n_bytes)
 
     @cached_property
@@ -66,7 +65,7 @@ class Made:
         """
         kinds = self._kinds
         if self._rows is None:
-            if self.content.n_bytes > _SOME_BYTES or self._n_written > MOST_ROWS:
+            if self.content.n_bytes > _SOME_BYTES or self._n_written > most_rows():
                 raise UnknownPlanError("many rows")
             self._rows = Rows(rows_of(self.table, kinds))
         return Held(tuple(self._schema.names), kinds, self._rows)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, functions as F, types as T
+from pyspark.sql import Column, DataFrame, types as T
+from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.observation import Observation
 
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation, asked_facts
 from pipelines.engines.session import Session
+
+
+class _Observation(Observation):
+    """One of classic Spark, whatever PySpark's functions build meanwhile."""
+
+    def __new__(cls) -> Self:
+        """Returns it, where PySpark's class would return one of Spark Connect."""
+        return object.__new__(cls)
 
 
 class MemoryMaterialiser(Materialiser):
@@ -58,21 +67,27 @@ class MemoryMaterialiser(Materialiser):
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Runs one job a relation, all at once; the facts are observed on the way."""
-        jobs = [partial(self._checkpointed, frame, facts.get(name) or {}) for name, frame in frames.items()]
+        jobs = [partial(self.checkpointed, frame, facts.get(name) or {}) for name, frame in frames.items()]
         relations, found = {}, dict[str, int | None]()
         for name, (relation, of) in zip(frames, concurrently(jobs), strict=True):
             relations[name] = relation
             found |= of
         return relations, found
 
-    def _checkpointed(self, frame: DataFrame, facts: Facts) -> tuple[Relation, dict[str, int | None]]:
-        observation = Observation() if facts else None
+    def checkpointed(self, frame: DataFrame, facts: Facts) -> tuple[Relation, dict[str, int | None]]:
+        """Runs the job of a relation; see `checkpoint`."""
+        observation = _Observation() if facts else None
         if observation is not None:
-            frame = frame.observe(observation, *(_aggregate(fact, sql) for fact, sql in facts.items()))
+            frame = frame.observe(observation, *(self._aggregate(fact, sql) for fact, sql in facts.items()))
         cached = frame.cache()
         relation = Relation(cached.localCheckpoint())
         cached.unpersist()
         return relation, {} if observation is None else observation.get
+
+    def _aggregate(self, fact: str, sql: str) -> Column:
+        """Returns a column of classic Spark: rounds may have PySpark's functions build others, see `planner`."""
+        java = cast(Any, self.session.spark)._jvm.org.apache.spark.sql.functions
+        return ClassicColumn(java.expr(f"cast({sql} as bigint)")).alias(fact)
 
 
 class RemoteMaterialiser(MemoryMaterialiser):
@@ -84,7 +99,3 @@ class RemoteMaterialiser(MemoryMaterialiser):
         """Runs one job a relation, then one for all facts."""
         relations, _ = super().checkpoint(frames, {})
         return relations, asked_facts(relations, facts)
-
-
-def _aggregate(fact: str, sql: str) -> Column:
-    return F.expr(f"cast({sql} as bigint)").alias(fact)

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import local
-from typing import Final, cast
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, Row, types as T
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.proto import relations_pb2 as proto
 
 from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, fits, kinds_of, rows_of, table_of
-from pipelines.engines.rows.operators import MOST_ROWS, Rows
+from pipelines.engines.rows.operators import Rows, most_rows
 from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
 
@@ -58,6 +58,11 @@ class Held:
         if places == (*range(len(self.names)),):
             return self.rows
         return Rows([*map(picker(places), self.rows.rows)])
+
+    def collected(self) -> list[Row]:
+        """Returns the rows as a frame's ``collect`` does."""
+        make = Row(*self.names)
+        return [make(*row) for row in self.rows.rows]
 
     def table(self) -> pa.Table:
         """Returns the rows as a table."""
@@ -110,17 +115,19 @@ def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
     """Returns the rows of a frame.
 
     Args:
-        frame: A frame of Spark Connect.
+        frame: Any frame.
         may_wait: Whether to wait for relations that it reads and that are not there yet.
 
     Raises:
         UnfinishedError: Such a relation is not there.
-        UnknownPlanError: It is an engine's work: it reads many rows, or does what is not understood here.
+        UnknownPlanError: It is an engine's work: it is a classic frame, reads many rows, or does what is not understood
+            here.
     """
-    remote = cast(RemoteFrame, frame)
+    if not isinstance(frame, RemoteFrame):
+        raise UnknownPlanError("a classic frame")
     with _reading(may_wait=may_wait) as leaves:
-        plan = remote._plan.plan(remote._session.client)
-    if sum(len(leaf.rows.rows) for leaf in leaves) > MOST_ROWS:
+        plan = frame._plan.plan(frame._session.client)
+    if sum(len(leaf.rows.rows) for leaf in leaves) > most_rows():
         raise UnknownPlanError("many rows")
     _forget_numbers(plan)
     key = plan.SerializeToString(deterministic=True), tuple((leaf.names, leaf.kinds) for leaf in leaves)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.engines.rows.kinds import Row
+from pipelines.errors import EngineError
 
-MOST_ROWS: Final = 20_000
-"""Of all that a plan reads: beyond that an engine is faster."""
+_MOST_ROWS: Final = 20_000
+_ROWS_VARIABLE: Final = "ROUNDTABLE_DRIVER_ROWS"
 Key = Callable[[Row], Any]
+
+
+def most_rows() -> int:
+    """Returns how many rows a plan may read that is worked out in this process: beyond that an engine is faster.
+
+    Raises:
+        EngineError: ROUNDTABLE_DRIVER_ROWS, which may say so, is no number.
+    """
+    given = os.environ.get(_ROWS_VARIABLE)
+    if given is None:
+        return _MOST_ROWS
+    if not given.isdecimal():
+        raise EngineError(f"{_ROWS_VARIABLE} is {given!r}; it may be a whole number, 0 for none, or unset")
+    return int(given)
 
 
 class Rows:

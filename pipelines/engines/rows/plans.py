@@ -16,7 +16,7 @@ from pipelines.engines.rows.codes import Code, understood
 from pipelines.engines.rows.expressions import Scope
 from pipelines.engines.rows.joins import join
 from pipelines.engines.rows.kinds import VOID, Kind, UnknownPlanError, common
-from pipelines.engines.rows.operators import MOST_ROWS, Rows
+from pipelines.engines.rows.operators import Rows, most_rows
 from pipelines.engines.rows.selections import aggregate, project
 from pipelines.engines.rows.source import Node, made, picked
 
@@ -61,7 +61,7 @@ def _leaf(name: str, leaves: Sequence[Leaf]) -> Node:
 
 def _range(of: proto.Range) -> Node:
     numbers = range(of.start, of.end, of.step)
-    if len(numbers) > MOST_ROWS:
+    if len(numbers) > most_rows():
         raise UnknownPlanError("many rows")
     rows = Rows([(number,) for number in numbers])
     return Node(("id",), ("bigint",), lambda given: rows)

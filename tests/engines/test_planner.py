@@ -1,0 +1,90 @@
+"""Plans of Spark Connect, made without a server, that classic Spark carries out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
+from support.engines import history, mixed, spread
+
+from pipelines.engines.planner import Planner, collected
+from pipelines.engines.rows.evaluate import evaluated
+from pipelines.engines.rows.kinds import UnknownPlanError
+from pipelines.engines.rows.operators import most_rows
+from pipelines.engines.session import Session
+from pipelines.errors import EngineError
+from pipelines.testing import run_all, run_configs
+
+FORWARDING = [mixed({"name": "forwarding"}, "joined", 5)]
+
+
+def planned_ids(session: Session) -> DataFrame:
+    assert session.planner is not None
+    return session.planner.frame_of(session.planner.classic.range(10).selectExpr("id", "id % 3 as part"))
+
+
+def test_a_plan_over_frames_of_spark_has_the_rows_of_spark(spark: Session) -> None:
+    """One of them is read twice, and PySpark's functions build what the plan needs."""
+    with spark.planned() as session:
+        ids = planned_ids(session)
+        found = ids.groupBy("part").agg(F.expr("sum(id) as whole")).join(ids, "part").orderBy("id")
+        assert isinstance(found, RemoteFrame)
+        assert found.schema.names == ["part", "whole", "id"]
+        with pytest.raises(UnknownPlanError):
+            evaluated(found, may_wait=True)
+        native = session.native(found)
+        assert isinstance(native, ClassicFrame)
+        rows = collected(found)
+        assert [tuple(row) for row in rows] == [tuple(row) for row in native.collect()]
+        assert [row.whole for row in rows[:3]] == [18, 12, 15]
+        assert found.toArrow().to_pylist() == [row.asDict() for row in rows]
+
+
+def test_few_rows_need_no_spark(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    with spark.planned() as session:
+        monkeypatch.setattr(Planner, "carried_out", None)
+        few = session.spark.range(4).selectExpr("id", "id * 2 as twice").where("id > 1")
+        assert [row.asDict() for row in collected(few)] == [{"id": 2, "twice": 4}, {"id": 3, "twice": 6}]
+
+
+def test_functions_build_classic_columns_again_afterwards(spark: Session) -> None:
+    spark.activate()
+    with spark.planned() as session:
+        assert "SPARK_CONNECT_MODE_ENABLED" in os.environ
+        with pytest.raises(PySparkException, match="nowhere"):
+            session.native(planned_ids(session).select("nowhere"))
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
+    assert spark.spark.range(2).select(F.lit(1)).count() == 2
+
+
+def test_a_jvm_without_spark_connect_gives_the_same_rows(
+    spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = run_configs(FORWARDING)
+    on_sail = history(run_all(runs, sail, tmp_path / "sail"))
+    monkeypatch.setattr("pipelines.engines.planner.Planner._java", property(lambda self: self._jvm.org.nowhere))
+    spark.activate()
+    assert Planner.of(spark.spark) is None
+    with spread(spark, 2) as session, session.planned() as same:
+        assert same is session
+    assert history(run_all(runs, spark, tmp_path / "spark")) == on_sail
+    assert on_sail["delivery"]
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, 20_000), ("0", 0), ("70", 70)])
+def test_how_many_rows_are_few(given: str | None, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROUNDTABLE_DRIVER_ROWS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", given)
+    assert most_rows() == found
+
+
+def test_a_number_of_rows_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", "-1")
+    with pytest.raises(EngineError, match="ROUNDTABLE_DRIVER_ROWS is '-1'; it may be a whole number, 0 for none"):
+        most_rows()
