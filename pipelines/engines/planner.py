@@ -30,6 +30,9 @@ from pipelines.engines.rows.kinds import UnknownPlanError
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The environment variable that has PySpark's functions build columns for Spark Connect."""
 
+_DEEPEST: Final = 10_000
+"""Messages within messages: a commit puts the rows of its rounds together, one union in the other."""
+
 
 @contextmanager
 def functions_for(*, is_classic: bool) -> Iterator[None]:
@@ -109,7 +112,9 @@ class Planner:
         for name, frame in read.items():
             self._holder.cacheDataFrameById(name, cast(ClassicFrame, frame)._jdf)
         try:
-            relation = self._jvm.org.apache.spark.connect.proto.Relation.parseFrom(plan.SerializeToString())
+            text = self._jvm.org.sparkproject.connect.protobuf.CodedInputStream.newInstance(plan.SerializeToString())
+            text.setRecursionLimit(_DEEPEST)
+            relation = self._jvm.org.apache.spark.connect.proto.Relation.parseFrom(text)
             analysed = self._java.classic.Dataset.ofRows(
                 cast(Any, self.classic)._jsparkSession, self._planner.transformRelation(relation)
             )

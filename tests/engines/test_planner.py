@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_a_plan_over_frames_of_spark_has_the_rows_of_spark(spark: Session) -> No
         assert [tuple(row) for row in rows] == [tuple(row) for row in native.collect()]
         assert [row.whole for row in rows[:3]] == [18, 12, 15]
         assert found.toArrow().to_pylist() == [row.asDict() for row in rows]
+
+
+def test_a_commit_may_have_many_rounds(spark: Session) -> None:
+    with spark.planned() as session:
+        parts = [planned_ids(session).where(f"id = {round_ % 10}") for round_ in range(120)]
+        whole = reduce(DataFrame.unionByName, parts).groupBy("id").agg(F.expr("count(1) as n"))
+        assert sorted(map(tuple, session.native(whole).collect())) == [(id_, 12) for id_ in range(10)]
 
 
 def test_few_rows_need_no_spark(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
