@@ -288,11 +288,12 @@ class Result:
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
         n_bytes = store.n_bytes()
-        planned = self.session.planned() if n_bytes <= _VERY_FEW_BYTES else nullcontext(self.session)
+        is_small = n_bytes <= _VERY_FEW_BYTES
+        planned = self.session.planned() if is_small else nullcontext(self.session)
         with self.session.suited(is_small=n_bytes <= _FEW_BYTES), planned as session:
             report = audit_all(self.reader, session)
             if is_kept:
-                record(report, store.within(session, is_small=True))
+                record(report, store.within(session, is_small=is_small))
             report.release()
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]

@@ -12,8 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from pipelines.engines.planner import functions_for
-from pipelines.engines.rows.evaluate import evaluated
-from pipelines.engines.rows.kinds import UnknownPlanError
+from pipelines.engines.rows.evaluate import is_here
 from pipelines.engines.session import Session
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
         ``responsible BIGINT`` (the first hop; the node itself at distance 0). A node without links has no row.
     """
     planner = session.planner
-    if max_hops == 0 or not (session.is_classic or planner is not None) or _is_here(link):
+    if max_hops == 0 or not (session.is_classic or planner is not None) or is_here(link):
         return joined_paths(link, max_hops)
     with functions_for(is_classic=True):
         native = session.native(link)
@@ -45,15 +44,6 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
             return joined_paths(link, max_hops)
         found = _motif_paths(graph, native, max_hops)
     return found if planner is None else planner.frame_of(found)
-
-
-def _is_here(link: DataFrame) -> bool:
-    """Returns whether the links are few, and worked with in this process."""
-    try:
-        evaluated(link, may_wait=True)
-    except UnknownPlanError:
-        return False
-    return True
 
 
 def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:

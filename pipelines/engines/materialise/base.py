@@ -182,12 +182,13 @@ class TrackingMaterialiser(Materialiser):
 
 def asked_facts(relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:
     """Asks for the facts of relations in one query."""
-    asked = [
-        relations[name].frame.selectExpr(*(f"{sql} as `{fact}`" for fact, sql in of.items()))
-        for name, of in facts.items()
-        if of and name in relations
-    ]
-    return collected(reduce(DataFrame.crossJoin, asked))[0].asDict() if asked else {}
+    frames = [asked(relations[name].frame, of) for name, of in facts.items() if of and name in relations]
+    return collected(reduce(DataFrame.crossJoin, frames))[0].asDict() if frames else {}
+
+
+def asked(frame: DataFrame, facts: Facts) -> DataFrame:
+    """Returns facts of a relation as a row."""
+    return frame.selectExpr(*(f"{sql} as `{fact}`" for fact, sql in facts.items()))
 
 
 def nullable(kind: T.DataType) -> Any:  # noqa: ANN401 - the type that comes in goes out

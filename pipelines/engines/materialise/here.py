@@ -11,7 +11,15 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.engines.inline import Readable, later
-from pipelines.engines.materialise.base import Cached, Content, Facts, Relation, TrackingMaterialiser, asked_facts
+from pipelines.engines.materialise.base import (
+    Cached,
+    Content,
+    Facts,
+    Relation,
+    TrackingMaterialiser,
+    asked,
+    asked_facts,
+)
 from pipelines.engines.rows.evaluate import Held, evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, type_of
 from pipelines.engines.rows.operators import Rows, most_rows
@@ -60,7 +68,10 @@ class HereMaterialiser(TrackingMaterialiser, Generic[One]):
         Raises:
             UnknownPlanError: A column is not there, or has no type.
         """
-        schema, rows = self._picked(name, held)
+        return self._of_rows(name, *self._picked(name, held))
+
+    def _of_rows(self, name: str, schema: T.StructType, rows: Rows) -> Relation:
+        """Returns rows of this process as a relation."""
         made, free = self._held(name, schema, rows)
         return self._relation(schema, done(made), free)
 
@@ -127,11 +138,6 @@ class HereMaterialiser(TrackingMaterialiser, Generic[One]):
             else:
                 known |= dict(zip(held.names, held.rows.rows[0], strict=True))
         return known | asked_facts(relations, rest)
-
-
-def asked(frame: DataFrame, facts: Facts) -> DataFrame:
-    """Returns facts of a relation as a row."""
-    return frame.selectExpr(*(f"{sql} as `{fact}`" for fact, sql in facts.items()))
 
 
 def done(made: One) -> Future[One]:

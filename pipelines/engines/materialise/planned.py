@@ -17,13 +17,14 @@ from pipelines.engines.materialise.base import Content, Facts, Relation, nothing
 from pipelines.engines.materialise.here import HereMaterialiser, Made, done, n_bytes_of
 from pipelines.engines.materialise.memory import MemoryMaterialiser
 from pipelines.engines.planner import Planner
-from pipelines.engines.rows.evaluate import Held, evaluated
-from pipelines.engines.rows.kinds import Row, UnknownPlanError, kinds_of, rows_of, table_of
+from pipelines.engines.rows.evaluate import Held, evaluated, is_here
+from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, rows_of, table_of
 from pipelines.engines.rows.operators import Rows, most_rows
 from pipelines.engines.session import Session
 
 _N_ROWS: Final = "n_rows"
 _FETCHED_ROWS: Final = 2000
+"""Of a relation that Spark has made, where nodes crash: few enough that steps over it are worked out here."""
 
 
 @dataclass
@@ -106,19 +107,15 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
         columns = nullable(schema)
         if len(rows) > most_rows():
             return self._many(columns, self._memory.load(name, rows, schema).frame)
-        return self._few(columns, rows_of(rows, kinds_of(columns)))
+        return self._of_table(name, rows, columns)
 
     def empty(self, schema: T.StructType) -> DataFrame:
         """Returns a frame that is known to have no rows."""
-        return later(self.session.spark, done(_Few(nullable(schema), Rows([]), self._distributed)))
+        return later(self.session.spark, done(self._held("", nullable(schema), Rows([]))[0]))
 
     def repartition(self, frame: DataFrame) -> DataFrame:
         """Returns rows of a store as they are if they are few, otherwise partitioned by run."""
-        try:
-            evaluated(frame, may_wait=True)
-        except UnknownPlanError:
-            return self._planner.frame_of(self._by_run(self._planner.carried_out(frame)))
-        return frame
+        return frame if is_here(frame) else self._planner.frame_of(self._by_run(self._planner.carried_out(frame)))
 
     def _by_run(self, classic: DataFrame) -> DataFrame:
         """Returns rows in partitions by run; few rows in one, which suits all joins and windows."""
@@ -130,23 +127,26 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
             return self._here(name, evaluated(frame, may_wait=True))
         except UnknownPlanError:
             classic = self._planner.carried_out(frame)
-            columns = self._columns(name, classic)
+            columns = self._schema(name, classic)
             if self._is_fetched:
-                return self._fetched(columns, classic)
+                return self._fetched(name, columns, classic)
             if self._is_eventful:
-                return self._counted(columns, *self._memory.checkpointed(classic, {_N_ROWS: "count(1)"}))
+                return self._counted(name, columns, *self._memory.checkpointed(classic, {_N_ROWS: "count(1)"}))
             return self._many(columns, self._memory.cache(name, classic).frame)
 
-    def _fetched(self, columns: T.StructType, classic: DataFrame) -> Relation:
-        return self._few(columns, rows_of(classic.select(columns.names).toArrow(), kinds_of(columns)))
+    def _fetched(self, name: str, columns: T.StructType, classic: DataFrame) -> Relation:
+        return self._of_table(name, classic.select(columns.names).toArrow(), columns)
 
-    def _counted(self, columns: T.StructType, relation: Relation, facts: dict[str, int | None]) -> Relation:
+    def _of_table(self, name: str, rows: pa.Table, columns: T.StructType) -> Relation:
+        return self._of_rows(name, columns, Rows(rows_of(rows, kinds_of(columns))))
+
+    def _counted(self, name: str, columns: T.StructType, relation: Relation, facts: dict[str, int | None]) -> Relation:
         """Returns a relation that Spark has made; takes the number of its rows out of the facts about it."""
         n_rows = facts.pop(_N_ROWS) or 0
         if n_rows == 0:
-            return self._few(columns, [])
+            return self._of_rows(name, columns, Rows([]))
         if self._is_eventful and n_rows <= _FETCHED_ROWS:
-            return self._fetched(columns, relation.frame)
+            return self._fetched(name, columns, relation.frame)
         return self._many(columns, relation.frame)
 
     def checkpoint(
@@ -168,23 +168,13 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
             for name, frame in rest.items()
         ]
         for (name, frame), (relation, of) in zip(rest.items(), concurrently(jobs), strict=True):
-            relations[name] = self._counted(self._columns(name, frame), relation, of)
+            relations[name] = self._counted(name, self._schema(name, frame), relation, of)
             found |= of
         here = {name: relation for name, relation in relations.items() if name not in rest}
         return relations, {**found, **self._facts(here, facts)}
 
-    def _columns(self, name: str, frame: DataFrame) -> T.StructType:
-        """Returns the columns that a name stands for."""
-        if name not in self._schemas:
-            self._schemas[name] = nullable(frame.schema)
-        return self._schemas[name]
-
     def _held(self, name: str, schema: T.StructType, rows: Rows) -> tuple[Made, Callable[[], None]]:
         return _Few(schema, rows, self._distributed), nothing
-
-    def _few(self, schema: T.StructType, rows: list[Row]) -> Relation:
-        """Returns rows of this process as a relation."""
-        return self._relation(schema, done(_Few(schema, Rows(rows), self._distributed)), nothing)
 
     def _many(self, schema: T.StructType, classic: DataFrame) -> Relation:
         """Returns what Spark has as a relation."""
@@ -197,15 +187,16 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
         how the rest lies.
         """
         columns = _with_runs(schema)
+        if not len(rows) and not self._is_fetched:
+            kind = schema.simpleString()
+            if kind not in self._empty:
+                self._empty[kind] = self._placed(self._memory.empty(schema))
+            return self._empty[kind]
         frame = inlined(self._planner.session, rows.cast(to_arrow_schema(columns)), columns)
-        if self._is_fetched:
-            return self._planner.frame_of(self._by_run(self._planner.carried_out(frame))) if len(rows) else frame
-        if len(rows):
-            return self._placed(self._by_run(self._planner.carried_out(frame)))
-        kind = schema.simpleString()
-        if kind not in self._empty:
-            self._empty[kind] = self._placed(self._memory.empty(schema))
-        return self._empty[kind]
+        if not len(rows):
+            return frame
+        by_run = self._by_run(self._planner.carried_out(frame))
+        return self._planner.frame_of(by_run) if self._is_fetched else self._placed(by_run)
 
     def _placed(self, classic: DataFrame) -> DataFrame:
         return self._planner.frame_of(self._memory.cache("", classic).frame)

@@ -141,6 +141,15 @@ def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
     return Held(node.names, node.kinds, node.make([leaf.rows for leaf in leaves]))
 
 
+def is_here(frame: DataFrame) -> bool:
+    """Returns whether the rows of a frame are worked out in this process."""
+    try:
+        evaluated(frame, may_wait=True)
+    except UnknownPlanError:
+        return False
+    return True
+
+
 def _forget_numbers(plan: proto.Relation) -> None:
     """Leaves out the numbers of a plan's parts, which are others each time."""
     parts = [plan]
