@@ -49,8 +49,9 @@ class PlannedReader:
         """Returns the answer of a question; who asks again gets the same rows."""
         with self._answering:
             if asked not in self._answers:
-                answer = _Answer(ask(asked), self.planner)
-                self._answers[asked] = later(self.planner.session, done(answer))
+                answer = ask(asked)
+                made = done(_Answer(answer, self.planner))
+                self._answers[asked] = later(self.planner.session, made, answer.schema)
             return self._answers[asked]
 
 

@@ -56,14 +56,17 @@ class Readable(Protocol):
 Made = TypeVar("Made", bound=Readable)
 
 
-def later(session: SparkSession, made: Future[Made]) -> DataFrame:
+def later(session: SparkSession, made: Future[Made], schema: T.StructType) -> DataFrame:
     """Returns a frame of a relation that is there when plans with it are sent.
 
     Args:
         session: A session of Spark Connect.
         made: The relation.
+        schema: Its columns: who asks for them does not wait for its rows.
     """
-    return cast(DataFrame, RemoteFrame(_Later(made), cast(RemoteSession, session)))
+    frame = RemoteFrame(_Later(made), cast(RemoteSession, session))
+    frame._cached_schema = schema
+    return cast(DataFrame, frame)
 
 
 class _Later(LogicalPlan, Generic[Made]):

@@ -15,7 +15,8 @@ from pipelines.scenario.expand import RunConfig
 
 MAX_ROWS = 2_000_000
 """Rows of state that a batch is planned for; with what crashes and busy rounds add, some 3 KB each."""
-_FEW_ROWS = 50_000
+_FEW_ROWS = 400_000
+"""Rows of state of a job whose rounds classic Spark leaves to the driver: no relation has many more."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +44,25 @@ _FEW_BYTES = 128 * 1024
 Mode = Literal["append", "overwrite"]
 
 
+@dataclass
+class _Open:
+    """A table that this program writes without the engine: to open it anew takes the longer the more versions it has.
+
+    Attributes:
+        table: As of the version that was written or read last.
+        columns: Its columns.
+        digest: Of its rows if all of them were written at once; None where that is not known.
+    """
+
+    table: DeltaTable
+    columns: pa.Schema
+    digest: bytes | None = None
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Returns rows in the order and with the types of the columns."""
+        return rows.select(self.columns.names).cast(self.columns)
+
+
 class Store:
     """The Delta tables of one experiment.
 
@@ -63,6 +84,7 @@ class Store:
         self.session = session
         self.is_small = False
         self._versions: dict[str, int] = {}
+        self._open: dict[str, _Open] = {}
 
     def reopened(self) -> Store:
         """Returns the same store, of whose tables nothing is known yet."""
@@ -76,7 +98,7 @@ class Store:
             is_small: As the attribute.
         """
         store = Store(self.root, session, self._check_locked)
-        store.is_small, store._versions = is_small, self._versions
+        store.is_small, store._versions, store._open = is_small, self._versions, self._open
         return store
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
@@ -86,6 +108,7 @@ class Store:
 
     def _create(self, table: Table, is_state: bool) -> None:
         self._versions.pop(table.name, None)
+        self._open.pop(table.name, None)
         remove(self.path(table.name))
         fields = (T.StructField(field.name, field.dataType, True, field.metadata) for field in table.schema)
         DeltaTable.create(
@@ -105,17 +128,36 @@ class Store:
         self._save(name, rows, "append")
 
     def overwrite(self, name: str, rows: DataFrame) -> None:
-        """Replaces the rows of a table, in one commit; the old version stays readable."""
+        """Replaces the rows of a table, in one commit; the old version stays readable.
+
+        Where the table is known to have just these rows, its version stays.
+        """
         self._save(name, rows, "overwrite")
 
     def load(self, name: str, rows: pa.Table, mode: Mode = "append") -> None:
         """Writes rows that the program holds, in one commit, without the engine, which takes long for that."""
         if not len(rows) and mode == "append":
             return
-        with self._named(name):
-            table = DeltaTable(str(self.path(name)), storage_options=self._options)
-        whole = _of_columns(rows, table)
-        self._write(name, lambda: write_deltalake(table, whole, mode=mode, storage_options=self._options))
+        known = self._opened(name)
+        whole = known.of(rows)
+        digest = _digest(whole) if mode == "overwrite" else None
+        if digest is not None and digest == known.digest:
+            return
+        known.digest = None
+        try:
+            self._write(name, lambda: write_deltalake(known.table, whole, mode=mode, storage_options=self._options))
+        except CommitFailedError as error:
+            raise self._written_by_others(name) from error
+        known.digest = digest
+
+    def _opened(self, name: str) -> _Open:
+        """Returns a table at the version that this program knows."""
+        known, version = self._open.get(name), self._known(name)
+        if known is None or known.table.version() != version:
+            with self._named(name):
+                table = DeltaTable(str(self.path(name)), max(version, 0), storage_options=self._options)
+            known = self._open[name] = _Open(table, to_arrow_schema(_columns(table)))
+        return known
 
     def commit(self, row: pa.Table) -> None:
         """Adds a row to the ledger, as the version after the one that this program knows, or not at all.
@@ -125,13 +167,12 @@ class Store:
         """
         self._check_locked()
         name = ROUND_COMMIT.name
-        known = self._known(name)
+        ledger, known = self._opened(name), self._known(name)
         if isinstance(self.root, Path) and self.version(name) > known:  # a plain rename would lose the other's row
             raise self._written_by_others(name)
-        table = DeltaTable(str(self.path(name)), known, storage_options=self._options)
         once = CommitProperties(max_commit_retries=0)
         try:
-            write_deltalake(table, _of_columns(row, table), mode="append", commit_properties=once)
+            write_deltalake(ledger.table, ledger.of(row), mode="append", commit_properties=once)
         except CommitFailedError as error:
             raise self._written_by_others(name) from error
         self._versions[name] = known + 1
@@ -252,10 +293,12 @@ class Store:
         return sorted(path.name for path in self.root.iterdir() if (path / _LOG).is_dir())
 
 
-def _of_columns(rows: pa.Table, table: DeltaTable) -> pa.Table:
-    """Returns rows in the order and with the types of a table's columns."""
-    columns = to_arrow_schema(_columns(table))
-    return rows.select(columns.names).cast(columns)
+def _digest(rows: pa.Table) -> bytes:
+    """Returns a digest of rows in their order."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    return blake2b(sink.getvalue()).digest()
 
 
 def _columns(table: DeltaTable) -> T.StructType:

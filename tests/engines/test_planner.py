@@ -16,7 +16,7 @@ from support.engines import history, mixed, spread
 from pipelines.engines.planner import Planner, collected
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError
-from pipelines.engines.rows.operators import most_rows
+from pipelines.engines.rows.operators import limited, most_rows
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError
 from pipelines.testing import run_all, run_configs
@@ -84,11 +84,14 @@ def test_a_jvm_without_spark_connect_gives_the_same_rows(
     assert on_sail["delivery"]
 
 
-@pytest.mark.parametrize(("given", "found"), [(None, 20_000), ("0", 0), ("70", 70)])
+@pytest.mark.parametrize(("given", "found"), [(None, 80_000), ("0", 0), ("70", 70)])
 def test_how_many_rows_are_few(given: str | None, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROUNDTABLE_DRIVER_ROWS", raising=False)
     if given is not None:
         monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", given)
+    assert most_rows() == found
+    with limited(7):
+        assert most_rows() == (7 if given is None else found)
     assert most_rows() == found
 
 

@@ -190,6 +190,9 @@ def test_a_relation_has_the_columns_that_its_name_stands_for(frame: DataFrame) -
 
 def test_many_rows_are_left_to_the_engine(sail: Session) -> None:
     rows = pa.table({"a": range(most_rows() + 1)})
+    some = inlined(sail.spark, rows[: most_rows()], from_arrow_schema(rows.schema))
+    twice = evaluated(some.union(some), may_wait=True)
+    assert len(twice.rows.rows) == 2 * most_rows()
     with pytest.raises(UnknownPlanError):
         evaluated(inlined(sail.spark, rows, from_arrow_schema(rows.schema)), may_wait=True)
     with pytest.raises(UnknownPlanError):

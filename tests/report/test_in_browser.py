@@ -39,7 +39,8 @@ STUDY = {
     "runs": {"seeds": [1, 2], "grid": {"protocol.delta": [0, 1]}},
 }
 SHIPPED: dict[str, tuple[int, tuple[str, ...]]] = {
-    "quickstart": (5, ()), "beyond_delta": (5, ()), "bank": (50, ()), "epidemic_loss": (50, ("runs.seeds=[1]",)),
+    "quickstart": (5, ()), "beyond_delta": (5, ()), "bank": (50, ()),
+    "epidemic_loss": (50, ("runs.seeds=[1]", "runs.grid.protocol.buffer=[5]")),
 }  # fmt: skip
 """Scenarios, with the rounds between commits, and what is set so that they take no minutes."""
 PAGES = ("verdict", "replay", "space-time", "measures", "losses")

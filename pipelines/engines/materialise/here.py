@@ -83,7 +83,7 @@ class HereMaterialiser(TrackingMaterialiser, Generic[One]):
         return schema, held.picked(schema.names, kinds_of(schema))
 
     def _relation(self, schema: T.StructType, made: Future[One], free: Callable[[], None]) -> Relation:
-        frame = later(self.session.spark, made)
+        frame = later(self.session.spark, made, schema)
         relation = Relation(frame, lambda: self._release(id(frame)), lambda: made.result().content)
         self._cached[id(frame)] = Kept(relation, schema, made=made, free=free)
         return relation
@@ -122,7 +122,7 @@ class HereMaterialiser(TrackingMaterialiser, Generic[One]):
             return self._joined(schema, there)
         if len(rows) > most_rows():
             return self._joined(schema, there)
-        return later(self.session.spark, done(self._held(name, schema, Rows(rows))[0]))
+        return later(self.session.spark, done(self._held(name, schema, Rows(rows))[0]), schema)
 
     def _facts(self, relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:
         """Returns the facts of relations: of those whose rows are here without a question."""

@@ -111,7 +111,8 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
 
     def empty(self, schema: T.StructType) -> DataFrame:
         """Returns a frame that is known to have no rows."""
-        return later(self.session.spark, done(self._held("", nullable(schema), Rows([]))[0]))
+        columns = nullable(schema)
+        return later(self.session.spark, done(self._held("", columns, Rows([]))[0]), columns)
 
     def repartition(self, frame: DataFrame) -> DataFrame:
         """Returns rows of a store as they are if they are few, otherwise partitioned by run."""

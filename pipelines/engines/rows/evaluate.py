@@ -127,7 +127,8 @@ def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
         raise UnknownPlanError("a classic frame")
     with _reading(may_wait=may_wait) as leaves:
         plan = frame._plan.plan(frame._session.client)
-    if sum(len(leaf.rows.rows) for leaf in leaves) > most_rows():
+    # A relation that is read several times counts once: an engine reads it several times, too.
+    if sum({id(leaf.rows): len(leaf.rows.rows) for leaf in leaves}.values()) > most_rows():
         raise UnknownPlanError("many rows")
     _forget_numbers(plan)
     key = plan.SerializeToString(deterministic=True), tuple((leaf.names, leaf.kinds) for leaf in leaves)

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.engines.rows.kinds import Row
 from pipelines.errors import EngineError
 
-_MOST_ROWS: Final = 20_000
+_MOST_ROWS: Final = 80_000
+MOST_ON_SPARK: Final = 1_000_000
+"""Of classic Spark: a job of its own for each relation takes longer than many rows here."""
 _ROWS_VARIABLE: Final = "ROUNDTABLE_DRIVER_ROWS"
 Key = Callable[[Row], Any]
+_LIMITS = [_MOST_ROWS]
+"""Those that were in force, and the one that is."""
+
+
+@contextmanager
+def limited(n_rows: int) -> Iterator[None]:
+    """Lets plans that are worked out in this process read so many rows meanwhile."""
+    _LIMITS.append(n_rows)
+    try:
+        yield
+    finally:
+        _LIMITS.pop()
 
 
 def most_rows() -> int:
@@ -23,7 +38,7 @@ def most_rows() -> int:
     """
     given = os.environ.get(_ROWS_VARIABLE)
     if given is None:
-        return _MOST_ROWS
+        return _LIMITS[-1]
     if not given.isdecimal():
         raise EngineError(f"{_ROWS_VARIABLE} is {given!r}; it may be a whole number, 0 for none, or unset")
     return int(given)

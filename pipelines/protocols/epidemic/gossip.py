@@ -23,6 +23,7 @@ _IS_PASSED_ON = f"""style <> 'publisher' and (
 _CHOICE = draws_sql.bits("epidemic.neighbour", "node_id", "round", "initiator", _STYLE, "next_hop")
 _ANSWERED = ["run_id", "trigger", "source", "pattern_id", "number"]
 _GOSSIP_FIELDS = ("style", "initiator", "pattern_id", "digest", "path")
+_HEARD = (*NODE, "trigger", "rank", "sender", "round", *_GOSSIP_FIELDS)
 
 
 def handle(work: Work) -> None:
@@ -99,7 +100,7 @@ def _heard(work: Work) -> DataFrame:
         "due_round as round", *_GOSSIP_FIELDS,
     )  # fmt: skip
     joined = message.hint("shuffle_hash").join(local, [*NODE, "pattern_id"], "left")
-    return joined.selectExpr(*message.columns, "coalesce(is_subscribed, false) as is_local")
+    return joined.selectExpr(*_HEARD, "coalesce(is_subscribed, false) as is_local")
 
 
 def _entries(gossip: DataFrame) -> DataFrame:
@@ -148,8 +149,7 @@ def _found(work: Work, gossip: DataFrame) -> DataFrame:
 
 
 def _in_cache(listed: DataFrame, cache: DataFrame) -> DataFrame:
-    copy = cache.select(*COPY, "hops", "issued_round")
-    return copy.join(listed.hint("shuffle_hash"), COPY).select(*listed.columns, "hops", "issued_round")
+    return cache.select(*COPY, "hops", "issued_round").join(listed.hint("shuffle_hash"), COPY)
 
 
 def _go_back(work: Work, gossip: DataFrame, found: DataFrame) -> None:

@@ -110,7 +110,7 @@ def _of_recovered(work: Work) -> DataFrame:
 
 def _advanced(timed: DataFrame) -> DataFrame:
     """Returns relation dispatcher after the round: timers that ran out start again."""
-    paced = timed.selectExpr(*timed.columns, _INTERVAL)
+    paced = timed.selectExpr("*", _INTERVAL)
     return paced.selectExpr(
         *NODE, "new_interval as interval_rounds", _NEXT, "push_end_round", "lost_end_round", "n_cached",
         f"is_busy and not (is_on_time and {_HAS_MORE}) as is_busy",
