@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.engines.names import Engine
+from pipelines.experiment.batches import FEW_ROWS
 from pipelines.experiment.plan import Combination
 
 
@@ -33,6 +34,8 @@ _OF = {
     "spark": _Measured(40, 0.4, 0.3, 25_000, 2.5),
     "connect": _Measured(40, 0.4, 0.3, 25_000, 0.3),
 }
+_SPARK_IN_DRIVER = _Measured(30, 0.05, 0.1, 10_000, 2.5)
+"""Classic Spark with rounds that the driver works out; the JVM starts, and answers the audits."""
 _HANDSHAKES = 4
 """Times that the diameter is crossed after the last call or fault: there, confirmed, and once more around a crash."""
 _KINDS = 2
@@ -74,11 +77,12 @@ def costs(rows: Sequence[Combination], n_seeds: int, horizon: int, engine: Engin
     """
     if not all(row.n_links for row in rows):
         return None
-    measured = _OF[engine]
     last = max(row.last_round + _HANDSHAKES * row.diameter * row.most_latency for row in rows)
     n_rounds = min(horizon, last)
     n_messages = n_seeds * _KINDS * sum(row.n_crossings for row in rows)
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
+    is_in_driver = engine == "spark" and n_rows / n_batches <= FEW_ROWS
+    measured = _SPARK_IN_DRIVER if is_in_driver else _OF[engine]
     of_round = measured.round_s + (measured.crash_s if any(row.n_crashes for row in rows) else 0)
     seconds = measured.start_s + n_batches * n_rounds * of_round + n_messages / measured.messages_per_s
     memory = measured.memory_gib + _ROW_GIB * n_rows / n_batches
