@@ -15,8 +15,7 @@ from pipelines.scenario.expand import RunConfig
 
 MAX_ROWS = 2_000_000
 """Rows of state that a batch is planned for; with what crashes and busy rounds add, some 3 KB each."""
-FEW_ROWS = 400_000
-"""Rows of state of a job whose rounds classic Spark leaves to the driver: no relation has many more."""
+_FEW_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 def is_small(inputs: Inputs) -> bool:
     """Returns whether the runs have so few rows of state that an engine has more work with its plans than with them."""
     n_runs = inputs.n_runs
-    return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= FEW_ROWS
+    return n_runs * n_state_rows(*_mean_numbers(inputs, n_runs)) <= _FEW_ROWS
 
 
 def fitting_inputs(inputs: Inputs, n_runs: int) -> int:
