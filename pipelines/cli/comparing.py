@@ -45,7 +45,8 @@ def compare(
     All play the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
     per_source_order, causal_order, total_order, asked_order (what publications ask for). Limits: of median, p95, p99,
     max, settling (with ms, s or rounds), delivered (with %), messages, bytes (per delivery), state (rows per node),
-    duplicates, and the columns of view comparison. Exit code 1: no candidate does all of it in all runs.
+    storage (bytes per node), duplicates, and the columns of view comparison. Exit code 1: no candidate does all of it
+    in all runs.
     """
     from pipelines.experiment.prepared import prepare
 

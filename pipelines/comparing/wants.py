@@ -30,6 +30,7 @@ _MEASURES = {
     "messages": "messages_per_delivery",
     "bytes": "bytes_per_delivery",
     "state": "held_rows_per_node",
+    "storage": "durable_bytes_per_node",
 }
 _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 _SHARE = "%"

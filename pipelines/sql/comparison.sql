@@ -37,6 +37,8 @@
 -- :application_bytes_per_delivery bytes of application messages / n_deliveries
 -- :held_rows_per_node rows of the protocol's state at the end / nodes
 -- :durable_rows_per_node those of them that outlive a crash of their node / nodes
+-- :held_bytes_per_node bytes of the rows of held_rows_per_node, as JSON text, / nodes
+-- :durable_bytes_per_node bytes of those that outlive a crash of their node / nodes: the disk that a node needs
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round, min(latency_rounds) as latency_rounds,
     count(1) as n
@@ -88,7 +90,8 @@ with first_delivery as (
   from classed
   group by run_id
 ), held as (
-  select run_id, sum(n_rows) as n_rows, sum(case when is_durable then n_rows else 0 end) as n_durable_rows
+  select run_id, sum(n_rows) as n_rows, sum(case when is_durable then n_rows else 0 end) as n_durable_rows,
+    sum(n_bytes) as n_bytes, sum(case when is_durable then n_bytes else 0 end) as n_durable_bytes
   from held_state
   group by run_id
 ), sized as (
@@ -117,7 +120,9 @@ select r.run_id, r.protocol, r.seed, r.parameters, r.verdict, r.within_bound,
   cast(coalesce(s.n_bytes, 0) as double) / d.n_deliveries as bytes_per_delivery,
   cast(coalesce(s.n_application_bytes, 0) as double) / d.n_deliveries as application_bytes_per_delivery,
   cast(coalesce(h.n_rows, 0) as double) / z.n_nodes as held_rows_per_node,
-  cast(coalesce(h.n_durable_rows, 0) as double) / z.n_nodes as durable_rows_per_node
+  cast(coalesce(h.n_durable_rows, 0) as double) / z.n_nodes as durable_rows_per_node,
+  cast(coalesce(h.n_bytes, 0) as double) / z.n_nodes as held_bytes_per_node,
+  cast(coalesce(h.n_durable_bytes, 0) as double) / z.n_nodes as durable_bytes_per_node
 from run r
 join sized z on z.run_id = r.run_id
 left join wanted w on w.run_id = r.run_id

@@ -1,4 +1,4 @@
-"""How many rows of state each protocol has, table by table: view ``held_state``."""
+"""How many rows and bytes of state each protocol has, table by table: view ``held_state``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.state_tables import STATE
 from pipelines.protocols import protocol_module
@@ -16,15 +16,22 @@ HELD_STATE: Final = "held_state"
 COLUMNS: Final = {
     "table_name": "the table, as its protocol calls it",
     "n_rows": "rows that it has of the run",
+    "n_bytes": "bytes of these rows as JSON text, without run_id and what is null",
     "is_durable": "whether the rows outlive a crash of their node",
 }
 _FORM = pa.schema(
-    [("run_id", pa.int64()), ("table_name", pa.string()), ("n_rows", pa.int64()), ("is_durable", pa.bool_())]
+    [
+        ("run_id", pa.int64()),
+        ("table_name", pa.string()),
+        ("n_rows", pa.int64()),
+        ("n_bytes", pa.int64()),
+        ("is_durable", pa.bool_()),
+    ]
 )
 
 
 def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
-    """Counts the rows of the protocols' state tables; of a table that is shown as several others these count.
+    """Counts the rows and bytes of the protocols' state tables; of a table that is shown as several others these count.
 
     Args:
         tables: By protocol: returns the rows of one of its tables, by the name that it uses.
@@ -37,14 +44,18 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
 
 
 def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame]:
-    """Counts the rows of one protocol's tables, a frame each; arguments and rows as in `held_rows`."""
+    """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
     states = protocol_module(protocol).states
     whole = {state.derived.of for state in states if state.derived is not None}
     durable = {state.table.name: state.is_durable for state in states}
     durable |= {state.table.name: durable[state.derived.of] for state in states if state.derived is not None}
-    return [
-        table(f"{STATE}{name}").groupBy("run_id").count().selectExpr(
-            "run_id", f"'{name}' as table_name", "count as n_rows", f"{str(is_durable).lower()} as is_durable"
-        )
-        for name, is_durable in durable.items() if name not in whole
-    ]  # fmt: skip
+    frames = []
+    for name, is_durable in durable.items():
+        if name not in whole:
+            rows = table(f"{STATE}{name}")
+            values = ", ".join(column for column in rows.columns if column != "run_id")
+            sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
+            held = sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))
+            told = (f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable")
+            frames.append(held.selectExpr("run_id", *told))
+    return frames

@@ -1,11 +1,13 @@
 """Whether rows are determined: the same runs over and over, with three crashes at once, played in every way.
 
     python tests/perf/determined.py [--schedules 20] [--replicas 24] [--protocols delta,ginger] [--few 2] [--no-spark]
+        [--driver-rows 0]
 
 Per protocol: one job on `sail` with so many replicas of each schedule; then each schedule again, in processes of their
 own: the same way, over 1, 2 and 7 partitions, broken off and resumed, the first few (``--few``) each in a job of its
-own, and on classic Spark over 1, 2 and 7 partitions by turns. A row a way: runs, those of which a table differs from
-the first replica's, these tables, seconds. The exit code is 1 if any differ.
+own, and on classic Spark over 1, 2 and 7 partitions by turns, where what reads more than ``--driver-rows`` is Spark's
+work. A row a way: runs, those of which a table differs from the first replica's, these tables, seconds. The exit code
+is 1 if any differ.
 """
 
 from __future__ import annotations
@@ -51,12 +53,14 @@ def replicas(protocol: str, n_schedules: int, n_replicas: int) -> tuple[dict[int
     return {place: found[place * n_replicas] for place in range(n_schedules)}, apart
 
 
-def played(protocol: str, n_schedules: int, way: str) -> dict[int, Tables]:
-    """Plays each schedule once, in one of the ways."""
+def played(protocol: str, n_schedules: int, way: str, driver_rows: int) -> dict[int, Tables]:
+    """Plays each schedule once, in one of the ways; on Spark so many rows may be read in the driver."""
     if way.endswith("partitions"):
         os.environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = way.split()[0]
     runs = run_configs([eventful(protocol, seed) for seed in range(n_schedules)], seeds=[0] * n_schedules)
-    engine = "spark" if way == _SPARK else "sail"
+    engine = "sail"
+    if way == _SPARK:
+        engine, os.environ["ROUNDTABLE_DRIVER_ROWS"] = "spark", str(driver_rows)
     with open_session(engine) as session, tempfile.TemporaryDirectory() as folder:
         if way == _ALONE:
             return {run.run_id: by_run(run_all([run], session, Path(folder)))[run.run_id] for run in runs}
@@ -85,6 +89,7 @@ def main() -> int:
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
     parser.add_argument("--few", type=int, default=2, help="how many of the schedules are played alone, and on Spark")
     parser.add_argument("--no-spark", action="store_true")
+    parser.add_argument("--driver-rows", type=int, default=0, help="rows that the driver may work out on Spark")
     given = parser.parse_args()
     table, n_apart = Table("protocol", "way", "runs", "differ", "tables", "seconds"), 0
 
@@ -105,7 +110,7 @@ def main() -> int:
         for way in ways:
             start, count = time.perf_counter(), given.few if way in (_ALONE, _SPARK) else given.schedules
             with ProcessPoolExecutor(1, get_context("spawn")) as process:
-                found = process.submit(played, protocol, count, way).result()
+                found = process.submit(played, protocol, count, way, given.driver_rows).result()
             apart = {run: names for run in range(count) if (names := list(differing(first[run], found[run])))}
             row(protocol, way, count, apart, start)
             n_apart += len(apart)

@@ -169,6 +169,11 @@ def test_runs_are_compared_by_measures_that_mean_the_same(result: Result, tmp_pa
     assert found["forwarding"].acknowledgement_per_delivery == found["forwarding"].recovery_per_delivery == 0
     assert found["delta"].acknowledgement_per_delivery > 0
     assert found["delta"].durable_rows_per_node > found["forwarding"].durable_rows_per_node == 0
+    assert found["delta"].durable_bytes_per_node > found["forwarding"].durable_bytes_per_node == 0
+    for row in found.values():
+        assert row.held_bytes_per_node >= row.durable_bytes_per_node
+        # No row is shorter than {"node_id":0}.
+        assert row.held_bytes_per_node > 13 * row.held_rows_per_node
     assert found["skipring"].settling_rounds is None
     for row in found.values():
         parts = ("application", "acknowledgement", "control", "recovery")
@@ -192,6 +197,17 @@ def test_runs_are_compared_by_measures_that_mean_the_same(result: Result, tmp_pa
         row = other.sql("select * from comparison where run_id = 0").collect()[0]
     assert (row.n_deliveries, row.n_duplicates, row.n_wanted_delivered) == (6, 1, 6)
     assert (row.n_source_order_broken, row.n_causal_order_broken, row.n_total_order_broken) == (1, 2, 3)
+
+
+def test_what_nodes_hold_is_counted_in_rows_and_bytes(result: Result) -> None:
+    """The bytes are those of the rows as JSON text."""
+    for protocol in ("forwarding", "delta"):
+        asked = "select * from held_state where run_id = {} and table_name = 'routing_entry'"
+        run = result.sql(f"select min(run_id) as run_id from run where protocol = '{protocol}'").collect()[0].run_id
+        [held] = result.sql(asked.format(run)).collect()
+        table = result.table(f"state_{protocol}_routing_entry").where(f"run_id = {run}").drop("run_id")
+        texts = [row.text for row in table.selectExpr("to_json(struct(*)) as text").collect()]
+        assert (held.n_rows, held.n_bytes) == (len(texts), sum(len(text.encode()) for text in texts))
 
 
 def test_a_run_is_told_by_its_protocol(result: Result) -> None:
