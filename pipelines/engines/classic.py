@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pipelines.engines.buckets import hadoop_settings
 from pipelines.engines.jars import bucket_jars, engine_jars
 from pipelines.engines.java import WITHOUT_JAVA, check_java
-from pipelines.engines.planner import set_functions
+from pipelines.engines.planner import functions_for, set_functions
 from pipelines.engines.settings import local_settings, shipped_settings
 from pipelines.errors import EngineError
 
@@ -29,7 +29,8 @@ from pipelines.errors import EngineError
 def running_session() -> SparkSession | None:
     """Returns the session that a notebook or ``spark-submit`` has for this program, if there is one."""
     if SparkContext._active_spark_context is not None:
-        return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
+        with functions_for(is_classic=True):  # where Sail is in use, too, PySpark would return its session
+            return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
     return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
 
 
