@@ -25,10 +25,12 @@ from pipelines.rounds.execute import Experiment
 from pipelines.rounds.progress import Progress
 from pipelines.rounds.reporters import Form, is_notebook, reporter
 from pipelines.rounds.survive import done, execute_and_survive, last_commit
+from pipelines.store.catalog import located, new_place, register
 from pipelines.store.damage import named_damage
-from pipelines.store.folder import check_empty, check_store, locked, new_store, resume_hint
+from pipelines.store.folder import check_empty, check_store, locked, resume_hint
 from pipelines.store.ledger import Ledger
-from pipelines.store.roots import Root, root_of, scheme_of
+from pipelines.store.names import Schema, place_of
+from pipelines.store.roots import Root, scheme_of
 from pipelines.store.store import Store
 
 _SAY_SECONDS = 5.0
@@ -45,8 +47,8 @@ def run(
     Args:
         scenario: The scenario file, the name of an installed one, the text of one, or a dict of what it says.
         spark: A session to use as it is; None starts the engine.
-        store: Folder for the store, new or empty, or an address in a bucket (``s3a://bucket/folder``); None for
-            ``runs/<scenario>/<UTC time>``.
+        store: Folder for the store, new or empty, an address in a bucket (``s3a://bucket/folder``), or
+            ``catalog.schema``, see `names.place_of`; None for ``runs/<scenario>/<UTC time>``.
         engine: ``spark``, ``connect`` or ``sail``; None for that of ROUNDTABLE_ENGINE, or the scenario's.
         overrides: Values set from outside, ``path=value``: one, or several.
         commit_every: Rounds between commits; None for 20, or 200 where several rounds are one job.
@@ -64,13 +66,13 @@ def run(
         EngineError: The engine cannot be started.
     """
     prepared = prepare_given(scenario, overrides)
-    root = None if store is None else root_of(store)
+    place = None if store is None else place_of(store)
     with observer(observe, prepared.horizon) as told, ExitStack() as closing:
         result = closing.enter_context(
             run_prepared(
                 prepared,
                 spark=spark,
-                store=root,
+                store=place,
                 engine=engine,
                 commit_every=commit_every,
                 batch_runs=batch_runs,
@@ -84,8 +86,9 @@ def run(
 
 
 def run_prepared(
-    prepared: Prepared, *, spark: SparkSession | None = None, store: Root | None = None, engine: Engine | None = None,
-    commit_every: int | None = None, batch_runs: int | None = None, rounds_per_job: int | None = None,
+    prepared: Prepared, *, spark: SparkSession | None = None, store: Root | Schema | None = None,
+    engine: Engine | None = None, commit_every: int | None = None, batch_runs: int | None = None,
+    rounds_per_job: int | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Runs a scenario that was read already, without an audit.
@@ -101,18 +104,22 @@ def run_prepared(
         observe: Is told of each round.
         say: Told, in one line each, what happens before the rounds.
     """
-    if store is not None:
-        with named_damage(store):
-            check_empty(store)
+    chosen = engine_for(engine, prepared.scenario.engine)
+    schema = store if isinstance(store, Schema) else None
+    root = None if isinstance(store, Schema) else store
+    if schema is not None and spark is None:
+        schema.check_engine(chosen)
+    if root is not None:
+        with named_damage(root):
+            check_empty(root)
     files: dict[str, Path] = {}
     inputs = _build(prepared, files, say)
-    chosen = engine_for(engine, prepared.scenario.engine)
     with ExitStack() as closing:
         small = is_small(inputs)
         if chosen == "spark" and spark is None and running_session() is None and small:
             say("starting Spark; a job of this size takes seconds with --engine sail")
-        session = closing.enter_context(open_session(chosen, spark, say, scheme_of(store), is_small=small))
-        with new_store(store, prepared.scenario.name, say) as (root, check_locked):
+        session = closing.enter_context(open_session(chosen, spark, say, scheme_of(root), is_small=small))
+        with new_place(store, session, prepared.scenario.name, say) as (root, check_locked):
             manifest = Manifest(
                 scenario=str(prepared.loaded.path.absolute()),
                 text=prepared.loaded.text,
@@ -124,6 +131,7 @@ def run_prepared(
                 horizon=prepared.horizon,
                 versions=versions(prepared.protocols),
                 files=manifest_files(files),
+                schema=None if schema is None else str(schema),
             )
             manifest.write(root)
             _execute(prepared, manifest, inputs, Store(root.absolute(), session, check_locked), observe, say)
@@ -140,7 +148,7 @@ def resume(
     It ends with the rows of a run without an interruption. A store that is finished and audited is only opened.
 
     Args:
-        path: Folder or address of the store.
+        path: Folder or address of the store, or ``catalog.schema``.
         spark: A session to use as it is, of the engine that the run began with; None starts that engine.
         observe: As in `run`.
 
@@ -152,7 +160,7 @@ def resume(
             scenario or a file that it names is another one now.
         EngineError: The engine cannot be started.
     """
-    root = root_of(path)
+    root = located(path, spark)
     with observer(observe, Manifest.read(root).horizon) as told, ExitStack() as closing:
         result = closing.enter_context(resume_store(root, spark=spark, observe=told))
         if not result.is_audited:
@@ -181,6 +189,8 @@ def resume_store(
             if not (store.is_committed() and Ledger.read(store).is_finished):
                 manifest.check_same(root, session.engine)
                 _resume(root, manifest, store, observe, say)
+            elif manifest.schema is not None:
+                register(manifest.schema, store, say)
         result = Result(root, session)
         closing.pop_all()
     return result
@@ -250,13 +260,15 @@ def _execute(
     )  # fmt: skip
     with named_damage(store.root):
         execute_and_survive(experiment, store.session, store.reopened, observe, start, say)
+    if manifest.schema is not None:
+        register(manifest.schema, store, say)
 
 
 def open_store(path: str | Root, spark: SparkSession | None = None, engine: Engine | None = None) -> Result:
     """Opens a store that exists.
 
     Args:
-        path: Its folder or address.
+        path: Its folder or address, or ``catalog.schema``, which a Spark looks up whatever the engine.
         spark: A session to use as it is; None starts the engine.
         engine: ``spark``, ``connect`` or ``sail``; None for ``sail``, which starts at once.
 
@@ -264,7 +276,7 @@ def open_store(path: str | Root, spark: SparkSession | None = None, engine: Engi
         StoreError: The folder is no store.
         EngineError: The engine cannot be started.
     """
-    root = root_of(path)
+    root = located(path, spark, engine)
     check_store(root)
     with ExitStack() as closing, named_damage(root):
         session = closing.enter_context(open_session(engine or "sail", spark, scheme=scheme_of(root)))

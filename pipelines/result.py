@@ -26,6 +26,7 @@ from pipelines.report.show import Replay, diagram_of, measure_of, replay_of
 from pipelines.report.write import write_report
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
+from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import locked, resume_hint
 from pipelines.store.roots import Root, is_writable
@@ -307,7 +308,11 @@ class Result:
 
         Returns:
             The names of the tables.
+
+        Raises:
+            StoreError: The schema is itself a store.
         """
+        check_no_store(schema, self.session)
         names = [table.name for table in HISTORY if table.name != ROUND_COMMIT.name]
         written = [f"{schema}.{name}" for name in (*names, *_RESULTS)]
         for name in written:

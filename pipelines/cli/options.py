@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from pipelines.cli.ends import INTERRUPTION
 from pipelines.engines.names import ENGINES
 from pipelines.errors import QueryError, nearest
 from pipelines.rounds.reporters import Form
 
 if TYPE_CHECKING:
     from pipelines.result import Result
+    from pipelines.store.names import Schema
     from pipelines.store.roots import Root
 
 FORMATS = ("table", "vertical", "json", "csv", "parquet")
@@ -68,11 +70,24 @@ def rounds_of_a_job(value: str) -> str:
     return value
 
 
-def root(given: str) -> Root:
-    """Returns the place of a store."""
-    from pipelines.store.roots import root_of
+def place(given: str) -> Root | Schema:
+    """Returns the place of a store, or the schema that names it."""
+    from pipelines.store.names import place_of
 
-    return root_of(given)
+    return place_of(given)
+
+
+def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
+    """Returns the place of a store; a schema is looked up, but not while a shell completes the command."""
+    from pipelines.store.names import Schema
+
+    if not isinstance(given, Schema) or context.resilient_parsing:
+        return given
+    from pipelines.store.catalog import located
+
+    found = located(given, engine=context.params.get("engine"))
+    INTERRUPTION.listen()
+    return found
 
 
 def _remote(url: str | None) -> str | None:
@@ -91,27 +106,40 @@ File = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-# A `store.roots.Root` has two classes, of which Typer wants one.
+# A place has several classes, of which Typer wants one.
 Folder = Annotated[
-    Any, typer.Argument(parser=root, metavar="DIR", help="The store that a run left.", show_default=False)
-]
-FirstStore = Annotated[Any, typer.Argument(parser=root, metavar="A", help="A store.", show_default=False)]
-SecondStore = Annotated[Any, typer.Argument(parser=root, metavar="B", help="Another, or the same.", show_default=False)]
-Stores = Annotated[Any, typer.Argument(parser=root, metavar="DIR", help="Where the stores are.")]
-NewStore = Annotated[
     Any,
-    typer.Option(
-        parser=root,
+    typer.Argument(
+        parser=place,
+        callback=_located,
         metavar="DIR",
-        help="New or empty folder, or s3a://bucket/folder and the like.  \\[default: runs/<scenario>/<UTC time>]",
+        help="The store that a run left: a folder, an address, or catalog.schema.",
         show_default=False,
     ),
 ]
+FirstStore = Annotated[
+    Any, typer.Argument(parser=place, callback=_located, metavar="A", help="A store.", show_default=False)
+]
+SecondStore = Annotated[
+    Any, typer.Argument(parser=place, callback=_located, metavar="B", help="Another, or the same.", show_default=False)
+]
+Stores = Annotated[Any, typer.Argument(parser=place, callback=_located, metavar="DIR", help="Where the stores are.")]
+NewStore = Annotated[
+    Any,
+    typer.Option(
+        parser=place,
+        metavar="DIR",
+        help="New or empty folder, s3a://bucket/folder and the like, or catalog.schema.  "
+        "\\[default: runs/<scenario>/<UTC time>]",
+        show_default=False,
+    ),
+]
+# `_located` reads the engine, wherever it stands on the command line: what is eager comes first.
 Engine = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(ENGINES), callback=one_of(ENGINES), autocompletion=begun(ENGINES), help="What runs it.",
-        show_default=False,
+        show_default=False, is_eager=True,
     ),
 ]  # fmt: skip
 SomeRunId = Annotated[
@@ -127,7 +155,7 @@ RowFormat = Annotated[
 Remote = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", envvar="SPARK_REMOTE", callback=_remote, show_default=False,
+        metavar="URL", envvar="SPARK_REMOTE", callback=_remote, show_default=False, is_eager=True,
         help="The server of --engine connect, e.g. sc://localhost:15002.",
     ),
 ]  # fmt: skip

@@ -17,7 +17,8 @@ from pipelines.engines.names import Engine
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.rounds.progress import Progress
 from pipelines.sql.views import view_head
-from pipelines.store.roots import Root, root_of
+from pipelines.store.names import Schema, place_of
+from pipelines.store.roots import Root
 
 WANTED = "exactly_once, per_source_order"
 MINIMISED = "messages"
@@ -66,15 +67,15 @@ def compare(
         ScenarioError: The scenario itself is wrong.
     """
     prepared = prepare_given(scenario, overrides)
-    root = None if store is None else root_of(store)
+    place = None if store is None else place_of(store)
     with observer(observe, prepared.horizon) as told:
-        return compare_prepared(prepared, want, minimise, spark=spark, store=root, engine=engine, observe=told)
+        return compare_prepared(prepared, want, minimise, spark=spark, store=place, engine=engine, observe=told)
 
 
 def compare_prepared(
     prepared: Prepared, want: str = WANTED, minimise: str = MINIMISED, *, spark: SparkSession | None = None,
-    store: Root | None = None, engine: Engine | None = None, observe: Callable[[Progress], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
+    store: Root | Schema | None = None, engine: Engine | None = None,
+    observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on a scenario that was read already; arguments as in `compare`.
 
@@ -83,7 +84,7 @@ def compare_prepared(
         want: What is wanted.
         minimise: The measure that is to be small.
         spark: A session to use as it is.
-        store: An empty place.
+        store: An empty place, or a schema without tables.
         engine: The engine.
         observe: Is told of each round.
         say: Told, in one line each, what happens before the rounds.

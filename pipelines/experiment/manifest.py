@@ -50,6 +50,7 @@ class Manifest:
         horizon: The last round that may happen.
         versions: As `versions` returns them.
         files: The input files that the scenario names: the path it gives, then the file and its hash.
+        schema: The schema that the store was named by, ``catalog.schema``; None: by its place.
         store_format: See `tables.STORE_FORMAT`.
     """
 
@@ -63,6 +64,7 @@ class Manifest:
     horizon: int
     versions: Mapping[str, str]
     files: Mapping[str, tuple[str, str]]
+    schema: str | None = None
     store_format: int = STORE_FORMAT
 
     def write(self, root: Root) -> None:

@@ -1,0 +1,231 @@
+"""Stores named ``catalog.schema``: a schema of an engine's catalog says where the store lies, and has its tables.
+
+The store itself is a folder or a place in a bucket as ever, with its ledger and its one writer. Its tables become
+external tables of the schema when the runs are over: who reads them by name reads complete runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pipelines.engines.classic import running_session
+from pipelines.engines.names import Engine, engine_for
+from pipelines.engines.session import Session, open_session
+from pipelines.errors import StoreError
+from pipelines.store.folder import MANIFEST, check_empty, new_store
+from pipelines.store.names import Schema, place_of
+from pipelines.store.roots import Root, engine_path, root_of
+from pipelines.store.store import Store
+
+PROPERTY = "roundtable.store"
+"""A property of a schema: where its store lies, if not at the schema's own location."""
+SPARKS_OWN = "spark_catalog"
+_VALUE = re.compile(rf"\({re.escape(PROPERTY)},([^()]*)\)")
+_MANAGED = "__unitystorage"
+"""A part of all locations that Unity Catalog keeps to itself."""
+_KEPT = "the section on catalogs in conf/spark/README.md says how to have one that is kept"
+
+
+def located(place: str | Root | Schema, spark: SparkSession | None = None, engine: Engine | None = None) -> Root:
+    """Returns where a store is; of a schema, what a catalog says.
+
+    Args:
+        place: A folder, an address, or a schema.
+        spark: The session that has the catalog; None for one of an engine.
+        engine: The engine, if it has a catalog that is kept; else that of ROUNDTABLE_ENGINE, the server that
+            SPARK_REMOTE names, or ``spark``.
+
+    Raises:
+        StoreError: There is no such schema, or it has no place that can be reached.
+        EngineError: The engine cannot be started.
+    """
+    named = place if isinstance(place, Schema) else place_of(place)
+    if not isinstance(named, Schema):
+        return named
+    with open_session(_with_catalog(engine), spark) as session:
+        named.check_engine(session.engine)
+        found = _described(named.quoted, session)
+        if found is None:
+            raise StoreError(
+                f"there is no schema {str(named)!r} in the session's catalog{_forgetful(named, session)}, and no "
+                "folder of this name; name the store as `roundtable run` did, or where it lies"
+            )
+        return _root(named, found)
+
+
+@contextmanager
+def new_place(
+    place: Root | Schema | None, session: Session, scenario: str, say: Callable[[str], None]
+) -> Iterator[tuple[Root, Callable[[], None]]]:
+    """Makes the place of a store as `folder.new_store` does, and the schema that names it, if that is not there.
+
+    Args:
+        place: A folder, an address, or a schema without tables; None as in `folder.new_store`.
+        session: The engine, whose catalog has the schema.
+        scenario: Name of the scenario.
+        say: Told where the schema has its store.
+
+    Raises:
+        StoreError: As `folder.new_store`; or the schema cannot be made, has tables, or no place for a store. An error
+            before the first commit takes back a schema that was made.
+    """
+    schema = _made(place, session, say) if isinstance(place, Schema) else nullcontext(place)
+    with schema as root, new_store(root, scenario, say) as made:
+        yield made
+
+
+@contextmanager
+def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Iterator[Root]:
+    schema.check_engine(session.engine)
+    found = _described(schema.quoted, session)
+    if found is None:
+        forgetful = _forgetful(schema, session)
+        if forgetful and session.owns:
+            raise StoreError(f"no store can be in the schema {str(schema)!r} of a catalog{forgetful}; {_KEPT}")
+        with _told(f"the schema {str(schema)!r} cannot be made"):
+            session.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted}")
+    root: Root | None = None
+    try:
+        root = _root(schema, _described(schema.quoted, session) or "")
+        there = _tables(schema, session)
+        if there:
+            raise StoreError(
+                f"the schema {str(schema)!r} has tables already: {', '.join(sorted(there))}; name a new schema, or one "
+                "without tables"
+            )
+        check_empty(root)
+        say(f"the store of {schema} lies at {root}{_forgetful(schema, session)}")
+        yield root
+    except BaseException:
+        if found is None and not (root is not None and _holds_something(root)):
+            with suppress(PySparkException):
+                session.spark.sql(f"DROP SCHEMA IF EXISTS {schema.quoted}")
+        raise
+
+
+def _holds_something(root: Root) -> bool:
+    """Returns whether anything is there: with a schema its location goes."""
+    return root.is_dir() and any(root.iterdir())
+
+
+def register(name: str, store: Store, say: Callable[[str], None]) -> None:
+    """Makes the tables of a store external tables of the schema that names it, as far as they are none yet.
+
+    Where the session's catalog does not have the schema, or has it for another place, that is said, and nothing done.
+
+    Args:
+        name: The schema, as `Schema` writes it.
+        store: The store; its runs are over.
+        say: Told what is done.
+
+    Raises:
+        StoreError: The schema has other tables under these names, or does not take them.
+    """
+    schema, session = Schema(*name.split(".")), store.session
+    found = _described(schema.quoted, session)
+    if found is None or _root(schema, found).absolute() != store.root:
+        say(f"the tables are not registered in {name}: the session's catalog does not have it for this store")
+        return
+    there = _tables(schema, session)
+    missing = [table for table in store.tables() if table not in there]
+    if not missing:
+        return
+    say(f"registering {len(missing)} tables in {name}")
+    with _told(f"the tables cannot be registered in the schema {name!r}", "mend that, and resume the store"):
+        for table in there.intersection(store.tables()):
+            _check_own(schema, table, store)
+        for table in missing:
+            location = engine_path(store.path(table)).replace("\\", "\\\\").replace("'", "\\'")
+            session.spark.sql(f"CREATE TABLE {schema.quoted}.`{table}` USING DELTA LOCATION '{location}'")
+
+
+def _check_own(schema: Schema, table: str, store: Store) -> None:
+    [row] = store.session.spark.sql(f"DESCRIBE DETAIL {schema.quoted}.`{table}`").select("location").collect()
+    if root_of(row.location).absolute() != store.path(table):
+        raise StoreError(
+            f"the schema {str(schema)!r} has another table {table!r}, at {row.location}: drop or rename it, and resume "
+            "the store"
+        )
+
+
+def check_no_store(name: str, session: Session) -> None:
+    """Checks that a schema names no store: what writes its tables would be a second writer of it.
+
+    Args:
+        name: The schema, as SQL takes it.
+        session: The engine.
+
+    Raises:
+        StoreError: It names one.
+    """
+    found = _described(name, session)
+    root: Root | None = None
+    with suppress(StoreError):  # no store can be there
+        root = root_of(found) if found else None
+    if root is not None and (root / MANIFEST).is_file():
+        raise StoreError(f"the schema {name!r} is itself a store, at {root}; name another schema")
+
+
+def _with_catalog(engine: Engine | None) -> Engine:
+    otherwise: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
+    return next((one for one in (engine, engine_for(None, "sail")) if one is not None and one != "sail"), otherwise)
+
+
+def _described(name: str, session: Session) -> str | None:
+    """Returns where a schema says that its store lies, empty where it does not; None where there is no schema."""
+    if session.engine == "sail":
+        return None
+    try:
+        rows = session.spark.sql(f"DESCRIBE SCHEMA EXTENDED {name}").collect()
+    except PySparkException as error:
+        if error.getCondition() == "SCHEMA_NOT_FOUND":
+            return None
+        plain = name.replace("`", "")
+        raise StoreError(
+            f"the schema {plain!r} cannot be looked up: {_first_line(error)}; the session needs a catalog of this name "
+            f"(Spark's own is {SPARKS_OWN}); ./{plain} names a folder"
+        ) from error
+    told = {str(row[0]): str(row[1] or "") for row in rows}
+    chosen = _VALUE.search(told.get("Properties", ""))
+    return (chosen[1] if chosen else told.get("Location", "")).strip()
+
+
+def _root(schema: Schema, location: str) -> Root:
+    if not location or _MANAGED in location:
+        raise StoreError(
+            f"the schema {str(schema)!r} has no place that a store can be written to by its path, as its catalog "
+            "manages where tables lie; make the schema with a place in an external location: CREATE SCHEMA "
+            f"{schema} WITH DBPROPERTIES ('{PROPERTY}' = 's3://bucket/folder')"
+        )
+    return root_of(location)
+
+
+def _tables(schema: Schema, session: Session) -> set[str]:
+    rows = session.spark.sql(f"SHOW TABLES IN {schema.quoted}").collect()
+    return {row.tableName for row in rows if not row.isTemporary}
+
+
+def _forgetful(schema: Schema, session: Session) -> str:
+    """Returns that a catalog ends with its process, in words; nothing where it is kept."""
+    is_own = session.is_classic and schema.catalog == SPARKS_OWN
+    if is_own and session.spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory":
+        return ", which is kept in memory and forgets its schemas when the process of Spark ends"
+    return ""
+
+
+@contextmanager
+def _told(what: str, to_do: str = "check the rights in this catalog") -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        raise StoreError(f"{what}: {_first_line(error)}; {to_do}") from error
+
+
+def _first_line(error: PySparkException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
