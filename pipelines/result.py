@@ -310,7 +310,7 @@ class Result:
             The names of the tables.
 
         Raises:
-            StoreError: The schema is itself a store.
+            StoreError: The schema has the tables of a store.
         """
         check_no_store(schema, self.session)
         names = [table.name for table in HISTORY if table.name != ROUND_COMMIT.name]

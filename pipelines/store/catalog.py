@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -18,10 +19,11 @@ from pipelines.engines.classic import running_session
 from pipelines.engines.names import Engine, engine_for
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import StoreError
-from pipelines.store.folder import MANIFEST, check_empty, new_store
+from pipelines.store.folder import check_empty, new_store
 from pipelines.store.names import Schema, place_of
 from pipelines.store.roots import Root, engine_path, root_of
 from pipelines.store.store import Store
+from pipelines.tables import ROUND_COMMIT
 
 PROPERTY = "roundtable.store"
 """A property of a schema: where its store lies, if not at the schema's own location."""
@@ -73,7 +75,8 @@ def new_place(
 
     Raises:
         StoreError: As `folder.new_store`; or the schema cannot be made, has tables, or no place for a store. An error
-            before the first commit takes back a schema that was made.
+            before the first commit takes back a schema that was made, unless something lies at its location, which
+            would go with it.
     """
     schema = _made(place, session, say) if isinstance(place, Schema) else nullcontext(place)
     with schema as root, new_store(root, scenario, say) as made:
@@ -98,6 +101,11 @@ def _made(schema: Schema, session: Session, say: Callable[[str], None]) -> Itera
             raise StoreError(
                 f"the schema {str(schema)!r} has tables already: {', '.join(sorted(there))}; name a new schema, or one "
                 "without tables"
+            )
+        if session.owns and isinstance(root, Path) and root.is_relative_to(session.scratch):
+            raise StoreError(
+                f"the schema {str(schema)!r} lies in a folder that goes with this session: set "
+                f"spark.sql.warehouse.dir; {_KEPT}"
             )
         check_empty(root)
         say(f"the store of {schema} lies at {root}{_forgetful(schema, session)}")
@@ -155,21 +163,21 @@ def _check_own(schema: Schema, table: str, store: Store) -> None:
 
 
 def check_no_store(name: str, session: Session) -> None:
-    """Checks that a schema names no store: what writes its tables would be a second writer of it.
+    """Checks that a schema has not the tables of a store: what writes them would be a second writer of it.
 
     Args:
         name: The schema, as SQL takes it.
         session: The engine.
 
     Raises:
-        StoreError: It names one.
+        StoreError: It has them.
     """
-    found = _described(name, session)
-    root: Root | None = None
-    with suppress(StoreError):  # no store can be there
-        root = root_of(found) if found else None
-    if root is not None and (root / MANIFEST).is_file():
-        raise StoreError(f"the schema {name!r} is itself a store, at {root}; name another schema")
+    if session.engine == "sail":  # whose schemas have no store
+        return
+    if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
+        raise StoreError(
+            f"the schema {name!r} has the tables of a store, which are not to be overwritten; name another"
+        )
 
 
 def _with_catalog(engine: Engine | None) -> Engine:

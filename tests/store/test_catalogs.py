@@ -130,7 +130,7 @@ def test_a_store_in_a_schema_is_resumed_and_asked(
     assert audited.exit_code == 0, audited.stderr
     assert "over 2 hops" in cli("why", schema, "--subscriber", "C", "--source", "A", "--seq", "1").stdout
     assert str(root) in cli("runs", schema, "--json").stdout
-    with rt.resume(schema, spark.spark) as result, pytest.raises(StoreError, match="is itself a store, at"):
+    with rt.resume(schema, spark.spark) as result, pytest.raises(StoreError, match="has the tables of a store"):
         result.publish(schema)
     sail.activate()
     rt.run(scenario, sail.spark, tmp_path / "folder")
@@ -168,6 +168,12 @@ def test_schemas_that_cannot_have_a_store(spark: Session, schema: str, scenario:
     with pytest.raises(StoreError, match=r"forgets its schemas .*conf/spark/README.md"), own:
         pass
     assert not spark.spark.catalog.databaseExists(schema)
+
+    spark.spark.sql(f"CREATE SCHEMA {schema}")
+    own = new_place(Schema("spark_catalog", "studies"), replace(spark, owns=True), "small", print)
+    with pytest.raises(StoreError, match=r"goes with this session: set spark.sql.warehouse.dir"), own:
+        pass
+    spark.spark.sql(f"DROP SCHEMA {schema}")
 
     spark.spark.sql(f"CREATE SCHEMA {schema} LOCATION '{tmp_path}/__unitystorage/schemas/1'")
     refused(r"make the schema with a place in an external location: CREATE SCHEMA spark_catalog.studies WITH")
@@ -207,9 +213,12 @@ def test_a_server_of_spark_connect_has_a_catalog(
     connect.activate()
     with pytest.raises(StoreError, match=r"there is no schema 'spark_catalog.connected'"):
         located(name, connect.spark)
+    said: list[str] = []
+    register(name, Store(root, connect), said.append)
+    assert said == [f"the tables are not registered in {name}: the session's catalog does not have it for this store"]
     connect.spark.sql(f"CREATE SCHEMA {name} LOCATION '{root}'").collect()
     assert located(name, connect.spark) == root
-    register(name, Store(root, connect), print)
+    register(name, Store(root, connect), said.append)
     assert connect.spark.sql(f"select count(1) from {name}.delivery").collect() == [(2,)]
     for table in tables(connect, name):
         connect.spark.sql(f"DROP TABLE {name}.{table}").collect()
@@ -230,7 +239,7 @@ def test_another_process_finds_the_schema_in_a_catalog_that_is_kept(
     (tmp_path / "conf" / "spark" / "local.conf").write_text("\n".join(kept) + HIVE.format(folder=tmp_path))
     name, root = "spark_catalog.studies", tmp_path / "warehouse" / "studies.db"
     command = [*program("run", scenario, "--store", name), "--commit-every", "1"]
-    assert killed(command, root, 60, random.Random(1))
+    assert killed(command, root, 40, random.Random(1))
     commands = [["resume", name], ["sql", name, "select count(1) as n from delivery", "--json"]]
     second = "from typer.testing import CliRunner; from pipelines.cli.app import app\n" + "\n".join(
         f"done = CliRunner().invoke(app, {one!r}); print(done.stdout, done.stderr); assert done.exit_code == 0"
