@@ -101,6 +101,7 @@ def _last_words(log: IO[str]) -> str:
 def _submitted_session() -> SparkSession:
     """The first session of a job that ``spark-submit`` runs: its master and resources are the submitter's choice."""
     builder = SparkSession.builder
+    SparkContext._ensure_initialized()  # without its JVM a SparkConf knows nothing of what the submitter set
     given = dict(SparkConf().getAll())
     for key, value in shipped_settings().items():
         if key not in given and key.startswith(("spark.sql.", "spark.databricks.", "spark.python.")):

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.cluster import executors, submitted
+from support.cluster import SPARK, executors, submitted
 
 import pipelines as rt
 from pipelines.engines.session import Session
@@ -82,3 +82,24 @@ def test_a_job_on_two_workers_whose_executors_die(sail: Session, tmp_path: Path)
     assert len(rows(here, "delivery")) == 4 * len(_PUBLISHED)
     for name in _COMPARED:
         assert rows(here, name) == rows(there, name), name
+
+
+@pytest.mark.spark
+def test_what_the_submitter_sets_wins_over_what_is_shipped(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(
+        "from pipelines.engines.classic import running_session\n"
+        "names = ('spark.sql.session.timeZone', 'spark.sql.adaptive.enabled')\n"
+        "print(*map(running_session().conf.get, names))\n"
+    )
+    _, environment = submitted(tmp_path)
+    command = [
+        str(SPARK / "bin" / "spark-submit"),
+        "--master",
+        "local[1]",
+        "--conf",
+        "spark.sql.session.timeZone=+01:00",
+    ]
+    told = subprocess.run(
+        [*command, str(tmp_path / "job.py")], env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.splitlines()[-1] == "+01:00 false"
