@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.commands import cli, stop
 from support.jvm import JVM
 from support.kills import program
 from support.s3 import SECRET
-from typer.testing import CliRunner, Result
 
 import pipelines as rt
-from pipelines.cli.app import app
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.rounds.progress import Progress
@@ -37,16 +36,6 @@ workload:
 time: {rounds: 30}
 engine: sail
 """
-
-
-def cli(*arguments: str | Path | Bucket) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def stop(progress: Progress) -> None:
-    """Interrupts a run in the middle."""
-    if progress.round >= 4:
-        raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.commands import cli, stop
 from support.jvm import JVM
 from support.kills import killed, program
-from typer.testing import CliRunner, Result
 
 import pipelines as rt
-from pipelines.cli.app import app
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.experiment.manifest import Manifest
@@ -43,16 +42,6 @@ spark.sql.warehouse.dir {folder}/warehouse
 spark.hadoop.javax.jdo.option.ConnectionURL jdbc:derby:;databaseName={folder}/metastore_db;create=true
 """
 COMPARED = ("message", "delivery", "publication", "subscription", "run", "state_routing_entry", "violation")
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def stop(progress: Progress) -> None:
-    """Interrupts a run in the middle."""
-    if progress.round >= 4:
-        raise KeyboardInterrupt
 
 
 def tables(session: Session, schema: str) -> list[str]:
