@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.commands import cli, stop
+from support.commands import SMALL, cli, stop
 from support.jvm import JVM
 from support.kills import program
 from support.s3 import SECRET
@@ -27,15 +27,7 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 from pipelines.testing import rows
 
-SCENARIO = """name: small
-protocol: {name: forwarding}
-overlay: {links: [[A, B], [B, C]]}
-workload:
-  subscriptions: [{at: C, round: 0, topic: a}]
-  publications: [{at: A, round: 3, topic: a}, {at: A, round: 5, topic: a}]
-time: {rounds: 30}
-engine: sail
-"""
+SCENARIO = f"{SMALL}engine: sail\n"
 
 
 @pytest.fixture(scope="module")

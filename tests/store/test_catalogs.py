@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.commands import cli, stop
+from support.commands import SMALL, cli, stop
 from support.jvm import JVM
 from support.kills import killed, program
 
@@ -27,15 +27,7 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE
 from pipelines.testing import rows
 
-SCENARIO = """name: small
-protocol: {name: forwarding}
-overlay: {links: [[A, B], [B, C]]}
-workload:
-  subscriptions: [{at: C, round: 0, topic: a}]
-  publications: [{at: A, round: 3, topic: a}, {at: A, round: 5, topic: a}]
-time: {rounds: 30}
-engine: spark
-"""
+SCENARIO = f"{SMALL}engine: spark\n"
 HIVE = """
 spark.sql.catalogImplementation hive
 spark.sql.warehouse.dir {folder}/warehouse
