@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -20,15 +19,14 @@ from obstore.store import from_url
 from pipelines.engines.buckets import endpoint
 from pipelines.errors import RoundtableError, StoreError
 from pipelines.store.damage import disk_error
+from pipelines.store.place import Place, Tag, check_address
 
 RETRY_SECONDS = 10
 """How long a request is tried again; a lease is much longer."""
 _RETRIES = 3
-Tag = dict[str, str]
-"""What tells one content of an object from every other."""
 
 
-class Bucket:
+class Bucket(Place):
     """A prefix in a bucket: a folder, or an object."""
 
     def __init__(self, address: str, store: Any = None, key: str = "") -> None:  # noqa: ANN401 - one class a cloud
@@ -42,10 +40,10 @@ class Bucket:
         Raises:
             StoreError: The address has no bucket, or credentials are in it.
         """
-        self._address = address.rstrip("/")
+        super().__init__(address)
         self._key = key
         if store is None:
-            _check(self._address)
+            check_address(self._address, f"{self.scheme}://bucket/folder", "bucket")
             endpoint()
             with _told(self._address):
                 store = from_url(
@@ -54,43 +52,9 @@ class Bucket:
                 )
         self._store = store
 
-    def __str__(self) -> str:
-        """Returns the address."""
-        return self._address
-
-    def __repr__(self) -> str:
-        """Returns the address, with the class."""
-        return f"Bucket({self._address!r})"
-
-    def __eq__(self, other: object) -> bool:
-        """Returns whether both are the same place."""
-        return isinstance(other, Bucket) and self._address == other._address
-
-    def __hash__(self) -> int:
-        """Returns a hash of the address."""
-        return hash(self._address)
-
     def __truediv__(self, name: str) -> Bucket:
         """Returns a place in this one."""
         return Bucket(f"{self._address}/{name}", self._store, f"{self._key}/{name}" if self._key else name)
-
-    @property
-    def name(self) -> str:
-        """The last part of the address."""
-        return self._address.rpartition("/")[2]
-
-    @property
-    def stem(self) -> str:
-        """The name without what follows its last dot."""
-        return self.name.rpartition(".")[0] or self.name
-
-    def absolute(self) -> Self:
-        """Returns itself: an address is never relative."""
-        return self
-
-    def exists(self) -> bool:
-        """Returns whether anything is here."""
-        return self.is_dir() or self.is_file()
 
     def is_file(self) -> bool:
         """Returns whether an object has this name."""
@@ -160,6 +124,10 @@ class Bucket:
         except (PreconditionError, FileNotFoundError):
             return None
 
+    def lock(self, name: str) -> Bucket:
+        """Returns the object in this place that a lease stands for: it is written with conditions."""
+        return self / name
+
     def unlink(self) -> None:
         """Removes the object."""
         with _told(self._address):
@@ -180,17 +148,6 @@ class Bucket:
     @property
     def _prefix(self) -> str | None:
         return self._key or None
-
-
-def _check(address: str) -> None:
-    place = urlsplit(address)
-    if place.password or "?" in address or (place.username and place.scheme in ("s3", "s3a", "gs")):
-        raise StoreError(
-            f"the address {place.scheme}://... holds credentials, which would be kept with the store; put them into "
-            "the environment, and write the address without them"
-        )
-    if not place.hostname:
-        raise StoreError(f"the address {address!r} names no bucket; write e.g. {place.scheme}://bucket/folder")
 
 
 def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict with more or less in it

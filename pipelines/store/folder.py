@@ -1,4 +1,4 @@
-"""The place of a store, a folder or a prefix in a bucket: made, checked and locked; nothing here needs an engine."""
+"""The place of a store, a folder or one that an address names: made, checked and locked, without an engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import TypeGuard
 from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, nearest
-from pipelines.store.bucket import Bucket
 from pipelines.store.lease import holder, leased, writer_in
+from pipelines.store.place import Place
 from pipelines.store.roots import Root, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
@@ -89,7 +89,7 @@ def check_empty(root: Root) -> None:
 def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[Callable[[], None]]:
     """Keeps every other program from writing a store; the lock goes with this process, however it ends.
 
-    Of a folder the operating system keeps the lock, of a place in a bucket nobody: there it is a lease.
+    Of a folder the operating system keeps the lock, of a place on a server nobody: there it is a lease.
 
     Args:
         root: The store.
@@ -101,8 +101,8 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     Raises:
         StoreError: Another program, or another run of this one, writes it.
     """
-    if isinstance(root, Bucket):
-        with leased(root / LOCK, _told_of({"process": os.getpid(), **_here()}), say) as lease:
+    if isinstance(root, Place):
+        with leased(root.lock(LOCK), _told_of({"process": os.getpid(), **_here()}), say) as lease:
             yield lease.renew
         return
     lock = FileLock(root / LOCK, timeout=_LOCK_SECONDS)
@@ -122,8 +122,8 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
 
 def is_being_written(root: Root) -> bool:
     """Returns whether a program writes a store now."""
-    if isinstance(root, Bucket):
-        return holder(root / LOCK) is not None
+    if isinstance(root, Place):
+        return holder(root.lock(LOCK)) is not None
     if not (root / LOCK).is_file():
         return False
     lock = FileLock(root / LOCK, timeout=0)
@@ -234,8 +234,8 @@ def _held(root: Root, inside: Sequence[str]) -> str:
 
 def _writer(root: Root) -> str:
     """Returns who has the lock."""
-    if isinstance(root, Bucket):
-        return writer_in(root / LOCK)
+    if isinstance(root, Place):
+        return writer_in(root.lock(LOCK))
     with suppress(OSError, ValueError, KeyError):
         return _told_of(json.loads((root / LOCK).read_text("utf-8")))
     return "another program"
@@ -256,7 +256,7 @@ def _inside(root: Root) -> list[str]:
 def _remove(root: Root, made: Sequence[Path]) -> None:
     inside: list[Root] = [*root.iterdir()]
     for path in inside:
-        if not (isinstance(root, Bucket) and path.name == LOCK):  # it goes when it is given back
+        if not (isinstance(root, Place) and path.name == LOCK):  # it goes when it is given back
             remove(path)
     for folder in made:
         with suppress(OSError):  # another run may use it by now

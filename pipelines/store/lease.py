@@ -1,6 +1,6 @@
-"""The writer's lease of a store in a bucket, where no operating system keeps a lock and takes it back.
+"""The writer's lease of a store on a server, where no operating system keeps a lock and takes it back.
 
-An object holds who writes. It is made with a condition (there is none yet) and renewed with one (it is as this program
+A file holds who writes. It is made with a condition (there is none yet) and renewed with one (it is as this program
 left it), so that two programs never believe at once that they have it, whatever their clocks say. Who finds one waits
 until it changes, and somebody writes; or until it has stayed the same for longer than a lease lasts, and its program
 is gone. A program that has slept for so long learns it before it writes into the ledger, see `Lease.renew`.
@@ -16,7 +16,7 @@ from threading import Event, Lock, Thread
 from uuid import uuid4
 
 from pipelines.errors import StoreError
-from pipelines.store.bucket import Bucket, Tag
+from pipelines.store.place import Exclusive, Tag
 
 LEASE_SECONDS = 40.0
 """How long a lease lasts that is not renewed: several times as long as a request is tried again."""
@@ -27,7 +27,7 @@ _RENEWALS = 8
 class Lease:
     """The right to write a store, for as long as it is renewed."""
 
-    def __init__(self, file: Bucket, writer: str, tag: Tag, token: str) -> None:
+    def __init__(self, file: Exclusive, writer: str, tag: Tag, token: str) -> None:
         """Keeps what was taken, see `leased`."""
         self._file = file
         self._writer = writer
@@ -71,11 +71,11 @@ class Lease:
 
 
 @contextmanager
-def leased(file: Bucket, writer: str, say: Callable[[str], None]) -> Iterator[Lease]:
-    """Takes the lease that an object stands for, and keeps it.
+def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator[Lease]:
+    """Takes the lease that a file stands for, and keeps it.
 
     Args:
-        file: The object.
+        file: The file.
         writer: Who takes it, for others to read.
         say: Told when it takes long.
 
@@ -95,15 +95,15 @@ def leased(file: Bucket, writer: str, say: Callable[[str], None]) -> Iterator[Le
         lease.release()
 
 
-def holder(file: Bucket) -> str | None:
-    """Returns who has a lease, if the clocks of this machine and of the object store agree; None: nobody."""
+def holder(file: Exclusive) -> str | None:
+    """Returns who has a lease, if the clocks of this machine and of the server agree; None: nobody."""
     found = file.head()
     if found is None or datetime.now(UTC) - found[1] > timedelta(seconds=LEASE_SECONDS):
         return None
     return writer_in(file)
 
 
-def writer_in(file: Bucket) -> str:
+def writer_in(file: Exclusive) -> str:
     """Returns who has, or had, a lease."""
     with suppress(FileNotFoundError):
         return file.read_text().splitlines()[0]
@@ -114,7 +114,7 @@ def _text(writer: str, token: str, number: int) -> str:
     return f"{writer}\n{token} {number}\n"
 
 
-def _taken(file: Bucket, text: str, say: Callable[[str], None]) -> Tag:
+def _taken(file: Exclusive, text: str, say: Callable[[str], None]) -> Tag:
     """Returns the tag of a lease that nobody else has."""
     begun, seen = time.monotonic(), None
     while (tag := file.create(text)) is None:

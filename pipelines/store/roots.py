@@ -1,4 +1,4 @@
-"""Where a store is: a folder, or a prefix in a bucket; and what is done to one or the other."""
+"""Where a store is: a folder, or a place that an address names; and what is done to one or the other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 from pipelines.errors import StoreError, nearest
 from pipelines.store.bucket import RETRY_SECONDS, Bucket
+from pipelines.store.place import Place
 
-Root = Path | Bucket
-"""A folder or a prefix, of a store or of one of its tables."""
+Root = Path | Place
+"""A folder or a place, of a store or of one of its tables."""
 BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
@@ -20,7 +21,7 @@ _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 _BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
 
 
-def root_of(given: str | Path | Bucket) -> Root:
+def root_of(given: str | Path | Place) -> Root:
     """Returns the place that a user names.
 
     Args:
@@ -56,12 +57,12 @@ def engine_path(root: Root) -> str:
 
 def scheme_of(root: Root | None) -> str | None:
     """Returns the scheme of an address; None for a folder."""
-    return urlsplit(str(root)).scheme if isinstance(root, Bucket) else None
+    return root.scheme if isinstance(root, Place) else None
 
 
 def options_of(root: Root) -> dict[str, str]:
     """Returns the options with which the Delta library writes there."""
-    return _BUCKET_OPTIONS if isinstance(root, Bucket) else _FOLDER_OPTIONS
+    return _BUCKET_OPTIONS if isinstance(root, Place) else _FOLDER_OPTIONS
 
 
 def make(root: Root, *, is_new: bool = False) -> list[Path]:
@@ -70,7 +71,7 @@ def make(root: Root, *, is_new: bool = False) -> list[Path]:
     Raises:
         FileExistsError: It is there and was to be new.
     """
-    if isinstance(root, Bucket):
+    if isinstance(root, Place):
         return []
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]
     root.mkdir(parents=True, exist_ok=not is_new)
@@ -79,7 +80,7 @@ def make(root: Root, *, is_new: bool = False) -> list[Path]:
 
 def remove(root: Root) -> None:
     """Removes a place with all that is in it, if it is there."""
-    if isinstance(root, Bucket):
+    if isinstance(root, Place):
         root.remove_all()
         if root.is_file():
             root.unlink()
@@ -91,7 +92,7 @@ def remove(root: Root) -> None:
 
 def write_whole(file: Root, text: str) -> None:
     """Writes a file, which is there as a whole or not at all."""
-    if isinstance(file, Bucket):
+    if isinstance(file, Place):
         file.write_text(text)
         return
     part = file.with_name(f"{file.name}.part")
@@ -107,16 +108,16 @@ def write_whole(file: Root, text: str) -> None:
 
 def sizes(root: Root) -> dict[str, int]:
     """Returns the bytes of all files of a place, by their paths in it."""
-    if isinstance(root, Bucket):
+    if isinstance(root, Place):
         return root.sizes()
     return {str(file.relative_to(root)): file.stat().st_size for file in root.rglob("*") if file.is_file()}
 
 
 def size_of(file: Root) -> int:
     """Returns the bytes of a file."""
-    return file.n_bytes() if isinstance(file, Bucket) else file.stat().st_size
+    return file.n_bytes() if isinstance(file, Place) else file.stat().st_size
 
 
 def is_writable(root: Root) -> bool:
     """Returns whether this user may write there; of a bucket nobody knows before it is tried."""
-    return isinstance(root, Bucket) or os.access(root, os.W_OK)
+    return isinstance(root, Place) or os.access(root, os.W_OK)
