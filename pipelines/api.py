@@ -47,8 +47,9 @@ def run(
     Args:
         scenario: The scenario file, the name of an installed one, the text of one, or a dict of what it says.
         spark: A session to use as it is; None starts the engine.
-        store: Folder for the store, new or empty, an address in a bucket (``s3a://bucket/folder``), or
-            ``catalog.schema``, see `names.place_of`; None for ``runs/<scenario>/<UTC time>``.
+        store: Folder for the store, new or empty, an address in a bucket (``s3a://bucket/folder``) or in HDFS
+            (``hdfs://host:port/folder``), or ``catalog.schema``, see `names.place_of`; None for
+            ``runs/<scenario>/<UTC time>``.
         engine: ``spark``, ``connect`` or ``sail``; None for that of ROUNDTABLE_ENGINE, or the scenario's.
         overrides: Values set from outside, ``path=value``: one, or several.
         commit_every: Rounds between commits; None for 20, or 200 where several rounds are one job.

@@ -67,7 +67,7 @@ class Result:
     """A store that is open. A context manager: leaving it stops the engine, unless it is the caller's.
 
     Attributes:
-        store: Folder of the store, or its place in a bucket.
+        store: Folder of the store, or its place in a bucket or in HDFS.
         session: The engine that answers.
         reader: The store's tables and views.
         runs: How the runs ended, by id.

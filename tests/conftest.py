@@ -6,18 +6,22 @@ import gc
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from support.hdfs import hdfs_server
 from support.jvm import JVM
 from support.one_job import OneJob, Stores
 from support.s3 import s3_server
 from xdist.scheduler import LoadScopeScheduling
 
+from pipelines.engines.java import check_java
 from pipelines.engines.session import Session, open_session
+from pipelines.errors import EngineError
 
 _OPEN: dict[str, Session] = {}
 _ORDER = ("properties", "shipped", "spec", "store", "engines", "report", "cli", "unit")
@@ -111,6 +115,18 @@ def bucket() -> Iterator[str]:
     with s3_server() as (address, variables), pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
+        yield address
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a folder on an HDFS server of this process."""
+    with ExitStack() as closing:
+        try:
+            check_java()
+            address = closing.enter_context(hdfs_server(tmp_path_factory.mktemp("hdfs")))
+        except EngineError as error:
+            pytest.skip(str(error))
         yield address
 
 

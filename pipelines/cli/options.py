@@ -129,7 +129,7 @@ NewStore = Annotated[
     typer.Option(
         parser=place,
         metavar="DIR",
-        help="New or empty folder, s3a://bucket/folder and the like, or catalog.schema.  "
+        help="New or empty folder, s3a://bucket/folder, hdfs://host:port/folder and the like, or catalog.schema.  "
         "\\[default: runs/<scenario>/<UTC time>]",
         show_default=False,
     ),

@@ -43,7 +43,7 @@ def start_classic(
         scratch: The session's private folder.
         closing: Gets what stops the session.
         say: Told what takes long (a first start fetches jars).
-        scheme: That of the store's address, if it is in a bucket.
+        scheme: That of the store's address, if it has one.
         is_small: Whether it is for a job of few rows, which suits the JVM to that.
 
     Raises:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +37,7 @@ _EXCLUDED = (
 )
 # Hadoop's client of S3 in the version of Spark's Hadoop, and of Amazon's library what it uses: all of it has 600 MB.
 _HADOOP, _SDK = "3.4.2", "2.29.52"
-_S3 = ",".join([
-    f"org.apache.hadoop:hadoop-aws:{_HADOOP}",
-    *(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts")),
-])  # fmt: skip
+_S3 = tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts"))
 _S3_EXCLUDED = (
     "software.amazon.awssdk:bundle,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime,"
     "org.apache.hadoop:hadoop-common,org.slf4j:*,software.amazon.encryption.s3:*,io.netty:*,org.wildfly.openssl:*"
@@ -85,19 +82,36 @@ def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
     """
     if scheme not in _S3_SCHEMES:
         return []
-    cache = _cache()
-    index = cache / f"hadoop-aws{_HADOOP}.json"
+    return hadoop_jars(
+        "hadoop-aws", _S3, _S3_EXCLUDED, lambda: say("fetching Hadoop's client of S3 for Spark (once; 15 MB)")
+    )
+
+
+def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Callable[[], None]) -> list[Path]:
+    """Returns the jars of an artifact of Hadoop that Spark does not have, in the version of Spark's Hadoop.
+
+    Args:
+        artifact: Its name.
+        more: Coordinates of others that it needs.
+        excluded: Coordinates of what is left out, as Spark wants them.
+        fetching: Called when they have to be fetched.
+
+    Raises:
+        EngineError: They are not there and cannot be fetched.
+    """
+    cache, coordinates = _cache(), f"org.apache.hadoop:{artifact}:{_HADOOP}"
+    index = cache / f"{artifact}{_HADOOP}.json"
     listed = _listed(index)
     if listed:
         return listed
-    say("fetching Hadoop's client of S3 for Spark (once; about 15 MB)")
+    fetching()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
-        cause = _run_child("fetch_s3", ivy)
+        cause = _run_child("fetch_packages", ",".join([coordinates, *more]), excluded, ivy)
         if cause is None:
             return _kept(Path(ivy, "jars"), cache, index)
     raise EngineError(
-        f"the jars of org.apache.hadoop:hadoop-aws:{_HADOOP} cannot be fetched from the Maven repository: {cause}; "
+        f"the jars of {coordinates} cannot be fetched from the Maven repository: {cause}; "
         f"check the network or the mirror in ~/.m2/settings.xml, {WITHOUT_JAVA}"
     )
 
@@ -129,9 +143,15 @@ def fetch(graphframes: str, ivy: str) -> None:
     configure_spark_with_delta_pip(builder, extra_packages=[graphframes]).getOrCreate().stop()
 
 
-def fetch_s3(ivy: str) -> None:
-    """Lets Spark fetch Hadoop's client of S3; runs in a process of its own, as `fetch`."""
-    _fetching(ivy, _S3_EXCLUDED).config("spark.jars.packages", _S3).getOrCreate().stop()
+def fetch_packages(packages: str, excluded: str, ivy: str) -> None:
+    """Lets Spark fetch packages; runs in a process of its own, as `fetch`.
+
+    Args:
+        packages: Their coordinates.
+        excluded: Coordinates of what is left out.
+        ivy: As in `fetch`.
+    """
+    _fetching(ivy, excluded).config("spark.jars.packages", packages).getOrCreate().stop()
 
 
 def _fetching(ivy: str, excluded: str) -> SparkSession.Builder:
@@ -197,7 +217,7 @@ def _run_child(name: str, *arguments: str) -> str | None:
             command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=False, env=_environment()
         )
     except subprocess.TimeoutExpired:
-        return f"no answer for {', '.join(arguments[:-1]) or name} in {_LONGEST_SECONDS} seconds"
+        return f"no answer for {arguments[0]} in {_LONGEST_SECONDS} seconds"
     return None if child.returncode == 0 else _cause(child.stdout + child.stderr)
 
 

@@ -136,7 +136,7 @@ def open_session(
             embedded server.
         spark: The caller's session, used as it is; ``engine`` is then found out.
         say: Told, in one line, about what takes long.
-        scheme: That of the store's address, if it is in a bucket: a local Spark needs a package for it.
+        scheme: That of the store's address, if it has one: a local Spark needs a package for buckets.
         is_small: Whether the job has few rows: a local Spark is started with `conf/spark/small.conf` then.
 
     Returns:

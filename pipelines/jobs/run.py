@@ -4,7 +4,8 @@
     spark-submit --properties-file conf/spark/cluster.conf --py-files udfs.zip pipelines/jobs/run.py FILE --store DIR
 
 The program has to be installed where the driver runs; executors need what `udfs` imports (numpy, pandas, pyarrow). The
-store's folder has to be one that driver and executors share; or it is an address in a bucket, or ``catalog.schema``.
+store's folder has to be one that driver and executors share; or it is an address in a bucket or in HDFS, or
+``catalog.schema``.
 """
 
 from __future__ import annotations

@@ -62,6 +62,8 @@ def check_format(root: Root) -> None:
     """
     try:
         written = json.loads((root / MANIFEST).read_text("utf-8")).get("store_format", 1)
+    except StoreError:  # nobody answers at its address
+        raise
     except (OSError, ValueError, AttributeError):
         return  # Nothing is there, or it is damaged: whoever needs the manifest says so.
     if written != STORE_FORMAT:

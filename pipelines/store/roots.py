@@ -9,11 +9,13 @@ from urllib.parse import unquote, urlsplit
 
 from pipelines.errors import StoreError, nearest
 from pipelines.store.bucket import RETRY_SECONDS, Bucket
+from pipelines.store.hdfs import Hdfs
 from pipelines.store.place import Place
 
 Root = Path | Place
 """A folder or a place, of a store or of one of its tables."""
 BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
+_PLACES: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
 # Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
@@ -25,8 +27,9 @@ def root_of(given: str | Path | Place) -> Root:
     """Returns the place that a user names.
 
     Args:
-        given: A folder; an address in a bucket (``s3a://bucket/folder`` and the like); ``file:`` or ``dbfs:`` and a
-            folder, which the latter has where Databricks mounts it.
+        given: A folder; an address in a bucket (``s3a://bucket/folder`` and the like) or in HDFS
+            (``hdfs://host:port/folder``); ``file:`` or ``dbfs:`` and a folder, which the latter has where Databricks
+            mounts it.
 
     Raises:
         StoreError: The address is of no scheme that stores may have.
@@ -34,14 +37,14 @@ def root_of(given: str | Path | Place) -> Root:
     if not isinstance(given, str):
         return given
     scheme, colon, rest = given.partition(":")
-    if scheme in BUCKETS and rest.startswith("//"):
-        return Bucket(given)
+    if scheme in _PLACES and rest.startswith("//"):
+        return _PLACES[scheme](given)
     if scheme in _FOLDERS and rest.startswith("/"):
         folder = unquote(urlsplit(given).path)
         is_mounted = scheme == "dbfs" and not folder.startswith("/Volumes/")
         return Path(_MOUNT + folder.lstrip("/") if is_mounted else folder)
     if colon and rest.startswith("//"):
-        allowed = [*BUCKETS, *_FOLDERS]
+        allowed = [*_PLACES, *_FOLDERS]
         raise StoreError(
             f"no store can be at {scheme}://;{nearest(scheme, allowed)} allowed: a folder, or an address with "
             f"{', '.join(allowed)}"
@@ -62,11 +65,13 @@ def scheme_of(root: Root | None) -> str | None:
 
 def options_of(root: Root) -> dict[str, str]:
     """Returns the options with which the Delta library writes there."""
-    return _BUCKET_OPTIONS if isinstance(root, Place) else _FOLDER_OPTIONS
+    if isinstance(root, Path):
+        return _FOLDER_OPTIONS
+    return _BUCKET_OPTIONS if isinstance(root, Bucket) else {}
 
 
 def make(root: Root, *, is_new: bool = False) -> list[Path]:
-    """Makes a folder and those that it lies in, and returns those that were not there; a bucket needs none.
+    """Makes a folder and those that it lies in, and returns those that were not there; a place needs none.
 
     Raises:
         FileExistsError: It is there and was to be new.
@@ -119,5 +124,5 @@ def size_of(file: Root) -> int:
 
 
 def is_writable(root: Root) -> bool:
-    """Returns whether this user may write there; of a bucket nobody knows before it is tried."""
+    """Returns whether this user may write there; of a place nobody knows before it is tried."""
     return isinstance(root, Place) or os.access(root, os.W_OK)

@@ -1,4 +1,4 @@
-"""The store: Delta tables in a folder or a bucket, written with append and overwrite only, read by name and version.
+"""The store: Delta tables in a folder or by address, written with append and overwrite only, read by name and version.
 
 Only one program writes a store (`folder.locked`), so a write makes the next version of its table (Sail makes none of no
 rows): a later one shows that somebody else writes, e.g. an engine that outlives its program.
@@ -74,7 +74,7 @@ class Store:
         """Points at a store.
 
         Args:
-            root: Folder of the store, or its place in a bucket; each table is a folder below it.
+            root: Folder of the store, or the place of its address; each table is a folder below it.
             session: The engine that reads and writes.
             check_locked: Checks that no other program has begun to write, see `folder.locked`.
         """
@@ -103,8 +103,7 @@ class Store:
 
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
         """Creates empty tables with their comments; what was there under their names goes."""
-        for table in tables:
-            self._create(table, is_state)
+        concurrently(partial(self._create, table, is_state) for table in tables)
 
     def _create(self, table: Table, is_state: bool) -> None:
         self._versions.pop(table.name, None)
