@@ -1,18 +1,33 @@
-"""What HDFS has of its own: one program wins the lock, whatever comes between; a kill leaves what can be resumed."""
+"""What HDFS has of its own: one program wins the lock, whatever comes between; who the server is, and who may write."""
 
 from __future__ import annotations
 
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 from hdfs_native import Client
 
+import pipelines as rt
+from pipelines.engines.session import Session
 from pipelines.errors import StoreError
+from pipelines.store import hdfs as module
+from pipelines.store.folder import check_store
 from pipelines.store.hdfs import Hdfs, HdfsLock
+
+SCENARIO = """name: small
+protocol: {name: forwarding}
+overlay: {links: [[A, B], [B, C]]}
+workload:
+  subscriptions: [{at: C, round: 0, topic: a}]
+  publications: [{at: A, round: 3, topic: a}]
+time: {rounds: 30}
+"""
 
 pytestmark = pytest.mark.spark
 
@@ -47,6 +62,26 @@ def test_what_the_user_may_not_do_is_told(folder: Hdfs, hdfs: str, monkeypatch: 
     monkeypatch.setenv("HADOOP_USER_NAME", "other")
     with pytest.raises(StoreError, match="AccessControlException: Permission denied: user=other, access=WRITE, inode="):
         (Hdfs(str(folder)) / "b").write_text("theirs")
+
+
+def test_a_name_service_comes_from_the_environment(
+    hdfs: str, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = urlsplit(hdfs).netloc
+    settings = {"dfs.ha.namenodes.service": "one", "dfs.namenode.rpc-address.service.one": node}
+    found = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(found)}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert rt.run(SCENARIO, sail.spark, "hdfs://service/studies/named").verdict == "valid"
+    written = [(Hdfs(f"{hdfs}/named") / name).read_text("latin-1") for name in Hdfs(f"{hdfs}/named").sizes()]
+    assert len(written) > 20
+    assert not [text for text in written if node in text]
+
+
+def test_a_server_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module._RETRIES, "dfs.client.failover.max.attempts", "1")
+    with pytest.raises(StoreError, match=r"HDFS at 'hdfs://127.0.0.1:9/x/.*' fails: Connection refused .*; check"):
+        check_store(Hdfs("hdfs://127.0.0.1:9/x"))
 
 
 def test_a_package_that_is_missing_is_named(hdfs: str, monkeypatch: pytest.MonkeyPatch) -> None:
