@@ -123,24 +123,30 @@ def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     Returns:
         Tables by name. ``delivered``: per cent of the wanted deliveries. ``duplicates``: further deliveries of a
-        publication at a subscriber, per cent. ``source_order``, ``causal_order``, ``total_order``: per cent of the
-        runs in which the order is broken; ``asked_order``: in which an order is broken that a publication asks for.
-        ``messages``: for a delivery; ``application``: of these, those that carry publications. ``p95``: 95th percentile
-        of latencies, in ms. ``settling``: ms from the first fault to the last delivery of what was issued before the
-        last one. ``messages_by_overlay``: for a delivery, where nothing fails, with a row for each overlay.
+        publication at a subscriber, per cent. ``source_order``, ``causal_order``, ``total_order``: per cent of the runs
+        in which the order is broken; ``asked_order``: in which an order is broken that a publication asks for.
+        ``messages``: for a delivery; ``application``: of these, those that carry publications; ``bytes``: of all of
+        them. ``held``: rows of state at the end, for a node; ``stored``: bytes of those rows that outlive a crash of
+        their node. ``p95``: 95th percentile of latencies, in ms. ``settling``: ms from the first fault to the last
+        delivery of what was issued before the last one. ``messages_by_overlay``: for a delivery, where nothing fails,
+        with a row for each overlay.
     """
     runs = found.assign(
         delivered=100 * found.wanted_ratio,
         duplicates=100 * found.n_duplicates / found.n_deliveries,
         messages=found.messages_per_delivery,
         application=found.application_per_delivery,
+        bytes=found.bytes_per_delivery,
+        held=found.held_rows_per_node,
+        stored=found.durable_bytes_per_node,
         p95=found.latency_ms_p95,
         settling=found.settling_ms,
         asked_order=100.0 * (found[_ASKED].fillna(0).sum(axis=1) > 0),
         **{f"{order}_order": 100.0 * (found[column] > 0) for order, column in _ORDERS.items()},
     )
     orders = [f"{order}_order" for order in _ORDERS]
-    names = ["delivered", "duplicates", *orders, "asked_order", "messages", "application", "p95", "settling"]
+    costs = ["messages", "application", "bytes", "held", "stored"]
+    names = ["delivered", "duplicates", *orders, "asked_order", *costs, "p95", "settling"]
     found_tables = {name: _by_protocol(runs, name) for name in names}
     undisturbed = runs[runs.faults == _told(SCENARIOS[0])]
     if len(undisturbed):
