@@ -26,6 +26,7 @@ from pipelines.report.show import Replay, diagram_of, measure_of, replay_of
 from pipelines.report.write import write_report
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import locked, resume_hint
@@ -291,8 +292,11 @@ class Result:
         n_bytes = store.n_bytes()
         is_small = n_bytes <= _VERY_FEW_BYTES
         planned = self.session.planned() if is_small else nullcontext(self.session)
-        with self.session.suited(is_small=n_bytes <= _FEW_BYTES), planned as session:
-            report = audit_all(self.reader, session)
+        suited = self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=is_small)
+        with suited, planned as session:
+            is_planned = session.planner is not None
+            reader = SmallStoreReader(self.session, self.store) if is_planned else self.reader
+            report = audit_all(reader, session)
             if is_kept:
                 record(report, store.within(session, is_small=is_small))
             report.release()

@@ -30,6 +30,7 @@ from pipelines.engines.scratch import open_scratch
 from pipelines.errors import EngineError, nearest
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_IN_ONE = {"spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,18 @@ class Session:
         return self.partitions if self.engine == "sail" else 0
 
     @contextmanager
-    def suited(self, *, is_small: bool) -> Iterator[None]:
+    def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:
         """Suits the engine for a while to what it is about to run.
 
         Args:
             is_small: Whether there are few rows. Spark interprets plans then: to compile them takes longer than to run
                 them.
+            is_in_one: Whether one partition holds all rows of an exchange: each further one is a task more.
         """
         conf = self.spark.conf
-        chosen = _INTERPRETED if is_small and self.engine != "sail" else {}
+        chosen = {**(_INTERPRETED if is_small else {}), **(_IN_ONE if is_in_one else {})}
+        if self.engine == "sail":
+            chosen = {}
         earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
         for key in earlier:
             conf.set(key, chosen[key])

@@ -54,11 +54,12 @@ from pipelines.store.roots import Root, root_of
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
-_PROTOCOL = "protocol"
+PROTOCOL = "protocol"
+"""The name of what protocols promise."""
 _PARAMETER = "parameter"
 MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
-    _PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
+    PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
     BROKEN_ORDER: "how often deliveries break an order, one row a run with deliveries, whatever its protocol promises",
     HELD_STATE: "how many rows of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
@@ -205,7 +206,7 @@ class StoreReader:
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())
         body = with_lower_case(body, known)
-        names = [name for name in relations_read(body) if name in known]
+        names = [name for name in self._relations(body) if name in known]
         snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
         # The parentheses let the engine take queries only, and a query may start with a WITH of its own.
@@ -217,10 +218,14 @@ class StoreReader:
             raise query_error(error, body, prefix, self.tables(), lambda: self._columns(names, round_)) from None
         return answer
 
+    def _relations(self, body: str) -> list[str]:
+        """Returns the names that a query has to know; it may name some that there are not."""
+        return relations_read(body)
+
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
-        if name == _PROTOCOL:
+        if name == PROTOCOL:
             return f"select * from values {_promises()} as known({', '.join((*_PROMISES, *_KINDS))})"  # noqa: S608 - built of constants
-        alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
+        alias = self._alias(name, round_)
         if name in view_names():
             if (part := self._reader_of(name)) is self:
                 return view_sql(name)
@@ -238,6 +243,9 @@ class StoreReader:
         # Only a commit, or for some tables an audit, changes what a name means.
         versions = self._store.version(ROUND_COMMIT.name), self._store.version(self._stored_name(name))
         return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
+
+    def _alias(self, name: str, round_: int | None) -> str:
+        return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
 
     def _own(self, rows: DataFrame, name: str) -> DataFrame:
         """Returns the rows of a table that are of the protocol that it reads, where it reads one of several."""
@@ -301,7 +309,7 @@ class StoreReader:
             return table_columns(table)
         if name == SENT_MESSAGE:
             return table_columns(MESSAGE)
-        if name == _PROTOCOL:
+        if name == PROTOCOL:
             return PROTOCOL_COLUMNS
         if name == HELD_STATE:
             return {**COMMON, **HELD_STATE_COLUMNS}

@@ -1,0 +1,49 @@
+"""A store of few rows on classic Spark, of which much is asked at a time, as audits do.
+
+Spark plans the text of a view anew in each query, and in each other view, that reads it; for few rows that takes much
+longer than the rows. So each view is asked for once here, and its rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from pipelines.engines.inline import frame_of
+from pipelines.engines.rows.operators import most_rows
+from pipelines.sql.query import PROTOCOL, StoreReader
+from pipelines.sql.snapshot import Snapshot
+from pipelines.sql.statement import identifiers
+from pipelines.sql.views import view_names
+from pipelines.tables import ROUND_COMMIT, VIOLATION
+
+
+class SmallStoreReader(StoreReader):
+    """A store that can be asked, with the rows of each view that is read, and with relations of one partition each.
+
+    One partition suits windows, and joins of tables: they need no exchange.
+    """
+
+    def _relations(self, body: str) -> list[str]:
+        """Returns the names in a query alone: the rows of a view need no others."""
+        return sorted(identifiers(body))
+
+    def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
+        text = super()._definition(name, snapshot, round_)
+        if name not in (PROTOCOL, *view_names()) or self._reader_of(name) is not self:
+            return text
+        versions = self._store.version(ROUND_COMMIT.name), self._store.version(VIOLATION.name)
+        return self._defined_once(self._alias(name, round_), versions, lambda: self._answered(text, round_))
+
+    def _answered(self, text: str, round_: int | None) -> DataFrame:
+        """Returns the rows of a query, or what reads them if they are many."""
+        answer, most = self._query(text, round_), most_rows()
+        rows = answer.limit(most + 1).toArrow()
+        if len(rows) > most:
+            return answer
+        # PySpark takes no table without any chunk.
+        return frame_of(self._session.spark, rows.combine_chunks() if len(rows) else rows.schema.empty_table())
+
+    def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
+        return super()._defined_once(alias, versions, lambda: make().coalesce(1))

@@ -1,0 +1,69 @@
+"""A store of few rows on classic Spark has the rows of any other, and plans that are small."""
+
+from __future__ import annotations
+
+import pytest
+from support.engines import disturbed, mixed
+
+from pipelines.audits.general import EXPECTED
+from pipelines.engines.session import Session
+from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import SmallStoreReader
+from pipelines.store.roots import Root
+from pipelines.testing import run_all, run_configs
+
+VIEWS = ("matching", "receiver", "expected_delivery", "node_recovery", "outage", "protocol")
+
+
+@pytest.fixture(scope="module")
+def root(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Root:
+    """A store with a crash, and runs of two protocols."""
+    runs = run_configs([disturbed("identifier"), mixed({"name": "forwarding"}, "joined", 4)])
+    return run_all(runs, sail, tmp_path_factory.mktemp("small")).root
+
+
+def answer(reader: StoreReader, asked: str) -> list[str]:
+    frame = reader.sql(asked) if " " in asked else reader.table(asked)
+    return sorted(map(str, frame.collect()))
+
+
+@pytest.mark.parametrize("driver_rows", [None, "2"], ids=["few", "many"])
+def test_views_have_the_same_rows(
+    spark: Session, root: Root, driver_rows: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether their rows are kept, or are too many for that; as those of one protocol, too."""
+    spark.activate()
+    with spark.suited(is_small=True):
+        plain = StoreReader(spark, root)
+        expected = {view: answer(plain, view) for view in (*VIEWS, EXPECTED)}
+        of_delta = answer(plain.of_protocol("delta"), "receiver")
+        if driver_rows is not None:
+            monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", driver_rows)
+        small = SmallStoreReader(spark, root)
+        assert {view: answer(small, view) for view in (*VIEWS, EXPECTED)} == expected
+        assert answer(small.of_protocol("delta"), "receiver") == of_delta
+    assert all(len(found) > 2 for found in (expected["receiver"], of_delta))
+    assert len(of_delta) < len(expected["receiver"])
+    assert expected["node_recovery"]
+
+
+def test_plans_are_small(spark: Session, root: Root) -> None:
+    """Views are rows, and relations are one partition: fewer joins, and fewer exchanges before them."""
+    spark.activate()
+    with spark.suited(is_small=True):
+        plain, small = (
+            str(reader.sql(f"explain {EXPECTED}").collect()[0][0])
+            for reader in (StoreReader(spark, root), SmallStoreReader(spark, root))
+        )
+    assert small.count("SortMergeJoin") == 4
+    assert plain.count("SortMergeJoin") > 12
+    assert small.count("Exchange") * 4 < plain.count("Exchange")
+
+
+def test_an_exchange_may_have_one_partition(spark: Session) -> None:
+    key = "spark.sql.shuffle.partitions"
+    before = spark.spark.conf.get(key)
+    with spark.suited(is_small=False, is_in_one=True):
+        assert spark.spark.conf.get(key) == "1"
+        assert spark.spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+    assert spark.spark.conf.get(key) == before
