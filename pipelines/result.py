@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -289,20 +289,25 @@ class Result:
 
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
-        n_bytes = store.n_bytes()
-        is_small = n_bytes <= _VERY_FEW_BYTES
+        is_small = store.n_bytes() <= _VERY_FEW_BYTES
         planned = self.session.planned() if is_small else nullcontext(self.session)
-        suited = self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=is_small)
-        with suited, planned as session:
-            is_planned = session.planner is not None
-            reader = SmallStoreReader(self.session, self.store) if is_planned else self.reader
-            report = audit_all(reader, session)
+        with self.suited(), planned as session:
+            if session.planner is not None:
+                self.reader = SmallStoreReader(self.session, store.root)
+            report = audit_all(self.reader, session)
             if is_kept:
                 record(report, store.within(session, is_small=is_small))
             report.release()
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
+
+    @contextmanager
+    def suited(self) -> Iterator[None]:
+        """Suits the engine for a while to the size of the store; for several questions that are asked at once."""
+        n_bytes = Store(self.store.absolute(), self.session).n_bytes()
+        with self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=n_bytes <= _VERY_FEW_BYTES):
+            yield
 
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables of a schema, in place of what is there under their names.

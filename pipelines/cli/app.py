@@ -275,7 +275,7 @@ def _audit_and_exit(
     from pipelines.cli import verdict
     from pipelines.cli.failing import failures
 
-    with result:
+    with result, result.suited():
         report = result.audit()
         failed = failures(result, report, fail_on or ())
         if has_report:

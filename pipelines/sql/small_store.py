@@ -15,8 +15,8 @@ from pipelines.engines.rows.operators import most_rows
 from pipelines.sql.query import PROTOCOL, StoreReader
 from pipelines.sql.snapshot import Snapshot
 from pipelines.sql.statement import identifiers
-from pipelines.sql.views import view_names
-from pipelines.tables import ROUND_COMMIT, VIOLATION
+from pipelines.sql.views import relations_read, view_names
+from pipelines.tables import ROUND_COMMIT
 
 
 class SmallStoreReader(StoreReader):
@@ -33,7 +33,9 @@ class SmallStoreReader(StoreReader):
         text = super()._definition(name, snapshot, round_)
         if name not in (PROTOCOL, *view_names()) or self._reader_of(name) is not self:
             return text
-        versions = self._store.version(ROUND_COMMIT.name), self._store.version(VIOLATION.name)
+        stored = self._stored()
+        read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(text) if one in stored)]
+        versions = tuple(self._store.version(one) for one in read)
         return self._defined_once(self._alias(name, round_), versions, lambda: self._answered(text, round_))
 
     def _answered(self, text: str, round_: int | None) -> DataFrame:

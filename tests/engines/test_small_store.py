@@ -7,6 +7,7 @@ from support.engines import disturbed, mixed
 
 from pipelines.audits.general import EXPECTED
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.roots import Root
@@ -58,6 +59,21 @@ def test_plans_are_small(spark: Session, root: Root) -> None:
     assert small.count("SortMergeJoin") == 4
     assert plain.count("SortMergeJoin") > 12
     assert small.count("Exchange") * 4 < plain.count("Exchange")
+
+
+def test_views_know_what_an_audit_wrote(spark: Session, root: Root) -> None:
+    """Each view that was asked for before is asked for again, if an audit changed what it reads."""
+    spark.activate()
+    small, result = SmallStoreReader(spark, root), Result(root, spark)
+    with result.suited():
+        early = {view: answer(small, view) for view in ("run_summary", "matching")}
+        result.audit()
+        late = {view: answer(small, view) for view in early}
+        assert isinstance(result.reader, SmallStoreReader)
+        assert late == {view: answer(StoreReader(spark, root), view) for view in early}
+        assert late == {view: answer(result.reader, view) for view in early}
+    assert late["run_summary"] != early["run_summary"]
+    assert late["matching"] == early["matching"]
 
 
 def test_an_exchange_may_have_one_partition(spark: Session) -> None:
