@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pyarrow as pa
 import pytest
@@ -172,6 +173,22 @@ def test_what_is_ambiguous_or_foreign_is_left_to_the_engine(frame: DataFrame) ->
     for asked in asked_for:
         with pytest.raises(UnknownPlanError):
             evaluated(asked, may_wait=True)
+
+
+def test_a_plan_that_is_not_understood_holds_nothing_of_who_asked(frame: DataFrame) -> None:
+    """Plans are remembered; an error that is remembered would hold the relations of the round in which it came."""
+
+    class Something:
+        pass
+
+    def ask() -> ref[Something]:
+        something = Something()
+        with pytest.raises(UnknownPlanError):
+            evaluated(frame.sample(0.5, seed=1), may_wait=True)
+        return ref(something)
+
+    for _ in range(2):
+        assert ask()() is None
 
 
 def test_a_relation_has_the_columns_that_its_name_stands_for(frame: DataFrame) -> None:

@@ -19,8 +19,8 @@ from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
 
 _MOST_NODES: Final = 4000
-_NODES: Final[dict[tuple[bytes, tuple[Leaf, ...]], Node | UnknownPlanError]] = {}
-"""What plans do, by their text and what they read."""
+_NODES: Final[dict[tuple[bytes, tuple[Leaf, ...]], Node | str]] = {}
+"""What plans do, or why that is not known here, by their text and what they read."""
 _INPUTS: Final = {"join": ("left", "right"), "set_op": ("left_input", "right_input")}
 _ONE_INPUT: Final = ("input",)
 _WITHOUT_INPUT: Final = frozenset(["local_relation", "read", "range"])
@@ -137,8 +137,8 @@ def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
         if len(_NODES) >= _MOST_NODES:
             _NODES.clear()
         node = _NODES[key] = _node(plan, key[1])
-    if isinstance(node, UnknownPlanError):
-        raise node
+    if isinstance(node, str):
+        raise UnknownPlanError(node)
     return Held(node.names, node.kinds, node.make([leaf.rows for leaf in leaves]))
 
 
@@ -163,9 +163,12 @@ def _forget_numbers(plan: proto.Relation) -> None:
             parts += [getattr(of, name) for name in _INPUTS.get(kind, _ONE_INPUT) if hasattr(of, name)]
 
 
-def _node(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node | UnknownPlanError:
-    """Returns a plan as a function of what it reads, or why it is none."""
+def _node(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node | str:
+    """Returns a plan as a function of what it reads, or why it is none.
+
+    The error itself would hold what the frames of its traceback do: all relations of a round.
+    """
     try:
         return compiled(plan, leaves)
     except UnknownPlanError as error:
-        return error
+        return str(error)
