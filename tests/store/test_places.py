@@ -89,8 +89,8 @@ def test_a_store_is_resumed_and_asked(made: Path, sail: Session, place: str) -> 
     assert cli("report", one).stdout.startswith(f"report: {place}/one/report.html (")
     listed = cli("runs", place, "--json")
     assert listed.exit_code == 0, listed.stderr
-    [row] = json.loads(listed.stdout)
-    assert [row[name] for name in ("store", "scenario", "state", "runs")] == [f"{place}/one", "s", "valid", 1]
+    [row] = [row for row in json.loads(listed.stdout) if row["store"] == f"{place}/one"]  # other tests have others
+    assert [row[name] for name in ("scenario", "state", "runs")] == ["s", "valid", 1]
     assert isinstance(one, Place)
     written = [(one / name).read_text("latin-1") for name in one.sizes()]
     assert len(written) > 50
