@@ -229,7 +229,7 @@ class StoreReader:
         if name in view_names():
             if (part := self._reader_of(name)) is self:
                 return view_sql(name)
-            audited = self._store.version(ROUND_COMMIT.name), self._store.version(VIOLATION.name)
+            audited = tuple(self._store.version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
         if made := self._made_views().get(name):
             commits = (self._store.version(ROUND_COMMIT.name),)
