@@ -199,8 +199,9 @@ def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
     for head in heads:
         above = tree.parent[head]
         siblings = tree.children(above) - failed
-        if not tree.seen(head, given.max_hops) - failed - siblings:
-            ends.setdefault(above, head)
+        seen = tree.seen(head, given.max_hops) - failed
+        if not seen - siblings:
+            ends.setdefault(above if seen else head, head)
     if len(ends) > 1:
         one, other = (given.name(head) for head in sorted(ends.values())[:2])
         yield f"{one} and {other} are left in parts of the tree that do not see each other"

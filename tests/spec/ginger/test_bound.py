@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from udfs.ginger.bound import Given, reasons
+import pyarrow as pa
+import pytest
+
+from udfs.ginger.bound import Given, beyond_runs, reasons
 
 PARENT = {1: 0, 2: 0, 3: 2}
 EDGE = {4: 1, 5: 2, 6: 3}
@@ -102,3 +107,232 @@ def test_who_joins_needs_its_join_point() -> None:
     late = replace(failing, joins=[(3, 2, 205)])
     assert told(late) == ["D joins at B, which is not there"]
     assert told(replace(failing, joins=[(3, 2, None)])) == []
+
+
+MEND = 5 + 3 + 4 * (2 * 3 + 3 * 24)
+"""320 rounds: the failure detector, the news over three hops, four partners there and back with three timers each."""
+WIDE = {1: 0, 2: 0, 3: 2, 7: 1, 8: 1}
+PAIR = {1: 0}
+CHAIN = {1: 0, 2: 1, 3: 2}
+LATER = "2 brokers failed before the tree was mended once more"
+LOCKS = "all brokers of the sub-tree of t failed before it was mended"
+CLIENT = "all brokers that CD sees failed"
+PARTS = "D and 7 are left in parts of the tree that do not see each other"
+NONE_LEFT = "no broker is left"
+
+
+def test_a_repair_takes_as_long_as_four_partners_in_vain_over_the_slowest_links() -> None:
+    """With a link of four rounds: 5, 12 to be told, and four times 24 there and back and 72 for timers."""
+    slow = given([])
+    assert slow.mend_rounds == MEND
+    assert replace(slow, links={**slow.links, (2, 3): 4}).mend_rounds == 5 + 12 + 4 * (24 + 72)
+    assert replace(slow, max_hops=2).mend_rounds == 5 + 2 + 4 * (4 + 72)
+
+
+@pytest.mark.parametrize(
+    ("crashes", "expected"),
+    [
+        ([(208, 0), (207 + MEND, 1), (206 + 2 * MEND, 2)], [PARTS]),
+        ([(208, 0), (208 + MEND, 1), (208 + 2 * MEND, 2)], []),
+        ([(208, 0), (207 + MEND, 1), (207 + 2 * MEND, 2)], []),
+        ([(208, 0), (208 + MEND, 1), (207 + 2 * MEND, 2)], [LATER]),
+        ([(208, 2), (208 + MEND, 1), (208 + MEND, 0)], [LATER]),
+        ([(208 + MEND, 0), (208, 1), (208 + MEND, 2)], [LATER]),
+    ],
+)  # fmt: skip
+def test_failures_less_than_a_repair_apart_are_one_blow(crashes: list[tuple[int, int]], expected: list[str]) -> None:
+    """Each counts from the one before it: the first blow of the first case takes almost two repairs.
+
+    R and A are borne as a first blow, R, A and B are not; of a later one nothing but a single failure is.
+    """
+    assert told(given(crashes, WIDE, {6: 3})) == expected
+
+
+def test_what_is_too_much_is_told_with_the_first_round_of_its_blow() -> None:
+    assert [*reasons(given([(208, 0), (208 + MEND, 1), (213 + MEND, 2)], WIDE, {6: 3}))] == [(208 + MEND, LATER)]
+    assert [*reasons(given([(6, 7), (5, 8)], WIDE, {6: 3}))] == [
+        (5, "a node crashed before all subscriptions were confirmed")
+    ]
+
+
+def test_who_does_not_see_the_parent_of_its_parent_bears_no_second_failure() -> None:
+    """7 and 8 have nobody below them, so the first of them is borne however little is seen."""
+    leaves = given([(208, 7), (208 + MEND, 8)], WIDE, {6: 3})
+    assert told(replace(leaves, max_hops=2)) == []
+    assert told(replace(leaves, max_hops=1)) == [LATER.replace("2", "1")]
+
+
+@pytest.mark.parametrize(
+    ("round_", "subscriptions", "links", "is_early"),
+    [
+        (10, [(6, "t", 0), (4, "t", 3)], {}, True),
+        (11, [(6, "t", 0), (4, "t", 3)], {}, False),
+        (10, [(4, "t", 3), (6, "t", 0)], {}, True),
+        (15, [(6, "t", 0)], {(2, 3): 5, (3, 2): 5}, True),
+        (16, [(6, "t", 0)], {(2, 3): 5, (3, 2): 5}, False),
+        (8, [(6, "t", 0)], {(1, 4): 9, (4, 1): 9}, False),
+        (0, [], {}, False),
+    ],
+)
+def test_a_sub_tree_stands_when_the_farthest_broker_has_answered(
+    round_: int, subscriptions: list[tuple[int, str, int]], links: dict[tuple[int, int], int], *, is_early: bool
+) -> None:
+    """CA and D are four links apart, as are CD and A; how far other clients are does not matter."""
+    run = given([(round_, 1)])
+    run = replace(run, subscriptions=subscriptions, links={**run.links, **links})
+    assert (told(run) == ["a node crashed before all subscriptions were confirmed"]) == is_early
+
+
+def test_subscriptions_are_not_confirmed_by_who_joins_later() -> None:
+    run = given([(8, 1)])
+    links = {**run.links, (1, 9): 7, (9, 1): 7}
+    assert told(replace(run, links=links, brokers=run.brokers | {9}, joins=[(9, 1, None)])) == []
+
+
+@pytest.mark.parametrize(
+    ("tree", "edge", "max_hops", "failed", "expected"),
+    [
+        (CHAIN, 3, 1, (3,), [CLIENT]),
+        (CHAIN, 3, 2, (3,), []),
+        (CHAIN, 3, 2, (2,), []),
+        (CHAIN, 3, 2, (3, 2), [CLIENT]),
+        (CHAIN, 3, 3, (3, 2), []),
+        (CHAIN, 3, 3, (3, 2, 1), [CLIENT, LOCKS]),
+        (CHAIN, 3, 4, (3, 2, 1), [LOCKS]),
+        ({1: 0, 2: 1, 3: 1}, 3, 2, (3, 1), [CLIENT]),
+        ({1: 0, 2: 1, 3: 1}, 3, 3, (3, 1), []),
+        ({1: 0, 2: 1, 3: 1}, 3, 3, (3, 1, 0), [LOCKS]),
+        (CHAIN, 1, 2, (1, 0), []),
+        (CHAIN, 1, 1, (1, 0), [CLIENT]),
+    ],
+)
+def test_clients_see_ancestors_and_the_children_of_each_within_the_hops(
+    tree: dict[int, int], edge: int, max_hops: int, failed: tuple[int, ...], expected: list[str]
+) -> None:
+    """Rule G12: beside its broker CD sees in two hops the parent of that and its children, in three theirs."""
+    run = given([(208, broker) for broker in failed], tree, {6: edge})
+    assert told(replace(run, max_hops=max_hops)) == expected
+
+
+@pytest.mark.parametrize(("max_hops", "is_one"), [(1, False), (2, True)])
+def test_children_of_a_root_are_one_tree_if_they_see_each_other(max_hops: int, *, is_one: bool) -> None:
+    """Rule G16: with a view of one hop A and B see nobody, and each is the root of its own."""
+    run = replace(given([(208, 0)], {1: 0, 2: 0}, {4: 1, 5: 2}), max_hops=max_hops)
+    assert told(run) == ([] if is_one else ["A and B are left in parts of the tree that do not see each other"])
+
+
+@pytest.mark.parametrize(
+    ("edge", "failed", "expected"),
+    [
+        ({4: 7}, [7], []),
+        ({4: 7}, [7, 3], []),
+        ({4: 7}, [7, 3, 8], [LOCKS]),
+        ({4: 1}, [7, 3, 8], []),
+        ({4: 7, 5: 8}, [7, 8], []),
+        ({4: 7, 5: 8}, [7, 8, 1], [LOCKS]),
+        ({4: 7, 5: 1}, [7], []),
+        ({4: 7, 5: 1}, [7, 1], [LOCKS]),
+        ({4: 7, 5: 1}, [3, 1], []),
+    ],
+)
+def test_the_locks_of_a_sub_tree_are_with_its_brokers_and_with_one_that_took_its_clients_in(
+    edge: dict[int, int], failed: list[int], expected: list[str]
+) -> None:
+    """A sub-tree of one broker is no more than its clients: they know all.
+
+    The second of three failures may have been the broker that they came to. The sub-tree of 7 and 8 goes on to A, where
+    they meet, and not to R.
+    """
+    assert told(given([(208, broker) for broker in failed], WIDE, edge)) == expected
+
+
+def test_sub_trees_that_lost_brokers_in_an_earlier_blow_have_moved() -> None:
+    """That of CA, at 7 alone, is somewhere else after the first blow; one failure more is borne."""
+    first = (208, 7)
+    later = [(208 + MEND, 8), (208 + MEND, 3)]
+    assert told(given([first, *later], WIDE, {4: 7})) == [LATER, LOCKS]
+    assert told(given([first, *later], WIDE, {4: 1})) == [LATER]
+    assert told(given([first, later[0]], WIDE, {4: 7})) == []
+    assert told(given([first, (208 + MEND, 1)], WIDE, {4: 7, 5: 1})) == []
+    two = replace(given([(208, 7), (208, 1)], WIDE, {4: 7, 5: 1, 6: 3}), subscriptions=[
+        (4, "u", 0), (5, "u", 0), (4, "t", 0), (5, "t", 0), (6, "s", 0),
+    ])  # fmt: skip
+    assert told(two) == [LOCKS, LOCKS.replace("of t ", "of u ")]
+
+
+ALONE = "{} recovers, and none of its neighbours is there"
+
+
+@pytest.mark.parametrize(
+    ("tree", "crashes", "recoveries", "expected"),
+    [
+        (PAIR, [(208, 0), (608, 1)], [], [NONE_LEFT]),
+        (PAIR, [(208, 0), (300 + MEND, 1)], [(300, 0)], []),
+        (PAIR, [(208, 0), (299 + MEND, 1)], [(300, 0)], [NONE_LEFT, ALONE.format("R")]),
+        (PAIR, [(208, 1), (1000, 0), (2000, 1)], [(300, 1), (1100, 0), (2100, 1)], []),
+        (PAIR, [(208, 1), (1000, 0), (2000, 1)], [(300, 1), (2100, 1)], [NONE_LEFT, ALONE.format("A")]),
+        ({1: 0, 2: 0}, [(208, 0), (4500, 1), (5000, 2)], [(600, 1)], [NONE_LEFT, ALONE.format("A")]),
+        ({1: 0, 2: 0}, [(208, 0), (528, 1), (920, 2)], [(600, 1)], [ALONE.format("A")]),
+    ],
+)  # fmt: skip
+def test_who_is_back_counts_when_it_has_been_taken_in_again(
+    tree: dict[int, int], crashes: list[tuple[int, int]], recoveries: list[tuple[int, int]], expected: list[str]
+) -> None:
+    """A repair after it is back, from where on the others may fail; only until its next failure."""
+    assert told(replace(given(crashes, tree, {4: 1}), recoveries=recoveries)) == expected
+
+
+@pytest.mark.parametrize(
+    ("crash", "back", "is_there"),
+    [
+        (499 + MEND, None, False),
+        (500 + MEND, None, True),
+        (100, 500 - MEND, True),
+        (100, 501 - MEND, False),
+    ],
+)
+def test_a_neighbour_or_join_point_has_to_be_there_and_to_stay(crash: int, back: int | None, *, is_there: bool) -> None:
+    """D comes back, or joins, in round 500 at B, which stays for a repair, or was taken in before that round."""
+    failing = given([(crash, 2)], edge={4: 1})
+    failing = replace(failing, recoveries=[] if back is None else [(back, 2)])
+    joining = replace(failing, joins=[(3, 2, 500)])
+    assert (told(joining) == []) == is_there
+    recovering = replace(failing, crashes=sorted([(50, 3), (crash, 2)]), recoveries=[*failing.recoveries, (500, 3)])
+    assert ("D recovers, and none of its neighbours is there" not in told(recovering)) == is_there
+
+
+def test_neighbours_are_brokers_that_were_there_from_the_start() -> None:
+    """B is down when D comes back; CD and 9, which joins at D, are no help."""
+    run = given([(208, 2), (208, 3)])
+    links = {**run.links, (3, 9): 1, (9, 3): 1}
+    run = replace(run, links=links, brokers=run.brokers | {9}, joins=[(9, 3, None)], recoveries=[(220, 3)])
+    assert (220, "D recovers, and none of its neighbours is there") in [*reasons(run)]
+
+
+@pytest.mark.parametrize("root", [None, "A"])
+def test_runs_are_read_as_their_stores_have_them(root: str | None) -> None:
+    """R and A fail. Below R, the root by its id, CA at A sees B in three hops; if A is the root it sees R alone.
+
+    A is back when R is not, and D joins there at once.
+    """
+    names = {2: "B", 1: "A", 0: "R", 3: "D", 4: "CA"}
+    pairs = [(0, 1), (0, 2), (1, 3), (1, 4)]
+    settings = {"root": root, "max_hops": 3, "timer_rounds": 24, "detection_rounds": 5}
+    faults = [(208, "crash", 0), (208, "crash", 1), (400, "recovery", 1)]
+    run: dict[str, Any] = {
+        "run_id": 3,
+        "parameters": json.dumps({f"protocol.{name}": value for name, value in settings.items()}),
+        "nodes": [
+            {"node_id": node, "name": name, "role": "client" if node == 4 else "broker"} for node, name in names.items()
+        ],
+        "links": [{"src": src, "dst": dst, "latency_rounds": 1} for a, b in pairs for src, dst in ((a, b), (b, a))],
+        "faults": [{"round": at, "kind": kind, "node_id": node} for at, kind, node in faults],
+        "subscriptions": [{"subscriber": 4, "topic": "t", "issued_round": 0}],
+        "joins": [{"node_id": 3, "contact": 1, "issued_round": 401}],
+    }
+    (out,) = beyond_runs([pa.RecordBatch.from_pylist([run])])
+    assert [tuple(row.values()) for row in out.to_pylist()] == [
+        *([] if root is None else [(3, 208, "all brokers that CA sees failed")]),
+        (3, 400, "A recovers, and none of its neighbours is there"),
+        (3, 401, "D joins at A, which is not there"),
+    ]
