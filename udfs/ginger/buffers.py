@@ -49,10 +49,8 @@ class Buffers:
     def collect(self, topic: str, runs: Runs) -> None:
         """Forgets messages that everybody has had (section 6.1)."""
         buffer = self.of(topic)
-        gone = buffer.collect(runs)
-        self._drop(buffer, gone)
-        if buffer.left or buffer.collected:
-            self._keep(buffer)
+        self._drop(buffer, buffer.collect(runs))
+        self._keep(buffer)
 
     def _drop(self, buffer: Buffer, gone: Iterable[int]) -> None:
         for position in gone:

@@ -20,6 +20,7 @@ from support.ginger.single import (
     had,
     ids,
     kept,
+    kinds,
     memory,
     message,
     messages,
@@ -303,6 +304,14 @@ def test_what_everybody_has_had_is_forgotten_below_and_pending_messages_are_over
     assert sent(play(1, COLLECTS, Got(2, collect))) == []
 
 
+def test_what_everybody_has_had_is_over_for_who_has_not_had_it() -> None:
+    """1 joined the sub-tree late: it has had neither message, and passes no copy on that comes after Collect."""
+    rows = play(1, TREE, Got(0, ms.Collect("t", {9: [[1, 2]]})))
+    assert sent(rows) == []
+    copies = [Got(0, metadata(message(seq, "causal"))) for seq in (2, 3)]
+    assert sent(play(1, rows, copies, round_=8), "source_seq") == [("Metadata", 2, 3), ("Metadata", 9, 3)]
+
+
 CONTACTS = [Contact(0, 2, False), Contact(4, 5, False)]
 
 
@@ -354,6 +363,32 @@ def test_while_an_answer_is_put_aside_its_sender_is_not_taken_for_failed_and_if_
     rows = play(1, PARKED, view(n6=(0, 2)), down(4, 5))
     assert (kept(rows, "parked", "kind"), kept(rows, "gap", "status")) == ([], [])
     assert sent(rows)[0] == ("ParentRequest", 6)
+
+
+def test_a_neighbour_whose_answer_was_put_aside_is_in_the_sub_tree_when_the_publisher_has_repeated_the_message() -> (
+    None
+):
+    """1 joins t for 3, and 0 has it, but of message 1 the id alone: the message goes to 2, then 3 is let in."""
+    tree = [mode(), *around(0, (2, 3)), *sub_tree((2,)), TopicJoin("t", False, True, True, [3], [0])]
+    rows = play(1, tree, Got(0, ms.TopicJoined("t", missing(bare(1), passed=ids(1)))))
+    assert (kinds(rows), kept(rows, "parked", "kind", "topic")) == (["Exception"] * 3, [("TopicJoined", "t")])
+    over = play(1, rows, Got(0, ms.Repeat(*message(1, "causal"), 1)), round_=8)
+    assert sent(over, "topic", "source_seq") == [("Metadata", 2, "t", 1), ("TopicJoined", 3, "t", None)]
+    assert kept(over, "subscriber", "topic", "neighbour") == [("t", 0), ("t", 2), ("t", 3)]
+
+
+def test_what_a_parent_sent_is_dropped_when_it_fails_before_it_told_what_was_before_that() -> None:
+    """Rule G23: message 2 of 4 may have come after one that 1 lacks; 3 of its client stays, and the news that 6 failed.
+
+    1 waits for 7 in the second case: it is level, so what 0 sent has nothing before it that 1 lacks.
+    """
+    inbox = [Got(4, metadata(message(2, "causal"))), Got(4, ms.Failed(6, True)), Got(9, metadata(message(3, "causal")))]
+    held = play(1, ORPHAN, view(n5=(0, 2)), memory(is_level=False), inbox)
+    rows = play(1, held, down(4), round_=8)
+    assert kept(rows, "hold", "sender", "source_seq", "failed") == [(4, None, 6), (9, 3, None), (1, None, 4)]
+    level = play(1, WITH_7, view(n5=(0, 2)), Got(0, metadata(message(2, "causal"))))
+    rows = play(1, level, down(0), round_=8)
+    assert kept(rows, "hold", "sender", "source_seq", "failed") == [(0, 2, None), (1, None, 0)]
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 0), (0, 0)])

@@ -16,8 +16,8 @@ from support.ginger.single import (
     Ran,
     ack,
     around,
+    asks,
     down,
-    election,
     had,
     ids,
     kept,
@@ -28,6 +28,7 @@ from support.ginger.single import (
     missing,
     mode,
     passed,
+    paths,
     play,
     remembered,
     repair,
@@ -38,23 +39,11 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
-from udfs.ginger.repair_records import Deferred, Vote
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 SEES = view(n4=(0, 2), n5=(1, 1))
 PATIENCE = 2 * 4 + 3 * 12
 """Rounds in which a node four rounds away has answered: there and back, and three times the timer."""
-
-
-def asks(*, break_degree: bool = False, **others: Any) -> ms.ParentRequest:
-    return ms.ParentRequest(**{"topics": ("t",), "break_degree": break_degree, **others})
-
-
-def paths(rows: Outcome) -> list[tuple[int, list[tuple[int, ...]]]]:
-    """Who is told of the tree, and what."""
-    return [
-        (one.dst, [*map(tuple, one.message.seen)]) for one in rows.ctx.sent if type(one.message) is ms.TreeViewUpdate
-    ]
 
 
 def test_a_child_that_fails_is_forgotten_and_the_news_goes_on() -> None:
@@ -287,105 +276,6 @@ def test_a_broker_outside_a_sub_tree_joins_it_only_for_who_breaks_degrees() -> N
     ]
     elected = requested(7, known={"is_elected": True}, topics=("u",))
     assert answers(elected) == [ms.JOINING]
-
-
-ELECTING: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,)), *view(n5=(1, 1), n6=(1, 1))]
-
-
-def test_children_of_the_root_elect_a_new_one_by_their_residual_degrees() -> None:
-    """Alg. 4: the vote is what is left of five connections without the parent."""
-    rows = play(1, ELECTING, down(0))
-    assert sent(rows, "rounds", "vote") == [("RootElection", 5, 4, 3), ("RootElection", 6, 4, 3)]
-    assert timers(rows) == {("vote", 5): 20, ("vote", 6): 20}
-    assert (election(rows).is_electing, election(rows).vote, repair(rows).is_root) == (True, 3, False)
-
-
-VOTED: dict[str, Any] = {
-    "is_level": False, "is_root": False, "is_electing": True, "vote": 3, "upward": ["t"], "dead": {0}, "lost_parent": 0,
-    "gone": [0],
-}  # fmt: skip
-VOTER: list[Any] = [mode(), *around(None, (2,), (9,)), *sub_tree((2,), (9,)), *view(n5=(1, 1), n6=(1, 1))]
-BY_5 = {5: Vote(2, [0])}
-
-
-def voted(vote: int | None, sender: int = 6, brokers: tuple[int, ...] = (0,), **values: Any) -> Outcome:
-    """5 has voted 2; all know that 0 is gone."""
-    known = {**VOTED, "votes": BY_5, **values}
-    return play(1, VOTER, memory(**known), Got(sender, ms.RootElection(vote, brokers)))
-
-
-@pytest.mark.parametrize(("vote", "winner"), [(2, 1), (3, 1), (4, 6)])
-def test_the_highest_degree_wins_then_the_lowest_id(vote: int, winner: int) -> None:
-    """Alg. 7: the winner is the root and sees nobody above; the others ask it.
-
-    It shows those that elected it as its children at once (rule G20).
-    """
-    rows = voted(vote)
-    assert (repair(rows).is_root, election(rows).is_electing, election(rows).votes) == (winner == 1, False, {})
-    if winner == 1:
-        coming = [(5, 1, 0, 4), (6, 1, 0, 4)]
-        assert paths(rows) == [(2, coming), (9, [(2, 1, 0, 1), *coming])]
-        assert (kept(rows, "tree_view", "peer"), repair(rows).is_level, election(rows).is_elected) == ([], True, True)
-    else:
-        assert (sent(rows)[0], messages(rows, ms.ParentRequest)) == (("ParentRequest", 6), [asks()])
-
-
-def test_votes_count_once_all_siblings_have_voted_and_also_before_the_election() -> None:
-    rows = voted(4, votes={})
-    assert (sent(rows), election(rows).votes) == ([], {6: (4, [0])})
-    early = play(1, ELECTING, Got(5, ms.RootElection(2, (0,))))
-    assert (sent(early), election(early).votes) == ([], {5: (2, [0])})
-
-
-def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> None:
-    """Rule G18: 6 knows that 7 is gone, too, so 1 votes again with both gone."""
-    rows = voted(2, brokers=(0, 7))
-    assert [row for row in sent(rows, "brokers") if row[0] == "RootElection"] == [
-        ("RootElection", 5, (0, 7)), ("RootElection", 6, (0, 7)),
-    ]  # fmt: skip
-    assert (election(rows).gone, election(rows).is_electing) == ([0, 7], True)
-
-
-def test_whoever_has_another_parent_answers_a_vote_with_those_above_it() -> None:
-    """Rule G19: 1 is below 0, which nobody has lost."""
-    rows = play(1, ELECTING, Got(5, ms.RootElection(2, (8,))))
-    assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0,), None)]
-
-
-def test_a_root_tells_so_and_ends_the_election_of_who_hears_it() -> None:
-    assert sent(play(1, mode(), around(None, (2,)), Got(5, ms.RootElection(2, ()))), "vote") == [
-        ("RootElection", 5, None)
-    ]
-    assert sent(voted(None, 7, ()))[0] == ("ParentRequest", 7)
-    over = voted(None, 7, (), is_electing=False, asked=4)
-    assert (sent(over), repair(over).asked) == ([], 4)
-
-
-def test_who_is_below_another_elector_is_not_asked() -> None:
-    """Rule G19: 6 is below 5, whose vote counts for both."""
-    rows = voted(None, 6, (5,))
-    assert (election(rows).below, repair(rows).is_root) == ([6], True)
-
-
-def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
-    """It is one of those that are gone, so the others vote again (rule G18)."""
-    rows = play(1, VOTER, memory(**VOTED, votes=BY_5), Ran("vote", 6))
-    assert sent(rows, "brokers", "vote")[0] == ("RootElection", 5, (0, 6), 3)
-    assert (timers(rows), repair(rows).dead) == ({("vote", 5): 20}, {0, 6})
-    known = {**VOTED, "gone": election(rows).gone, "dead": repair(rows).dead}
-    assert repair(play(1, VOTER, memory(**known), Got(5, ms.RootElection(2, (0, 6))))).is_root
-    for known in (VOTED | {"is_electing": False}, VOTED | {"votes": {6: Vote(1, [0])}}):
-        assert repair(play(1, VOTER, memory(**known), Ran("vote", 6))).dead == {0}
-
-
-def test_questions_of_siblings_wait_for_the_end_of_the_election() -> None:
-    rows = play(1, VOTER, memory(**VOTED), Got(5, asks(), 4))
-    assert (sent(rows), election(rows).deferred) == ([], [Deferred(5, asks())])
-    over = voted(2, deferred=election(rows).deferred)
-    assert [(kind, to) for kind, to in sent(over) if to == 5] == [
-        ("ParentResponse", 5), ("ParentBuffer", 5), ("TreeViewUpdate", 5),
-    ]  # fmt: skip
-    assert election(over).deferred == []
 
 
 def test_what_the_parent_sees_is_seen_a_step_farther_down_within_the_hops() -> None:

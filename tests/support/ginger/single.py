@@ -150,6 +150,11 @@ def ids(*seqs: int) -> dict[str, set[Id]]:
     return {"t": {Id(9, seq) for seq in seqs}}
 
 
+def asks(*, break_degree: bool = False, **others: Any) -> ms.ParentRequest:
+    """The request of an orphan that is in the sub-tree of topic t."""
+    return ms.ParentRequest(**{"topics": ("t",), "break_degree": break_degree, **others})
+
+
 def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
     """Lets a node handle what is for it."""
     pieces = [piece for one in given for piece in (one if isinstance(one, list) else [one])]
@@ -257,3 +262,10 @@ def remembered(outcome: Outcome) -> Memory:
 def kinds(outcome: Outcome) -> list[str]:
     """The kinds of what is sent."""
     return [kind for kind, *_ in sent(outcome)]
+
+
+def paths(rows: Outcome) -> list[tuple[int, list[tuple[int, ...]]]]:
+    """Who is told of the tree, and what."""
+    return [
+        (one.dst, [*map(tuple, one.message.seen)]) for one in rows.ctx.sent if type(one.message) is ms.TreeViewUpdate
+    ]

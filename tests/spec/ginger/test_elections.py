@@ -1,0 +1,162 @@
+"""How orphans of `ginger` elect one of them (section 4.2.3, Alg. 7), row by row, without an engine.
+
+The broker is 1, above 2; its client is 9. Its parent was 0, its siblings are 5 and 6, four rounds away. Every case is
+worked out by hand from the algorithms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.ginger.single import (
+    Got,
+    Outcome,
+    Ran,
+    around,
+    asks,
+    down,
+    election,
+    kept,
+    memory,
+    messages,
+    mode,
+    paths,
+    play,
+    repair,
+    sent,
+    sub_tree,
+    timers,
+    view,
+)
+
+from udfs.ginger import messages as ms
+from udfs.ginger.repair_records import Deferred, Vote
+
+ELECTING: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,)), *view(n5=(1, 1), n6=(1, 1))]
+
+
+def test_children_of_the_root_elect_a_new_one_by_their_residual_degrees() -> None:
+    """Alg. 4: the vote is what is left of five connections without the parent."""
+    rows = play(1, ELECTING, down(0))
+    assert sent(rows, "rounds", "vote") == [("RootElection", 5, 4, 3), ("RootElection", 6, 4, 3)]
+    assert timers(rows) == {("vote", 5): 20, ("vote", 6): 20}
+    assert (election(rows).is_electing, election(rows).vote, repair(rows).is_root) == (True, 3, False)
+
+
+VOTED: dict[str, Any] = {
+    "is_level": False, "is_root": False, "is_electing": True, "vote": 3, "upward": ["t"], "dead": {0}, "lost_parent": 0,
+    "gone": [0],
+}  # fmt: skip
+VOTER: list[Any] = [mode(), *around(None, (2,), (9,)), *sub_tree((2,), (9,)), *view(n5=(1, 1), n6=(1, 1))]
+BY_5 = {5: Vote(2, [0])}
+
+
+def voted(vote: int | None, sender: int = 6, brokers: tuple[int, ...] = (0,), **values: Any) -> Outcome:
+    """5 has voted 2; all know that 0 is gone."""
+    known = {**VOTED, "votes": BY_5, **values}
+    return play(1, VOTER, memory(**known), Got(sender, ms.RootElection(vote, brokers)))
+
+
+@pytest.mark.parametrize(("vote", "winner"), [(2, 1), (3, 1), (4, 6)])
+def test_the_highest_degree_wins_then_the_lowest_id(vote: int, winner: int) -> None:
+    """Alg. 7: the winner is the root and sees nobody above; the others ask it.
+
+    It shows those that elected it as its children at once (rule G20).
+    """
+    rows = voted(vote)
+    assert (repair(rows).is_root, election(rows).is_electing, election(rows).votes) == (winner == 1, False, {})
+    if winner == 1:
+        coming = [(5, 1, 0, 4), (6, 1, 0, 4)]
+        assert paths(rows) == [(2, coming), (9, [(2, 1, 0, 1), *coming])]
+        assert (kept(rows, "tree_view", "peer"), repair(rows).is_level, election(rows).is_elected) == ([], True, True)
+    else:
+        assert (sent(rows)[0], messages(rows, ms.ParentRequest)) == (("ParentRequest", 6), [asks()])
+
+
+def test_votes_count_once_all_siblings_have_voted_and_also_before_the_election() -> None:
+    rows = voted(4, votes={})
+    assert (sent(rows), election(rows).votes) == ([], {6: (4, [0])})
+    early = play(1, ELECTING, Got(5, ms.RootElection(2, (0,))))
+    assert (sent(early), election(early).votes) == ([], {5: (2, [0])})
+
+
+def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> None:
+    """Rule G18: 6 knows that 7 is gone, too, so 1 votes again with both gone."""
+    rows = voted(2, brokers=(0, 7))
+    assert [row for row in sent(rows, "brokers") if row[0] == "RootElection"] == [
+        ("RootElection", 5, (0, 7)), ("RootElection", 6, (0, 7)),
+    ]  # fmt: skip
+    assert (election(rows).gone, election(rows).is_electing) == ([0, 7], True)
+
+
+def test_whoever_has_another_parent_answers_a_vote_with_those_above_it() -> None:
+    """Rule G19: 1 is below 0, which nobody has lost."""
+    rows = play(1, ELECTING, Got(5, ms.RootElection(2, (8,))))
+    assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0,), None)]
+
+
+def test_a_root_tells_so_and_ends_the_election_of_who_hears_it() -> None:
+    assert sent(play(1, mode(), around(None, (2,)), Got(5, ms.RootElection(2, ()))), "vote") == [
+        ("RootElection", 5, None)
+    ]
+    assert sent(voted(None, 7, ()))[0] == ("ParentRequest", 7)
+    over = voted(None, 7, (), is_electing=False, asked=4)
+    assert (sent(over), repair(over).asked) == ([], 4)
+
+
+def test_who_is_below_another_elector_is_not_asked() -> None:
+    """Rule G19: 6 is below 5, whose vote counts for both."""
+    rows = voted(None, 6, (5,))
+    assert (election(rows).below, repair(rows).is_root) == ([6], True)
+
+
+def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
+    """It is one of those that are gone, so the others vote again (rule G18)."""
+    rows = play(1, VOTER, memory(**VOTED, votes=BY_5), Ran("vote", 6))
+    assert sent(rows, "brokers", "vote")[0] == ("RootElection", 5, (0, 6), 3)
+    assert (timers(rows), repair(rows).dead) == ({("vote", 5): 20}, {0, 6})
+    known = {**VOTED, "gone": election(rows).gone, "dead": repair(rows).dead}
+    assert repair(play(1, VOTER, memory(**known), Got(5, ms.RootElection(2, (0, 6))))).is_root
+    for known in (VOTED | {"is_electing": False}, VOTED | {"votes": {6: Vote(1, [0])}}):
+        assert repair(play(1, VOTER, memory(**known), Ran("vote", 6))).dead == {0}
+
+
+def test_questions_of_siblings_wait_for_the_end_of_the_election() -> None:
+    rows = play(1, VOTER, memory(**VOTED), Got(5, asks(), 4))
+    assert (sent(rows), election(rows).deferred) == ([], [Deferred(5, asks())])
+    over = voted(2, deferred=election(rows).deferred)
+    assert [(kind, to) for kind, to in sent(over) if to == 5] == [
+        ("ParentResponse", 5), ("ParentBuffer", 5), ("TreeViewUpdate", 5),
+    ]  # fmt: skip
+    assert election(over).deferred == []
+
+
+OUT: dict[str, Any] = {"is_level": False, "is_root": False, "upward": ["t"], "dead": {0}, "lost_parent": 0}
+
+
+def called(*brokers: int, at: list[Any] = VOTER, **values: Any) -> Outcome:
+    """5 votes, and names who is gone; 1 does not vote."""
+    return play(1, at, memory(**OUT | values), Got(5, ms.RootElection(2, brokers)))
+
+
+def test_who_asks_a_broker_that_no_vote_names_goes_on_waiting_for_it() -> None:
+    """Rule G18: the sibling gets a vote, for it has heard none; if 4 is named 1 stops waiting for it, and votes."""
+    sees_4 = [*VOTER, *view(n4=(0, 2))]
+    rows = called(0, at=sees_4, asked=4)
+    assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0,), 3)]
+    assert (repair(rows).asked, election(rows).is_electing) == (4, False)
+    rows = called(0, 4, at=sees_4, asked=4)
+    assert sent(rows, "brokers") == [("RootElection", 5, (0, 4)), ("RootElection", 6, (0, 4))]
+    assert (repair(rows).asked, repair(rows).dead, election(rows).is_electing) == (None, {0, 4}, True)
+
+
+def test_in_a_pause_after_an_election_who_hears_of_more_that_are_gone_votes_again() -> None:
+    """Rule G18; of the same ones no second election comes: the sibling is told the vote, once."""
+    rows = called(0, 7, decided=[0])
+    assert sent(rows, "brokers") == [("RootElection", 5, (0, 7)), ("RootElection", 6, (0, 7))]
+    assert election(rows).is_electing
+    same = called(0, decided=[0])
+    assert sent(same, "brokers", "vote") == [("RootElection", 5, (0,), 3)]
+    assert not election(same).is_electing
+    assert sent(called(0, decided=[0], answered=[5])) == []
