@@ -289,9 +289,10 @@ class Result:
 
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
-        is_small = store.n_bytes() <= _VERY_FEW_BYTES
-        planned = self.session.planned() if is_small else nullcontext(self.session)
-        with self.suited(), planned as session:
+        with (
+            self.suited() as is_small,
+            self.session.planned() if is_small else nullcontext(self.session) as session,
+        ):
             if session.planner is not None:
                 self.reader = SmallStoreReader(self.session, store.root)
             report = audit_all(self.reader, session)
@@ -303,11 +304,16 @@ class Result:
         return report
 
     @contextmanager
-    def suited(self) -> Iterator[None]:
-        """Suits the engine for a while to the size of the store; for several questions that are asked at once."""
+    def suited(self) -> Iterator[bool]:
+        """Suits the engine for a while to the size of the store; for several questions that are asked at once.
+
+        Yields:
+            Whether the store has so few bytes that much of it is worked out in this process.
+        """
         n_bytes = Store(self.store.absolute(), self.session).n_bytes()
-        with self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=n_bytes <= _VERY_FEW_BYTES):
-            yield
+        is_small = n_bytes <= _VERY_FEW_BYTES
+        with self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=is_small):
+            yield is_small
 
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables of a schema, in place of what is there under their names.

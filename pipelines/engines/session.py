@@ -93,9 +93,8 @@ class Session:
             is_in_one: Whether one partition holds all rows of an exchange: each further one is a task more.
         """
         conf = self.spark.conf
-        chosen = {**(_INTERPRETED if is_small else {}), **(_IN_ONE if is_in_one else {})}
-        if self.engine == "sail":
-            chosen = {}
+        wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
+        chosen = {} if self.engine == "sail" else wanted
         earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
         for key in earlier:
             conf.set(key, chosen[key])

@@ -49,13 +49,16 @@ def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame
     whole = {state.derived.of for state in states if state.derived is not None}
     durable = {state.table.name: state.is_durable for state in states}
     durable |= {state.table.name: durable[state.derived.of] for state in states if state.derived is not None}
-    frames = []
-    for name, is_durable in durable.items():
-        if name not in whole:
-            rows = table(f"{STATE}{name}")
-            values = ", ".join(column for column in rows.columns if column != "run_id")
-            sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
-            held = sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))
-            told = (f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable")
-            frames.append(held.selectExpr("run_id", *told))
-    return frames
+    return [
+        _sized(table(f"{STATE}{name}")).selectExpr(
+            "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"
+        )
+        for name, is_durable in durable.items() if name not in whole
+    ]  # fmt: skip
+
+
+def _sized(rows: DataFrame) -> DataFrame:
+    """Returns ``run_id, n_rows, n_bytes`` of a table's rows."""
+    values = ", ".join(column for column in rows.columns if column != "run_id")
+    sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
+    return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))

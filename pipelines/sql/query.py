@@ -61,7 +61,7 @@ MADE = {
     _PARAMETER: "the parameters of each run as columns, named by their paths with _ for . (protocol_delta)",
     PROTOCOL: "the protocols that there are, and what they promise of calls and of a source's order",
     BROKEN_ORDER: "how often deliveries break an order, one row a run with deliveries, whatever its protocol promises",
-    HELD_STATE: "how many rows of state the protocols have at the end, one row a run and table that has some",
+    HELD_STATE: "how many rows and bytes of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
 _KINDS = ("maintenance", "application", "acknowledgement", "recovery")

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import cli
+from typer.testing import CliRunner
 
 import pipelines
 from pipelines.cli import app as commands, doctor
@@ -30,10 +30,6 @@ engine: sail
 """
 COMMANDS = ["list", "schema", "doctor", "runs", "init", "validate", "plan", "run", "resume", "audit", "why",
             "compare-node", "sql", "export", "report", "compare", "extract", "shrink", "diff"]  # fmt: skip
-
-
-def cli(*arguments: str | Path, **options: Any) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
 
 
 @pytest.fixture

@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
-
-from pipelines.cli.app import app
+from support.commands import cli
 
 OVERLAYS = Path(__file__).parents[2] / "datasets" / "overlays"
 QUOTES = Path(__file__).parents[2] / "datasets" / "workloads" / "quotes.padres"
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from typing import IO
 
 import pyarrow.parquet as pq
 import pytest
+from support.commands import cli
 from typer.testing import CliRunner, Result
 
 from pipelines.cli.app import app
@@ -39,10 +40,6 @@ LOSSY = (
     "    - {at: P, round: 40, topic: news, content: {item: 3}}\n"
     "time: {rounds: 200}\nengine: sail\n"
 )
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def scenario_file(folder: Path, text: str) -> Path:
@@ -239,7 +236,9 @@ def test_an_interruption_before_the_command_begins_ends_quietly(tmp_path: Path) 
 
 @pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
 def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path, engine: str) -> None:
-    path = scenario_file(tmp_path, SCENARIO)
+    # A call in each round: a run of few rounds may be over when its first line is read.
+    later = "".join(f", {{at: B1, round: {round_}, topic: b}}" for round_ in range(32, 190))
+    path = scenario_file(tmp_path, SCENARIO.replace("round: 31, topic: b}", f"round: 31, topic: b}}{later}"))
     command = [sys.executable, "-m", "pipelines", "run", str(path), "--json", "--store", "store", "--commit-every", "1"]
     with started([*command, "--engine", engine], tmp_path) as (running, out, err):
         for line in out:

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import cli
 
-from pipelines.cli.app import app
 from pipelines.scenario.load import load_scenario
 
 SWEEP = """name: sweep
@@ -22,10 +21,6 @@ time: {rounds: 300}
 runs: {seeds: [0, 1], grid: {protocol.delta: [1, 2]}}
 engine: sail
 """
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import cli
+from typer.testing import Result
 
 from pipelines.cli import options
-from pipelines.cli.app import app
 from pipelines.cli.failing import CAUSES
 
 LINKS = "overlay: {links: [[P, B], [B, S]]}\n"
@@ -31,10 +31,6 @@ BEYOND = (
     "faults: [{kind: crash, node: B, round: 30}]\n"
     "time: {rounds: 200}\nengine: sail\n"
 )
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import cli
 
 import pipelines as rt
-from pipelines.cli.app import app
 from pipelines.engines.session import Session
 from pipelines.errors import ProtocolError, StoreError
 from pipelines.protocols import protocol_module
@@ -30,10 +29,6 @@ workload:
 time: {rounds: 100}
 engine: sail
 """
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 from hdfs_native import Client
+from support.commands import SMALL
 
 import pipelines as rt
 from pipelines.engines.session import Session
@@ -19,15 +20,6 @@ from pipelines.errors import StoreError
 from pipelines.store import hdfs as module
 from pipelines.store.folder import check_store
 from pipelines.store.hdfs import Hdfs, HdfsLock
-
-SCENARIO = """name: small
-protocol: {name: forwarding}
-overlay: {links: [[A, B], [B, C]]}
-workload:
-  subscriptions: [{at: C, round: 0, topic: a}]
-  publications: [{at: A, round: 3, topic: a}]
-time: {rounds: 30}
-"""
 
 pytestmark = pytest.mark.spark
 
@@ -72,7 +64,7 @@ def test_a_name_service_comes_from_the_environment(
     found = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(found)}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    assert rt.run(SCENARIO, sail.spark, "hdfs://service/studies/named").verdict == "valid"
+    assert rt.run(SMALL, sail.spark, "hdfs://service/studies/named").verdict == "valid"
     written = [(Hdfs(f"{hdfs}/named") / name).read_text("latin-1") for name in Hdfs(f"{hdfs}/named").sizes()]
     assert len(written) > 20
     assert not [text for text in written if node in text]

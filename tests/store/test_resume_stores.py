@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import cli, stop
 from support.kills import contents
-from typer.testing import CliRunner, Result
 
 import pipelines as rt
 from pipelines.api import run_prepared
-from pipelines.cli.app import app
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.experiment.prepared import prepare
@@ -33,16 +32,6 @@ workload:
 time: {rounds: 30}
 engine: sail
 """
-
-
-def cli(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def stop(progress: Progress) -> None:
-    """Interrupts a run in the middle."""
-    if progress.round >= 4:
-        raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="module")

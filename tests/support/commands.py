@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from typer.testing import CliRunner, Result
 
 from pipelines.cli.app import app
@@ -18,9 +20,9 @@ time: {rounds: 30}
 """A scenario without the name of its engine: a publication goes over two links, and another one."""
 
 
-def cli(*arguments: object) -> Result:
-    """Returns how a command ended."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+def cli(*arguments: object, **options: Any) -> Result:
+    """Returns how a command ended; the options are those of `CliRunner.invoke`."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
 
 
 def stop(progress: Progress) -> None:
