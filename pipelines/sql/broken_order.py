@@ -6,6 +6,7 @@ run is a matrix of rounds, and a subscriber's pairs are one comparison.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -84,10 +85,9 @@ def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[
     """
     calls = {(row["source"], row["source_seq"]): row for row in published}
     places = {key: place for place, key in enumerate(sorted({*calls, *map(_key, delivered)}))}
-    rounds: dict[int, npt.NDArray[np.float64]] = {}
+    rounds: dict[int, npt.NDArray[np.float64]] = defaultdict(lambda: np.full(len(places), np.nan))
     for row in delivered:
-        of = rounds.setdefault(row["subscriber"], np.full(len(places), np.nan))
-        of[places[_key(row)]] = row["round"]
+        rounds[row["subscriber"]][places[_key(row)]] = row["round"]
     pairs = _pairs([*places], calls, rounds)
     n = dict.fromkeys(COLUMNS, 0)
     was_later = np.zeros((len(places), len(places)), dtype=bool)

@@ -70,21 +70,29 @@ with first_delivery as (
   join publication p on p.run_id = f.run_id and p.issued_round < f.last_round
   join first_delivery d on d.run_id = p.run_id and d.source = p.source and d.source_seq = p.source_seq
   group by f.run_id
+), carried as (
+  select run_id, source, source_seq, coalesce(octet_length(topic), 0) + coalesce(octet_length(content), 0) as n_bytes
+  from publication
+), put as (
+  -- Few rows for many messages, before they are joined with anything
+  select run_id, kind, source, source_seq, count(1) as n, coalesce(sum(octet_length(body)), 0) as n_body
+  from sent_message
+  where src <> dst
+  group by run_id, kind, source, source_seq
 ), classed as (
-  select m.run_id, octet_length(coalesce(m.body, '')) as n_body,
-    coalesce(octet_length(p.topic), 0) + coalesce(octet_length(p.content), 0) as n_carried,
+  select m.run_id, m.n, m.n_body, m.n * coalesce(p.n_bytes, 0) as n_carried,
     case when array_contains(t.application, m.kind) then 'application'
       when array_contains(t.acknowledgement, m.kind) then 'acknowledgement'
       when array_contains(t.recovery, m.kind) then 'recovery' else 'control' end as class
-  from sent_message m
+  from put m
   join run r on r.run_id = m.run_id
   join protocol t on t.name = r.protocol
-  left join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
-  where m.src <> m.dst
+  left join carried p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
 ), sent as (
-  select run_id, count(1) as n_messages, count_if(class = 'application') as n_application,
-    count_if(class = 'acknowledgement') as n_acknowledgement, count_if(class = 'control') as n_control,
-    count_if(class = 'recovery') as n_recovery,
+  select run_id, sum(n) as n_messages, sum(case when class = 'application' then n else 0 end) as n_application,
+    sum(case when class = 'acknowledgement' then n else 0 end) as n_acknowledgement,
+    sum(case when class = 'control' then n else 0 end) as n_control,
+    sum(case when class = 'recovery' then n else 0 end) as n_recovery,
     sum(n_body + case when class = 'application' then n_carried else 0 end) as n_bytes,
     sum(case when class = 'application' then n_body + n_carried else 0 end) as n_application_bytes
   from classed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -46,19 +46,20 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
 def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame]:
     """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
     states = protocol_module(protocol).states
+    columns = {state.table.name: state.table.columns for state in states}
     whole = {state.derived.of for state in states if state.derived is not None}
     durable = {state.table.name: state.is_durable for state in states}
     durable |= {state.table.name: durable[state.derived.of] for state in states if state.derived is not None}
     return [
-        _sized(table(f"{STATE}{name}")).selectExpr(
+        _sized(table(f"{STATE}{name}"), columns[name]).selectExpr(
             "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"
         )
         for name, is_durable in durable.items() if name not in whole
     ]  # fmt: skip
 
 
-def _sized(rows: DataFrame) -> DataFrame:
+def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Returns ``run_id, n_rows, n_bytes`` of a table's rows."""
-    values = ", ".join(column for column in rows.columns if column != "run_id")
+    values = ", ".join(column for column in columns if column != "run_id")
     sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
     return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))

@@ -1,0 +1,76 @@
+"""How long a store takes to answer the questions of the SQL cookbook, and view ``comparison``.
+
+    python tests/perf/questions.py STORE [--engine sail] [--repeat 3]
+
+A question is one of `pipelines/sql/README.md`, by its heading. What is specific to a protocol that the store does not
+have is left out. Columns: rows of the answer; seconds by the clock of the first time in this process, and the least of
+the repetitions; seconds of this process's processors in that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from rich.console import Console
+from rich.table import Table
+from support.cookbook import COOKBOOK, recipes
+
+import pipelines as rt
+from pipelines.errors import QueryError
+from pipelines.result import Result
+
+_HEADING = re.compile(r"^## (?P<question>.*)$", re.MULTILINE)
+_OWN = ("comparison", "SELECT * FROM comparison ORDER BY run_id")
+
+
+class _Answer(NamedTuple):
+    n_rows: int
+    seconds: float
+    cpu_seconds: float
+
+
+def questions(text: str) -> Iterator[tuple[str, str]]:
+    """Yields the headings of a cookbook with the statements below them."""
+    parts = _HEADING.split(text)[1:]
+    for heading, part in zip(parts[::2], parts[1::2], strict=True):
+        for statement, _ in recipes(part):
+            yield heading, statement
+
+
+def _asked(result: Result, statement: str) -> _Answer:
+    start, cpu = time.perf_counter(), time.process_time()
+    rows = result.sql(statement).toArrow()
+    return _Answer(rows.num_rows, time.perf_counter() - start, time.process_time() - cpu)
+
+
+def main() -> None:
+    """Asks each question and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store")
+    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    table = Table(*("question", "rows", "first s", "least s", "CPU s"), title=options.store)
+    with rt.open_store(options.store, engine=options.engine) as result:
+        for question, statement in [*questions(COOKBOOK.read_text("utf-8")), _OWN]:
+            try:
+                found = [_asked(result, statement) for _ in range(options.repeat)]
+            except QueryError as error:
+                table.add_row(question, str(error).splitlines()[0][:60])
+                continue
+            least = min(found, key=lambda one: one.seconds)
+            table.add_row(question, str(least.n_rows), *(f"{s:.2f}" for s in (found[0].seconds, *least[1:])))
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    main()
