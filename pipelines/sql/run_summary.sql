@@ -23,22 +23,21 @@ with published as (
   select run_id, count(1) as n_publications
   from publication
   group by run_id
-), expected as (
-  select run_id, count(1) as n_expected
-  from expected_delivery
-  group by run_id
+), first_delivery as (
+  select run_id, subscriber, source, source_seq
+  from delivery
+  group by run_id, subscriber, source, source_seq
+), owed as (
+  -- Views expected_delivery, missing_delivery and excused_delivery at once
+  select r.run_id, nullif(count_if(r.excuse is null), 0) as n_expected,
+    count_if(r.excuse is null and d.run_id is null) as n_missing, count_if(r.excuse is not null) as n_excused
+  from receiver r
+  left join first_delivery d on d.run_id = r.run_id and d.subscriber = r.subscriber
+    and d.source = r.source and d.source_seq = r.source_seq
+  group by r.run_id
 ), wanted as (
   select run_id, count(1) as n_wanted, count(delivery_round) as n_wanted_delivered
   from wanted_delivery
-  group by run_id
-), missing as (
-  select run_id, count(1) as n_missing
-  from missing_delivery
-  group by run_id
-), excused as (
-  select run_id, count(1) as n_excused
-  from receiver
-  where excuse is not null
   group by run_id
 ), crashed as (
   select run_id, count(1) as n_crashes
@@ -77,12 +76,12 @@ with published as (
 )
 select r.run_id, r.scenario, r.protocol, r.seed, r.round_ms, r.parameters, r.verdict, r.within_bound, r.rounds,
   coalesce(h.n_crashes, 0) as n_crashes,
-  coalesce(p.n_publications, 0) as n_publications, coalesce(e.n_expected, 0) as n_expected,
-  coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(m.n_missing, 0) as n_missing,
-  cast(e.n_expected - coalesce(m.n_missing, 0) as double) / e.n_expected as delivery_ratio,
+  coalesce(p.n_publications, 0) as n_publications, coalesce(o.n_expected, 0) as n_expected,
+  coalesce(d.n_deliveries, 0) as n_deliveries, coalesce(o.n_missing, 0) as n_missing,
+  cast(o.n_expected - coalesce(o.n_missing, 0) as double) / o.n_expected as delivery_ratio,
   coalesce(w.n_wanted, 0) as n_wanted, coalesce(w.n_wanted_delivered, 0) as n_wanted_delivered,
   cast(w.n_wanted_delivered as double) / w.n_wanted as wanted_ratio,
-  coalesce(x.n_excused, 0) as n_excused,
+  coalesce(o.n_excused, 0) as n_excused,
   coalesce(s.n_messages, 0) as n_messages,
   cast(coalesce(s.n_messages, 0) as double) / d.n_deliveries as messages_per_delivery,
   d.latency_rounds_median, d.latency_rounds_p95, d.latency_rounds_max,
@@ -94,10 +93,8 @@ select r.run_id, r.scenario, r.protocol, r.seed, r.round_ms, r.parameters, r.ver
   coalesce(v.n_violations, 0) as n_violations, coalesce(v.n_violations_excused, 0) as n_violations_excused
 from run r
 left join published p on p.run_id = r.run_id
-left join expected e on e.run_id = r.run_id
+left join owed o on o.run_id = r.run_id
 left join wanted w on w.run_id = r.run_id
-left join missing m on m.run_id = r.run_id
-left join excused x on x.run_id = r.run_id
 left join crashed h on h.run_id = r.run_id
 left join sent s on s.run_id = r.run_id
 left join delivered d on d.run_id = r.run_id

@@ -57,8 +57,8 @@ SUITES = (
     Suite(
         "ginger", ("pipelines/protocols/ginger",), frozenset({"check", "waits"}),
         (
-            "tests/spec/ginger/test_annexes.py", "tests/properties/ginger/test_joins.py",
-            "tests/store/test_audits_ginger.py",
+            "tests/store/test_bound_ginger.py", "tests/spec/ginger/test_annexes.py",
+            "tests/properties/ginger/test_joins.py", "tests/store/test_audits_ginger.py",
         ),
         has_engine=True, patience=180,
     ),
