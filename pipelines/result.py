@@ -26,7 +26,7 @@ from pipelines.report.show import Replay, diagram_of, measure_of, replay_of
 from pipelines.report.write import write_report
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader
+from pipelines.sql.small_store import VERY_FEW_BYTES, SmallStoreReader, reader_of
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import locked, resume_hint
@@ -38,8 +38,6 @@ from pipelines.why.compare_node import compare_node
 
 _RESULTS = ("result", "result_summary")
 _FEW_BYTES = 32 * 1024**2
-_VERY_FEW_BYTES = 2 * 1024**2
-"""Of a store whose audits fetch what they read, see `audits.planned_reader`."""
 _SHOWN = 20
 
 
@@ -83,7 +81,7 @@ class Result:
         """
         self.store = store
         self.session = session
-        self.reader = StoreReader(session, store.absolute())
+        self.reader = reader_of(session, store.absolute())
         self.runs = _runs(self.reader)
 
     @property
@@ -311,7 +309,7 @@ class Result:
             Whether the store has so few bytes that much of it is worked out in this process.
         """
         n_bytes = Store(self.store.absolute(), self.session).n_bytes()
-        is_small = n_bytes <= _VERY_FEW_BYTES
+        is_small = n_bytes <= VERY_FEW_BYTES
         with self.session.suited(is_small=n_bytes <= _FEW_BYTES, is_in_one=is_small):
             yield is_small
 

@@ -18,7 +18,7 @@ from pipelines.protocols import protocol_module
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 
 Change = Callable[[DataFrame], DataFrame]
@@ -54,7 +54,7 @@ def run_all(
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
     """Returns what the audits of a protocol say of a store."""
-    return audit_store(StoreReader(store.session, store.root), store.session, protocol_module(protocol))
+    return audit_store(reader_of(store.session, store.root), store.session, protocol_module(protocol))
 
 
 def broken(report: AuditReport) -> dict[str, object]:
@@ -144,7 +144,7 @@ def _some(frame: DataFrame, where: str) -> None:
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
     """Returns what one audit finds, sorted: run, node and source by name, source_seq, detail."""
-    rows = found_by(name, StoreReader(store.session, store.root), store.session, protocol_module(protocol))
+    rows = found_by(name, reader_of(store.session, store.root), store.session, protocol_module(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)

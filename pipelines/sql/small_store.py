@@ -1,29 +1,60 @@
-"""A store of few rows on classic Spark, of which much is asked at a time, as audits do.
+"""A store of few rows, of which much is asked at a time, as audits, reports and stories do.
 
-Spark plans the text of a view anew in each query, and in each other view, that reads it; for few rows that takes much
-longer than the rows. So each view is asked for once here, and its rows are kept.
+An engine plans the text of a view anew in each query, and in each other view, that reads it; for few rows that takes
+much longer than the rows. So each view is asked for once here, and its rows are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame
 
 from pipelines.engines.inline import frame_of
 from pipelines.engines.rows.operators import most_rows
+from pipelines.engines.session import Session
 from pipelines.sql.query import PROTOCOL, StoreReader
 from pipelines.sql.snapshot import Snapshot
 from pipelines.sql.statement import identifiers
 from pipelines.sql.views import relations_read, view_names
+from pipelines.store.roots import Root
+from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
+
+VERY_FEW_BYTES: Final = 2 * 1024**2
+"""Of a store that is small."""
+
+
+def reader_of(session: Session, root: Root) -> StoreReader:
+    """Opens a store for whoever may ask much of it.
+
+    Args:
+        session: The engine that answers.
+        root: The store.
+
+    Raises:
+        StoreError: The folder is no store.
+    """
+    reader = StoreReader(session, root)
+    is_near = session.engine == "sail" and isinstance(root, Path)  # the files of others take long to list
+    if is_near and Store(root, session).n_bytes() <= VERY_FEW_BYTES:
+        return SmallStoreReader(session, root)
+    return reader
 
 
 class SmallStoreReader(StoreReader):
     """A store that can be asked, with the rows of each view that is read, and with relations of one partition each.
 
-    One partition suits windows, and joins of tables: they need no exchange.
+    One partition suits windows, and joins of tables: they need no exchange. ``EXPLAIN`` tells how any store answers.
     """
+
+    def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
+        if not explain:
+            return super()._query(body, round_)
+        plain = StoreReader(self._session, self._store.root)
+        return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
 
     def _relations(self, body: str) -> list[str]:
         """Returns the names in a query alone: the rows of a view need no others."""

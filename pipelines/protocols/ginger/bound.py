@@ -8,9 +8,7 @@ from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader
 from udfs.ginger.bound import BEYOND, beyond_runs
 
 GIVEN = """
-with crashing as (
-  select run_id from fault_event where kind = 'crash' group by run_id
-), joins as (
+with joins as (
   select c.run_id, c.node_id, c.contact, l.issued_round
   from state_contact c
   left join state_call_log l on l.run_id = c.run_id and l.source = c.node_id and l.kind = 'join'
@@ -34,7 +32,6 @@ with crashing as (
 )
 select r.run_id, r.parameters, n.nodes, l.links, f.faults, s.subscriptions, j.joins
 from run r
-join crashing c on c.run_id = r.run_id
 join nodes n on n.run_id = r.run_id
 join links l on l.run_id = r.run_id
 join faults f on f.run_id = r.run_id
