@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, types as T
 
+from pipelines.audits.fetched_reader import fetched_reader
 from pipelines.audits.general import GENERAL
-from pipelines.audits.planned_reader import PlannedReader
 from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
@@ -219,8 +219,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     Returns:
         The report; nothing is written to the store.
     """
-    if session.planner is not None:
-        reader = PlannedReader(reader, session.planner)
+    reader = fetched_reader(reader, session)
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
     evidence = _evidence(reader, undecided, materialiser)

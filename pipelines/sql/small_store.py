@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.engines.inline import frame_of
 from pipelines.engines.rows.operators import most_rows
@@ -44,6 +44,16 @@ def reader_of(session: Session, root: Root) -> StoreReader:
     return reader
 
 
+def rows_of(spark: SparkSession, answer: DataFrame) -> DataFrame:
+    """Returns the rows of an answer, which are fetched, or what reads them if they are many."""
+    most = most_rows()
+    rows = answer.limit(most + 1).toArrow()
+    if len(rows) > most:
+        return answer
+    # PySpark takes no table without any chunk.
+    return frame_of(spark, rows.combine_chunks() if len(rows) else rows.schema.empty_table())
+
+
 class SmallStoreReader(StoreReader):
     """A store that can be asked, with the rows of each view that is read, and with relations of one partition each.
 
@@ -67,16 +77,9 @@ class SmallStoreReader(StoreReader):
         stored = self._stored()
         read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(text) if one in stored)]
         versions = tuple(self._store.version(one) for one in read)
-        return self._defined_once(self._alias(name, round_), versions, lambda: self._answered(text, round_))
-
-    def _answered(self, text: str, round_: int | None) -> DataFrame:
-        """Returns the rows of a query, or what reads them if they are many."""
-        answer, most = self._query(text, round_), most_rows()
-        rows = answer.limit(most + 1).toArrow()
-        if len(rows) > most:
-            return answer
-        # PySpark takes no table without any chunk.
-        return frame_of(self._session.spark, rows.combine_chunks() if len(rows) else rows.schema.empty_table())
+        return self._defined_once(
+            self._alias(name, round_), versions, lambda: rows_of(self._session.spark, self._query(text, round_))
+        )
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
         return super()._defined_once(alias, versions, lambda: make().coalesce(1))

@@ -1,10 +1,10 @@
-"""A small store on classic Spark: the answers of queries are fetched, and audits go on with them in this process."""
+"""A small store: the answers of queries are fetched, and audits go on with them in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 
 from pyspark.sql import DataFrame
@@ -17,19 +17,21 @@ from pipelines.engines.planner import Planner
 from pipelines.engines.rows.evaluate import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.rows.operators import most_rows
+from pipelines.engines.session import Session
+from pipelines.sql.small_store import SmallStoreReader, rows_of
 
 
 @dataclass(frozen=True)
-class PlannedReader:
-    """Reads a store with frames that are planned, see `engines.planner`.
+class FetchedReader:
+    """Reads a store with frames that have the rows of an answer; who asks again gets the same.
 
     Attributes:
-        reader: Reads it with classic frames.
-        planner: The planner of its session.
+        reader: Reads it with frames of the engine.
+        fetched: Returns a frame of the rows that another one has.
     """
 
     reader: Reader
-    planner: Planner
+    fetched: Callable[[DataFrame], DataFrame]
     _answers: dict[str, DataFrame] = field(default_factory=dict, repr=False)
     _answering: Lock = field(default_factory=Lock, repr=False)
 
@@ -46,13 +48,29 @@ class PlannedReader:
         return self.reader.is_finished()
 
     def _answer(self, asked: str, ask: Callable[[str], DataFrame]) -> DataFrame:
-        """Returns the answer of a question; who asks again gets the same rows."""
         with self._answering:
             if asked not in self._answers:
-                answer = ask(asked)
-                made = done(_Answer(answer, self.planner))
-                self._answers[asked] = later(self.planner.session, made, answer.schema)
+                self._answers[asked] = self.fetched(ask(asked))
             return self._answers[asked]
+
+
+def fetched_reader(reader: Reader, session: Session) -> Reader:
+    """Returns what reads a small store with the rows of answers, and any other one as before.
+
+    Args:
+        reader: The store.
+        session: The engine; on classic Spark it plans for a small store, see `engines.planner`.
+    """
+    if (planner := session.planner) is not None:
+        return FetchedReader(reader, partial(_planned, planner))
+    if isinstance(reader, SmallStoreReader):
+        return FetchedReader(reader, partial(rows_of, session.spark))
+    return reader
+
+
+def _planned(planner: Planner, answer: DataFrame) -> DataFrame:
+    """Returns a planned frame of an answer, which is fetched when it is needed first."""
+    return later(planner.session, done(_Answer(answer, planner)), answer.schema)
 
 
 class _Answer:
