@@ -107,10 +107,14 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Sends the parent what is ready, or processes it, in the order of arrival."""
-        if topic.pending and not self._node.is_waiting:
-            while any(self._try(topic, pending) for pending in list(topic.pending.values())):
-                pass
+        """Sends the parent what is ready, or processes it, in the order of arrival.
+
+        Messages wait for earlier ones only; what enters when one is processed tries all itself, so others may be gone.
+        """
+        if not self._node.is_waiting:
+            for pending in list(topic.pending.values()):
+                if pending.id in topic.pending:
+                    self._try(topic, pending)
 
     def try_topics(self) -> None:
         """Does so for all topics."""
@@ -122,24 +126,22 @@ class Ordering:
         parent = self._node.parent
         return self._node.repair.is_root or (parent is not None and parent not in topic.brokers)
 
-    def _try(self, topic: Topic, pending: Pending) -> bool:
+    def _try(self, topic: Topic, pending: Pending) -> None:
         node = self._node
         if not pending.acked >= topic.brokers & node.children:
-            return False
+            return
         message, keys, arrival = pending.message, set(pending.keys), pending.arrival
         before = (other for other in topic.pending.values() if other.arrival < arrival)
         earlier = [other for other in before if not keys.isdisjoint(other.keys)]
         if self.is_topic_root(topic):
-            if earlier or not topic.members <= pending.covered | node.state.failed.keys():
-                return False
-            self.process(topic, None, message, pending.hops)
-            return True
+            if not earlier and topic.members <= pending.covered | node.state.failed.keys():
+                self.process(topic, None, message, pending.hops)
+            return
         if node.parent is None or pending.sent == pending.covered or any(other.sent is None for other in earlier):
-            return False
+            return
         kind = ms.Metadata if pending.sent is None and pending.came_from == BELOW else ms.TotalAck
         pending.sent = set(pending.covered)
         node.send(node.parent, kind(*message, pending.hops + 1, tuple(sorted(pending.covered))))
-        return True
 
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
         """Unlocks the keys, delivers the message, passes the news on, and lets in what waited."""

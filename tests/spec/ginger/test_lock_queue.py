@@ -86,3 +86,19 @@ def test_the_topics_root_processes_in_the_order_of_arrival() -> None:
     assert [row for row in sent(rows, "source_seq") if row[1] == 2] == [
         ("TotalProcessed", 2, 3), ("TotalProcessed", 2, 1), ("TotalProcessed", 2, 2),
     ]  # fmt: skip
+
+
+def test_what_enters_when_a_message_is_processed_has_no_other_processed_twice() -> None:
+    """1 is on k and l, and 2, on k, waits for it, as do 3 and 4 of client 9, on l: 4 enters, and 2 goes with it."""
+    one, other = message(1, "total", "k", "l"), message(2)
+    entering = message(3, "causal", "l"), message(4, "total", "l")
+    brought = [Got(2, metadata(m, 1)) for m in (one, other)], [Got(9, metadata(m, 1)) for m in entering]
+    first = play(0, tree(None, (2, 3), (9,)), *brought)
+    rows = play(0, first, Got(3, ack(other)), Got(3, ack(one)), round_=8)
+    assert [row for row in sent(rows, "source_seq") if row[1] != 2] == [
+        ("Metadata", 9, 1), ("TotalProcessed", 3, 1),
+        ("Metadata", 3, 3), ("Metadata", 9, 3),
+        ("Metadata", 3, 4),
+        ("Metadata", 9, 2), ("TotalProcessed", 3, 2),
+    ]  # fmt: skip
+    assert kept(rows, "pending", "source_seq") == [4]
