@@ -182,10 +182,12 @@ def test_a_message_of_which_only_the_id_is_left_is_asked_of_its_publisher() -> N
     assert repair(rows).is_level is False
     elsewhere = play(1, mode(), around(4, (2, 3)), sub_tree((4, 2)), memory(is_level=False), lost)
     assert sent(elsewhere, "lacking") == [("Exception", 2, 1), ("Exception", 3, 1), ("Exception", 4, 1)]
+    edge = play(1, mode(), around(4, (), (9,)), sub_tree((4,), (9,)), memory(is_level=False), lost)
+    assert sent(edge, "lacking") == [("Exception", 9, 1)]
 
 
 PARKED: list[Any] = [
-    *ORPHAN, Parked(4, "LostMessages", None, missing(bare(1), passed(2))), Gap(*message(1).without_body(), "open"),
+    *ORPHAN, Parked(4, "LostMessages", None, missing(bare(1), passed(2))), Gap(*bare(1).message, "open"),
     memory(is_level=False, n_asked=1),
 ]  # fmt: skip
 
@@ -217,6 +219,19 @@ def test_nobody_is_asked_who_has_nobody_to_pass_the_message_on_to() -> None:
     assert sent(rows) == []
     assert kept(rows, "metadata_buffer", "source_seq", "guarantee", "hops") == [(1, "", 4)]
     assert sent(play(1, mode(), around(4, (7,)), sub_tree((4, 7)), memory(is_level=False), Awaited(7), lost)) == []
+
+
+def test_a_message_is_asked_for_on_behalf_of_a_child_that_has_been_answered_and_is_still_waited_for() -> None:
+    """7 has told of message 1 without its body, so its request is put aside; but it knows what 1 has had by then.
+
+    Of message 2, which 4 tells of later, it hears from 1 alone.
+    """
+    tree = [mode(), *around(4, (7,)), *sub_tree((4, 7)), Awaited(7), memory(is_level=False)]
+    first = play(1, tree, asks_back(7, missing(bare(1))))
+    assert sent(first, "source_seq") == [("Exception", 4, 1), ("Exception", 7, 1), ("LostMessages", 7, None)]
+    rows = play(1, first, answers(4, missing(bare(2))), round_=8)
+    assert [row for row in sent(rows, "source_seq") if row[1] == 4] == [("Exception", 4, 1), ("Exception", 4, 2)]
+    assert (kept(rows, "parked", "partner"), repair(rows).is_level) == ([4, 7], False)
 
 
 def test_an_exception_goes_to_the_publisher_and_a_repeat_to_who_lacks_the_message() -> None:
