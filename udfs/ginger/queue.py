@@ -47,10 +47,6 @@ class Message(NamedTuple):
         """Whether more than the id is known of it."""
         return self.guarantee != ""
 
-    def without_body(self) -> Message:
-        """Returns what is left of it when it has left a buffer."""
-        return self._replace(guarantee="", keys=(), issued_round=0)
-
     @property
     def is_total(self) -> bool:
         """Whether it is delivered in total order."""
