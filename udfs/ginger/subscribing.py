@@ -60,7 +60,7 @@ class Subscribing:
             known = Member(m.topic, {edge} | self._topics.of(m.topic).members, way)
         approach = known.approach
         shared = len(_common(approach, way))
-        inside = {*approach[shared - 1 :], *way[shared - 1 :]}
+        inside = {*approach[shared - 1 :], *way[shared:]}
         members = known.members | inside | {m.source}
         node.state.member[m.topic] = Member(m.topic, members, approach[:shared])
         if sender == m.source:
