@@ -31,7 +31,7 @@ from support.ginger.single import (
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event
 from udfs.ginger.queue import Id
-from udfs.ginger.records import BufferedEvent, ClientTopic, Neighbour
+from udfs.ginger.records import BufferedEvent, ClientTopic, Discarded, Neighbour
 from udfs.ginger.repair_records import Reported
 
 CLIENT: list[Any] = [mode(), Neighbour(4, "edge", 3), ClientTopic("t", "subscribed")]
@@ -67,6 +67,25 @@ def test_a_client_tells_its_new_broker_what_it_has_delivered() -> None:
     assert request.passed == {"s": set(), **ids(1, 2)}
     assert request.failed == {3}
     assert sent(play(8, CLIENT, memory(is_level=False), Got(6, told))) == []
+
+
+def test_a_client_tells_its_new_broker_what_everybody_has_had() -> None:
+    """Of topic t messages 1 to 3, of which it knows no more; of s nothing."""
+    told = ms.ParentBuffer(missing(passed={"s": set(), "t": set()}))
+    over = Discarded("t", 5, [], {9: [[1, 3]]})
+    rows = play(8, CLIENT, over, had(6, passed(4)), memory(is_level=False), Got(4, told))
+    (request,) = (m.told for m in messages(rows, ms.LostMessageRequest))
+    assert (request.collected, request.passed) == ({"t": {9: [[1, 3]]}}, {"s": set(), **ids(4)})
+
+
+def test_a_client_that_sees_nobody_up_asks_those_that_it_saw_before_but_for_those_that_failed() -> None:
+    """Rule G21: its edge broker 4 shows it nobody any more, where it has seen 6 and 7 before; 6 is down."""
+    before = play(9, CLIENT, view(n6=(0, 2), n7=(0, 2)), Got(4, ms.TreeViewUpdate(())))
+    rows = play(9, before, memory(dead={6}), down(4, 5), round_=8)
+    assert sent(rows, "rounds") == [("ParentRequest", 7, 4)]
+    assert sent(play(9, CLIENT, memory(seen={6: 4, 7: 4}), view(n8=(0, 2)), down(4, 5))) == [("ParentRequest", 8)]
+    alone = play(9, before, memory(dead={6, 7}), down(4, 5), round_=8)
+    assert (sent(alone), alone.ctx.statuses) == ([], ["ISOLATED"])
 
 
 def test_a_client_delivers_what_it_missed_and_publishes_again_what_nobody_has() -> None:
