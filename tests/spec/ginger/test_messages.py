@@ -176,7 +176,9 @@ def publish(about: Message) -> Call:
 
 def test_a_client_publishes_at_its_edge_broker() -> None:
     rows = play(9, CLIENT, publish(message(1)))
-    assert sent(rows, "hops", "rounds", "source_seq", "keys") == [("Metadata", 4, 1, 3, 1, ("k", "l"))]
+    assert sent(rows, "hops", "rounds", "topic", "source_seq", "guarantee", "keys") == [
+        ("Metadata", 4, 1, 3, "t", 1, "total", ("k", "l")),
+    ]  # fmt: skip
     assert kept(rows, "metadata_buffer", "event") == []
     stored = play(9, CLIENT, mode(), publish(message(1)))
     assert sent(stored, "hops") == [("Metadata", 4, 1)]

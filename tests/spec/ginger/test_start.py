@@ -5,6 +5,7 @@ B0 - B1 - B2        clients: C8 at B2, C9 at B1; B3 is the other child of B1
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -98,6 +99,23 @@ def test_a_subscription_is_confirmed_when_all_brokers_have_answered() -> None:
     assert answers == [(3, 1, 9), (0, 1, 11), (1, 2, 15), (2, 8, 16)]
     assert (8, 1, 16, "confirmed") in nodes.rows.calls
     assert {row.n_waiting for at in (0, 1, 2, 3) for row in nodes.node(at).subscribe.values()} == {0}
+
+
+def test_subscriptions_that_are_under_way_at_once_are_confirmed_each_when_its_own_answers_are_there() -> None:
+    """That of 8 as if it were alone; for that of 9 the farthest one is 2, nine rounds away."""
+    nodes = subscribed((8, "t"), (9, "t"))
+    assert [call for call in nodes.rows.calls if call[3] == "confirmed"] == [
+        (8, 1, 16, "confirmed"), (9, 1, 18, "confirmed"),
+    ]  # fmt: skip
+    assert {row.n_waiting for at in (0, 1, 2, 3) for row in nodes.node(at).subscribe.values()} == {0}
+
+
+def test_where_nobody_fails_nothing_is_remembered_of_repairs() -> None:
+    """A node is there, and level, and somebody is the root: nobody asks, votes or knows of failures."""
+    nodes = subscribed((8, "t"), (9, "u"))
+    for at, node in nodes.up.items():
+        known = {one.name for of in (node.repair, node.election) for one in fields(of) if getattr(of, one.name)}
+        assert known == {"role", "is_present", "is_level", *(("is_root",) if at == 0 else ())}
 
 
 def test_a_broker_waits_for_all_brokers_that_it_asks_and_answers_once() -> None:
