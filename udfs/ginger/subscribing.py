@@ -5,6 +5,8 @@ Brokers answer with Subscribed when all behind them have: the client's edge brok
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from udfs.ginger import messages as ms
 from udfs.ginger.node import Node
 from udfs.ginger.records import Member, Subscribe
@@ -26,7 +28,7 @@ class Subscribing:
         others = sorted(node.neighbours - {sender})
         row = Subscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
         node.state.subscribe[m.subscription_id] = row
-        self._join(m, sender, edge)
+        self._join(m, sender)
         most = node.setting("max_hops")
         farther = [step._replace(hop_count=step.hop_count + 1) for step in m.path if step.hop_count + 1 < most]
         for other in others:
@@ -47,7 +49,7 @@ class Subscribing:
         if row.n_waiting == 0:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
 
-    def _join(self, m: ms.Subscribe, sender: int, edge: int) -> None:
+    def _join(self, m: ms.Subscribe, sender: int) -> None:
         """Learns who is in the sub-tree: the brokers between the edge brokers of subscribers, and their clients.
 
         A broker knows the way to each edge broker, and keeps the way to the nearest broker of the sub-tree. The new
@@ -55,11 +57,9 @@ class Subscribing:
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
-        known = node.state.member.get(m.topic)
-        if known is None or not known.approach:
-            known = Member(m.topic, {edge} | self._topics.of(m.topic).members, way)
-        approach = known.approach
-        shared = len(_common(approach, way))
+        known = node.state.member.get(m.topic) or Member(m.topic)
+        approach = known.approach or way
+        shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], zip(approach, way, strict=False)))
         inside = {*approach[shared - 1 :], *way[shared:]}
         members = known.members | inside | {m.source}
         node.state.member[m.topic] = Member(m.topic, members, approach[:shared])
@@ -69,13 +69,3 @@ class Subscribing:
             before = approach[1:2] if node.id not in known.members else []
             for neighbour in {*before, *way[1:2]}:
                 topic.add(neighbour, "broker")
-
-
-def _common(one: list[int], other: list[int]) -> list[int]:
-    """Returns what two ways from here have in common at their start."""
-    found = []
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        found.append(a)
-    return found

@@ -13,6 +13,7 @@ from support.ginger.single import SETTINGS, Got, around, kept, play, sent
 
 from udfs.ginger import messages as ms
 from udfs.ginger.program import Ginger
+from udfs.ginger.records import Member
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo
 
@@ -90,6 +91,21 @@ def test_subscribe_goes_to_all_brokers_with_the_way_so_far() -> None:
         (1, 3, 2, ((1, 0, "down"), (2, 1, "up")), (2, 1)),
         (1, 0, 2, ((1, 0, "up"), (2, 1, "up")), (2, 1)),
     ]  # fmt: skip
+
+
+def test_a_path_has_no_brokers_that_are_max_hops_away_or_more_and_a_way_has_all() -> None:
+    """Of four brokers 7 is the first, three hops before 1."""
+    path = ms.Step(2, 0, "up"), ms.Step(5, 1, "up"), ms.Step(7, 2, "up")
+    rows = play(1, around(0, (2,)), Got(2, ms.Subscribe(9, 1, "t", 5, 7, path, (7, 5, 2))))
+    assert sent(rows, "edge", "path", "way") == [
+        ("Subscribe", 0, 7, ((1, 0, "up"), (2, 1, "up"), (5, 2, "up")), (7, 5, 2, 1)),
+    ]  # fmt: skip
+
+
+def test_members_that_a_parent_has_told_stay_when_somebody_else_subscribes() -> None:
+    """1 has joined the tree: it knows no way into the sub-tree yet, so it keeps that to the edge broker."""
+    rows = play(1, around(0, (2,)), Member("t", {3, 8}), Got(2, ms.Subscribe(9, 1, "t", 5, 7, (), (7, 2))))
+    assert kept(rows, "member", "topic", "members", "approach") == [("t", {3, 7, 8, 9}, [1, 2, 7])]
 
 
 def test_a_subscription_is_confirmed_when_all_brokers_have_answered() -> None:
