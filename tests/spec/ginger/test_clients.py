@@ -9,6 +9,7 @@ from typing import Any
 
 from support.ginger.single import (
     Got,
+    Ran,
     bare,
     down,
     had,
@@ -109,6 +110,17 @@ def test_a_client_holds_deliveries_until_what_it_lacks_is_repeated() -> None:
     assert sent(rows, "lacking") == [("Exception", 4, 8)]
     over = play(8, rows, Got(4, ms.Repeat(*message(1, "causal"), 8)), round_=8)
     assert [(one.source_seq, one.hops) for one in over.ctx.deliveries] == [(1, 4), (2, 6)]
+
+
+def test_a_client_asks_again_for_what_it_lacks_and_the_next_broker_for_a_place_when_time_is_up() -> None:
+    """Each has a timer of its own; that of what it lacks says nothing while it lacks nothing."""
+    lost = ms.LostMessages(missing(bare(1)))
+    waits = play(8, CLIENT, memory(is_level=False, awaited=4), Got(4, lost))
+    assert sent(play(8, waits, Ran("gap"), round_=8), "source_seq", "lacking") == [("Exception", 4, 1, 8)]
+    assert sent(play(8, waits, Ran("parent"), round_=8)) == []
+    seeks = [mode(), USED, *view(n6=(0, 2), n7=(0, 2)), memory(is_level=False, asked=6, awaited=6)]
+    assert sent(play(8, seeks, Ran("parent"))) == [("ParentRequest", 7)]
+    assert sent(play(8, seeks, Ran("gap"))) == []
 
 
 def test_a_publisher_repeats_what_somebody_lacks_and_notes_it_once_for_each() -> None:
