@@ -158,6 +158,16 @@ def test_a_message_that_a_client_sends_again_waits_once() -> None:
     assert {seq for kind, to, seq in sent(third, "source_seq") if seq > 1} == {3}
 
 
+def test_a_message_that_a_client_sends_again_enters_once_and_never_if_it_has_passed() -> None:
+    """2 waits behind 1, which is processed in the same round in the second case; 3 has passed, so it does not wait."""
+    about, waiting, over = message(1), message(2, "causal"), message(3, "causal")
+    brought = [Got(9, metadata(m)) for m in (waiting, waiting, over)]
+    rows = play(1, BROKER, mode(), had(1, passed(3)), Got(0, metadata(about)), brought)
+    assert kept(rows, "entry_queue", "source_seq") == [2]
+    at_once = play(1, BROKER, mode(), Got(0, metadata(about)), brought[:2], Got(0, processed(about)))
+    assert [to for kind, to, seq in sent(at_once, "source_seq") if seq == 2] == [0, 2, 3, 8, 9]
+
+
 def test_what_has_passed_or_was_processed_does_not_count_again() -> None:
     known = [*BROKER, mode(), had(1, passed(1)), had(2, passed(2, "total", "processed"))]
     for sender in (2, 9):
