@@ -110,9 +110,15 @@ def test_all_kinds_of_messages_are_released_as_they_came() -> None:
     told = [row for row in sent(released, "source_seq", "hops", "covered", "failed") if row[1] == 0]
     assert told == [("Failed", 0, None, None, None, 7), ("TotalAck", 0, 3, 3, (1, 2), None)]
     assert [(kind, to) for kind, to, failed in sent(released, "failed") if failed == 6] == [("Failed", 2)]
-    assert [(kind, to) for kind, to, seq in sent(released, "source_seq") if seq == 4] == [
-        ("Metadata", 9), ("TotalProcessed", 2),
+    assert [row for row in sent(released, "source_seq", "hops") if row[2] == 4] == [
+        ("Metadata", 9, 4, 4), ("TotalProcessed", 2, 4, 4),
     ]  # fmt: skip
+
+
+def test_a_message_that_was_held_still_tells_who_has_locked_its_keys() -> None:
+    """2 and 20 below it have; 7, which was waited for, has failed."""
+    rows = play(1, WITH_7, Got(2, metadata(message(3), 1, 2, 20)))
+    assert kept(play(1, rows, down(7), round_=8), "pending", "covered", "hops") == [({1, 2, 9, 20}, 1)]
 
 
 @pytest.mark.parametrize(("partner", "is_lost"), [(7, True), (2, False)])
@@ -179,7 +185,7 @@ def test_a_message_of_which_only_the_id_is_left_is_asked_of_its_publisher() -> N
     assert (kept(rows, "parked", "kind", "partner"), kept(rows, "gap", "status", "source_seq")) == (
         [("LostMessages", 4)], [("open", 1)],
     )  # fmt: skip
-    assert repair(rows).is_level is False
+    assert (repair(rows).is_level, repair(rows).n_asked) == (False, 1)
     elsewhere = play(1, mode(), around(4, (2, 3)), sub_tree((4, 2)), memory(is_level=False), lost)
     assert sent(elsewhere, "lacking") == [("Exception", 2, 1), ("Exception", 3, 1), ("Exception", 4, 1)]
     edge = play(1, mode(), around(4, (), (9,)), sub_tree((4,), (9,)), memory(is_level=False), lost)
@@ -325,6 +331,13 @@ def test_what_everybody_has_had_is_over_for_who_has_not_had_it() -> None:
     assert sent(rows) == []
     copies = [Got(0, metadata(message(seq, "causal"))) for seq in (2, 3)]
     assert sent(play(1, rows, copies, round_=8), "source_seq") == [("Metadata", 2, 3), ("Metadata", 9, 3)]
+
+
+def test_what_a_new_parent_knows_that_everybody_has_had_is_forgotten_here_too() -> None:
+    buffer = ms.ParentBuffer(missing(passed=ids(2), collected={"t": {9: [[1, 1]]}}))
+    rows = play(1, ORPHAN, had(5, passed(1)), had(6, passed(2)), memory(is_level=False), Got(4, buffer))
+    assert kept(rows, "metadata_buffer", "source_seq") == [2]
+    assert kept(rows, "discarded", "left", "collected") == [([], {9: [[1, 1]]})]
 
 
 CONTACTS = [Contact(0, 2, False), Contact(4, 5, False)]
