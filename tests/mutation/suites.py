@@ -66,7 +66,8 @@ SUITES = (
         "delta", tuple(f"pipelines/protocols/delta{folder}" for folder in ("", "/phases", "/steps")),
         frozenset({"bound", "messages", "tables"}),
         (
-            "tests/spec/delta/test_steps_*.py", "tests/spec/delta/test_work.py", "tests/spec/delta/test_table_1.py",
+            "tests/spec/delta/test_steps_*.py", "tests/spec/delta/test_work.py", "tests/spec/delta/test_phase_*.py",
+            "tests/spec/delta/test_table_1.py",
             "tests/spec/delta/test_duplicates.py::test_every_message_arrives_twice[0]",
             "tests/spec/delta/test_recovery_order.py", "tests/spec/delta/test_joins_crashes.py",
             "tests/properties/delta/test_joins.py",

@@ -250,7 +250,7 @@ def visiting(sail: Session, copies: dict[int, list[tuple[int | None, int | None]
     """Copies by trigger with the pairs that they come with; none: the node's own message."""
     rows = (
         {
-            **HERE, "source": OTHER, "source_seq": trigger, "trigger": trigger, "round": 3, "msg_id": 80,
+            **HERE, "source": OTHER, "source_seq": trigger, "trigger": trigger, "round": 3, "msg_id": 70 + trigger,
             "sender": None if pairs is None else 4,
             "visited": None if pairs is None else [{"node": node, "msg_id": msg} for node, msg in pairs],
         }
@@ -272,7 +272,7 @@ def test_by_visited_lists_a_copy_is_new_if_all_its_pairs_succeed_what_was_accept
 
 def test_visited_nodes_are_learnt_and_a_source_keeps_its_own_number(sail: Session) -> None:
     first = visiting(sail, {10: [(4, 50), (None, None)], 11: None})
-    assert found(duplicates.visited_rows(first), "node_id source last_seq") == [(N, N, 80), (N, 4, 50)]
+    assert found(duplicates.visited_rows(first), "node_id source last_seq") == [(N, N, 81), (N, 4, 50)]
 
 
 def test_msg_ids_ascend_with_the_round_and_within_it(sail: Session) -> None:
