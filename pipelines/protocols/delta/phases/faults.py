@@ -202,7 +202,7 @@ def _connect(work: Work) -> None:
     if work.is_empty(answer):
         return
     _send_again(work, answer, path)
-    if work.is_recovering and work.has("SYN_REQUEST"):
+    if work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
         known = path.selectExpr(*NODE, "target as peer", "path")
         connections.synchronise(work, again.join(known, [*NODE, "peer"]))
