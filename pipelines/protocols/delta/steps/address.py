@@ -114,7 +114,8 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
         path: Relation ``path``.
     """
     key = [*_END, "source", "source_seq"]
-    message = outbox.where(f"{_MULTICAST} and peer_status = 'RECOVERING'").select(key).distinct()
+    is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
+    message = outbox.where(is_guided).select(key).distinct()
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     row = (
         processing.select(*KEY, "recipient", "path", "is_confirmed", "is_reopened")
@@ -132,7 +133,6 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
         .agg(F.expr("array_sort(collect_list(struct(path, is_done))) as found"))
     )
     kept = [name for name in SENT_AS if name not in {"guide", "origin_path", "delay_rounds"}]
-    is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
     told = outbox.join(guide, key, "left").where(f"found is not null or not coalesce({is_guided}, false)")
     return told.selectExpr(
         *kept, f"case when {is_guided} then found end as guide",
