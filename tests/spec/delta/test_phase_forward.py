@@ -16,6 +16,7 @@ from support.frames import found, frame
 
 from pipelines.contract.due import RunSet
 from pipelines.engines.session import Session
+from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.phases import connections, finish, forward, updates
 from pipelines.protocols.delta.steps import confirmations, copies
 from pipelines.protocols.delta.tables import ROUTING_ENTRY
@@ -53,12 +54,28 @@ def test_a_publication_is_delivered_sent_on_and_remembered(sail: Session) -> Non
     one.copies.append(copied(sail, *({"kind": "PUB", "source_seq": k, "matches": m} for k, m in enumerate(matches, 1))))
     forward.PHASE.run(one)
     assert found(one.result.delivery, "subscriber source_seq round") == [(N, 1, 20), (N, 2, 20)]  # type: ignore[arg-type]
-    assert sent(one, "kind src dst source_seq hops matches") == [("PUB", N, 4, 1, 3, [7, 8])]
+    assert sent(one, "kind src dst source_seq hops matches visited") == [("PUB", N, 4, 1, 3, [7, 8], None)]
     assert found(one.now("processing"), "source_seq recipient responsible matches") == [(1, 4, 4, None)]
     assert found(one.now("detector"), "source last_seq") == [(SOURCE, k) for k in (1, 2, 3)]
     assert both(one.finished, "source_seq") == [(2,), (3,)]
     assert {*one.result.state} == {"processing", "detector"}
     assert one.fates == []
+
+
+def test_by_visited_lists_a_node_notes_whom_a_message_passed(sail: Session) -> None:
+    """It came by way of 0, and leaves with the number that N has given it: the first one of round 20."""
+    of = with_faults(due("PUB"), crashing=NEVER, may_duplicate=True)
+    of.settings = [DeltaSettings(name="delta", delta=2, detector="visited")]
+    one = network(sail, of, N, routing_entry=ENTRIES, detector=[{**HERE, "source": 0, "last_seq": 30}])
+    pub = {"kind": "PUB", "matches": [7]}
+    one.copies.append(copied(sail, *(
+        {**pub, "source_seq": k, "visited": [{"node": 0, "msg_id": 29 + k}]} for k in (1, 2)
+    )))  # fmt: skip
+    forward.PHASE.run(one)
+    number = 20 * 2**20 + 1
+    assert sent(one, "kind source_seq visited") == [("CONF", 1, None), ("PUB", 2, [(0, 31), (N, number)])]
+    assert found(one.now("detector"), "source last_seq") == [(0, 31)]
+    assert found(one.now("processing"), "source_seq msg_id") == [(2, number)]
 
 
 def test_where_nodes_fail_only_what_somebody_has_to_confirm_is_remembered(sail: Session) -> None:
@@ -94,7 +111,7 @@ def test_nothing_goes_back_past_a_node_that_failed(sail: Session) -> None:
 
 @pytest.mark.parametrize("kinds", ["SUB", "J"])
 def test_what_has_nobody_to_go_to_is_finished_at_once(sail: Session, kinds: str) -> None:
-    """0 is all that N sees, and sent it; a publication in the same round ends once."""
+    """0 is all that N sees, and sent it; a publication in the same round ends once, and an entry comes once."""
     one = network(
         sail, due(f"{kinds} PUB"), path=[
             {**HERE, "target": t, "distance": int(t == 0), "path": [N, 0][: 1 + (t == 0)], "responsible": t}
@@ -110,6 +127,9 @@ def test_what_has_nobody_to_go_to_is_finished_at_once(sail: Session, kinds: str)
     forward.PHASE.run(one)
     assert both(one.finished, "kind source_seq") == sorted([("PUB", 2), (kinds, 1)])
     assert sent(one, "kind") == []
+    finish.PHASE.run(one)
+    assert found(one.now("routing_entry"), "subscription_id origin") == ([(5, 0)] if kinds == "SUB" else [])
+    assert found(one.result.outbox, "kind dst source_seq") == [("CONF", 0, 1), ("CONF", 0, 2)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("kinds", "facts"), [("J", {}), ("PAR_SUB", {"recovering": 1}), ("PAR_TOP", {})])
@@ -356,6 +376,21 @@ def test_a_round_closes_with_conf_reports_and_what_is_sent_again(sail: Session) 
     assert (one.result.node_status, one.result.fate) == (None, None)
     assert found(one.now("topology").where("b = 8"), "a is_marked") == [(2, False)]
     assert found(one.now("routing_entry"), "subscription_id") == [(5,)]
+
+
+def test_what_leaves_for_a_recovering_node_names_the_recipients_behind_it(sail: Session) -> None:
+    listed = [{**LISTED, "recipient": r, "responsible": by} for r, by in ((2, 2), (3, 2), (4, 4))]
+    one = network(
+        sail, due("STATUS", recovering=1, peers=1), N, processing=listed,
+        peer=[{**HERE, "peer": 2, "status": "RECOVERING", "incarnation": 1, "latency_rounds": 3}],
+    )  # fmt: skip
+    one.resent.append(frame(sail, [*one.now("processing").columns, "now_round"], *(
+        {**row, "now_round": 20} for row in listed
+    )))  # fmt: skip
+    finish.PHASE.run(one)
+    assert found(one.result.outbox, "kind dst for_incarnation guide") == [  # type: ignore[arg-type]
+        ("SUB", 2, 1, [([2], False), ([2, 3], False)]), ("SUB", 4, None, None),
+    ]  # fmt: skip
 
 
 def test_a_round_in_which_nothing_happens_leaves_nothing(sail: Session) -> None:
