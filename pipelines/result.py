@@ -292,7 +292,7 @@ class Result:
             self.session.planned() if is_small else nullcontext(self.session) as session,
         ):
             if session.planner is not None:
-                self.reader = SmallStoreReader(self.session, store.root)
+                self.reader = SmallStoreReader(self.session, store.root, session.planner)
             report = audit_all(self.reader, session)
             if is_kept:
                 record(report, store.within(session, is_small=is_small))

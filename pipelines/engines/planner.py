@@ -8,6 +8,7 @@ frame is analysed again at each of its steps.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,11 @@ def set_functions(*, is_classic: bool) -> None:
         os.environ.pop(CONNECT_MODE, None)
     else:
         os.environ[CONNECT_MODE] = "1"
+
+
+def is_planning() -> bool:
+    """Returns whether PySpark's functions build columns for Spark Connect now."""
+    return CONNECT_MODE in os.environ
 
 
 class Planner:
@@ -103,6 +109,10 @@ class Planner:
             return remote._plan.frame
         with self._reading.classic() as read:
             return self._analysed(remote._plan.plan(remote._session.client), read)
+
+    def parsed(self, ddl: str) -> T.DataType:
+        """Returns the columns that a text names."""
+        return T.StructType.fromJson(json.loads(self._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl).json()))
 
     def of_message(self, plan: proto.Relation) -> DataFrame:
         """Returns a plan that a method of a frame of `session` has just made, as a classic frame."""
@@ -188,6 +198,10 @@ class _Session(RemoteSession):
         self._session_id = client.session_id
         self.planner = client.planner
         self.release_session_on_close = False
+
+    def _parse_ddl(self, ddl: str) -> T.DataType:
+        """Returns the columns that a text names: those of what a function makes of rows."""
+        return self.planner.parsed(ddl)
 
 
 class _Client:

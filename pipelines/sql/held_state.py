@@ -40,7 +40,9 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
         One row a run and table that has rows of it: ``run_id`` and `COLUMNS`.
     """
     frames = [frame for name, table in tables.items() for frame in _counted(name, table)]
-    return reduce(DataFrame.unionByName, frames).toArrow().cast(_FORM) if frames else _FORM.empty_table()
+    if not frames:
+        return _FORM.empty_table()
+    return reduce(lambda one, other: one.unionByName(other), frames).toArrow().cast(_FORM)
 
 
 def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame]:

@@ -44,6 +44,7 @@ from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, in_flight_meanings, 
 from pipelines.sql.errors import query_error
 from pipelines.sql.held_state import COLUMNS as HELD_STATE_COLUMNS, HELD_STATE, held_rows
 from pipelines.sql.parameters import parameter_paths, parameter_rows
+from pipelines.sql.promises import KINDS, PROMISES, promises
 from pipelines.sql.runs import StoredRuns
 from pipelines.sql.snapshot import SENT_MESSAGE, Snapshot
 from pipelines.sql.statement import Statement, read_statement, with_lower_case
@@ -64,8 +65,6 @@ MADE = {
     HELD_STATE: "how many rows and bytes of state the protocols have at the end, one row a run and table that has some",
     SENT_MESSAGE: "every message that was put on a link, those in flight too; columns as in message",
 }
-_KINDS = ("maintenance", "application", "acknowledgement", "recovery")
-_PROMISES = ("name", "confirms", "confirms_delivery", "keeps_source_order")
 
 
 class StoreReader:
@@ -224,7 +223,7 @@ class StoreReader:
 
     def _definition(self, name: str, snapshot: Snapshot, round_: int | None) -> str:
         if name == PROTOCOL:
-            return f"select * from values {_promises()} as known({', '.join((*_PROMISES, *_KINDS))})"  # noqa: S608 - built of constants
+            return f"select * from values {promises()} as known({', '.join((*PROMISES, *KINDS))})"  # noqa: S608 - built of constants
         alias = self._alias(name, round_)
         if name in view_names():
             if (part := self._reader_of(name)) is self:
@@ -233,7 +232,7 @@ class StoreReader:
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
         if made := self._made_views().get(name):
             commits = (self._store.version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: _made(self, made, round_))
+            return self._defined_once(alias, commits, lambda: self._made(made, round_))
         computed = {HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order}.get(name)
         if computed is not None:
             commits = (self._store.version(ROUND_COMMIT.name),)
@@ -275,6 +274,14 @@ class StoreReader:
 
     def _broken_order(self, round_: int | None) -> DataFrame:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
+
+    def _made(self, views: Sequence[tuple[str, MadeView]], round_: int | None) -> DataFrame:
+        """Returns the rows of a made view, those of one protocol after those of another."""
+        parts = (view.make(self.of_protocol(protocol)._as_of(round_)) for protocol, view in views)
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+    def _as_of(self, round_: int | None) -> AsOf:
+        return AsOf(self, round_)
 
     def _stored_name(self, name: str) -> str:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
@@ -353,44 +360,31 @@ class StoreReader:
         return found
 
 
-class _AsOf:
+class AsOf:
     """A store as of the end of a round, as made views read it."""
 
     def __init__(self, reader: StoreReader, round_: int | None) -> None:
+        """Reads a store as of a round; None for the newest."""
         self._reader = reader
         self._round = round_
 
     def table(self, name: str) -> DataFrame:
+        """Returns a table or view."""
         return self._reader.table(name, self._round)
 
     def sql(self, text: str) -> DataFrame:
+        """Returns the answer of a query."""
         return self._reader.sql(text, self._round)
 
     def is_finished(self) -> bool:
+        """Returns whether the runs ended; otherwise more rounds may come."""
         return self._reader.is_finished()
-
-
-def _made(reader: StoreReader, views: Sequence[tuple[str, MadeView]], round_: int | None) -> DataFrame:
-    """Returns the rows of a made view, those of one protocol after those of another."""
-    parts = (view.make(_AsOf(reader.of_protocol(protocol), round_)) for protocol, view in views)
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
 def _kind(name: str) -> str:
     if name in MADE or name in view_names():
         return "view"
     return "state" if name.startswith(STATE) else "history"
-
-
-def _promises() -> str:
-    """Returns the protocols as rows of SQL: their names, what they promise, and their kinds of messages by class."""
-    rows = []
-    for spec in PROTOCOLS.values():
-        promised = ", ".join(str(getattr(spec, name)).lower() for name in _PROMISES[1:])
-        kinds = (", ".join(map(repr, getattr(spec, name))) for name in _KINDS)
-        listed = ", ".join(f"cast(array({of}) as array<string>)" for of in kinds)
-        rows.append(f"('{spec.name}', {promised}, {listed})")
-    return ", ".join(rows)
 
 
 def _description(name: str, tables: dict[str, Table]) -> str | None:

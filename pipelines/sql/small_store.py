@@ -6,16 +6,18 @@ much longer than the rows. So each view is asked for once here, and its rows are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipelines.contract.round import MadeView
 from pipelines.engines.inline import frame_of
+from pipelines.engines.planner import Planner, is_planning
 from pipelines.engines.rows.operators import most_rows
 from pipelines.engines.session import Session
-from pipelines.sql.query import PROTOCOL, StoreReader
+from pipelines.sql.query import PROTOCOL, AsOf, StoreReader
 from pipelines.sql.snapshot import Snapshot
 from pipelines.sql.statement import identifiers
 from pipelines.sql.views import relations_read, view_names
@@ -60,6 +62,29 @@ class SmallStoreReader(StoreReader):
     One partition suits windows, and joins of tables: they need no exchange. ``EXPLAIN`` tells how any store answers.
     """
 
+    def __init__(self, session: Session, root: Root, planner: Planner | None = None) -> None:
+        """Opens a store.
+
+        Args:
+            session: The engine that answers.
+            root: The store.
+            planner: What plans frames for this engine while it is asked, if anything does.
+        """
+        super().__init__(session, root)
+        self._planner = planner
+
+    def _made(self, views: Sequence[tuple[str, MadeView]], round_: int | None) -> DataFrame:
+        """Made views call functions of PySpark: where these are for planned frames, they get such."""
+        made = super()._made(views, round_)
+        return made if (planner := self._planning) is None else planner.carried_out(made)
+
+    def _as_of(self, round_: int | None) -> AsOf:
+        return super()._as_of(round_) if (planner := self._planning) is None else _PlannedAsOf(self, round_, planner)
+
+    @property
+    def _planning(self) -> Planner | None:
+        return self._planner if is_planning() else None
+
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         if not explain:
             return super()._query(body, round_)
@@ -83,3 +108,17 @@ class SmallStoreReader(StoreReader):
 
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
         return super()._defined_once(alias, versions, lambda: make().coalesce(1))
+
+
+class _PlannedAsOf(AsOf):
+    """A store as of the end of a round, read with planned frames."""
+
+    def __init__(self, reader: StoreReader, round_: int | None, planner: Planner) -> None:
+        super().__init__(reader, round_)
+        self._planner = planner
+
+    def table(self, name: str) -> DataFrame:
+        return self._planner.frame_of(super().table(name))
+
+    def sql(self, text: str) -> DataFrame:
+        return self._planner.frame_of(super().sql(text))

@@ -94,7 +94,8 @@ class Snapshot:
         if len(every) == 1 and not commits[0].n_later_runs and not commits[0].first_run:
             return self._store.read(name, commits[0].versions.get(name, 0))
         parts = (self._store.read(name, at.versions.get(name, 0)).where(at.own_runs) for at in commits)
-        return reduce(DataFrame.unionByName, parts)
+        # A method of its class would ask PySpark which kind it is, and that says planned, see engines.planner.
+        return reduce(lambda one, other: one.unionByName(other), parts)
 
     def _of_running(self, name: str) -> DataFrame | None:
         """Returns a state table of the batch that is under way, if there is one."""

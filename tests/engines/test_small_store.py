@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.engines import disturbed, mixed
 
+from pipelines import run
 from pipelines.audits.general import EXPECTED
 from pipelines.engines.session import Session
+from pipelines.protocols import PROTOCOLS
 from pipelines.result import Result
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
@@ -74,6 +78,57 @@ def test_views_know_what_an_audit_wrote(spark: Session, root: Root) -> None:
         assert late == {view: answer(result.reader, view) for view in early}
     assert late["run_summary"] != early["run_summary"]
     assert late["matching"] == early["matching"]
+
+
+SIX = {
+    "name": "six",
+    "protocol": {"name": "forwarding"},
+    "overlay": {
+        "links": [["N1", "N2"], ["N2", "N3"], ["N2", "N4"]],
+        "servers": {"generate": {"at": "central"}},
+        "clients": {"generate": {"at": ["N1", "N3", "N4"]}},
+    },
+    "workload": {
+        "subscriptions": {"generate": {"kind": "topics", "topics": 1, "nodes": "clients"}},
+        "publications": {
+            "generate": {
+                "kind": "bank", "topic": "topic1", "nodes": "clients", "round": 60, "operations": 4, "interval": 8,
+                "accounts": 3,
+            },
+        },
+    },
+    "faults": [{"kind": "crash", "node": "N2", "round": 72, "until": 95}],
+    "time": {"rounds": 400},
+    "runs": {
+        "grid": {
+            "protocol": [
+                {"name": "forwarding"}, {"name": "delta", "delta": 1}, {"name": "epidemic"},
+                {"name": "ginger", "timer_rounds": 30}, {"name": "skipring"}, {"name": "repository"},
+            ],
+        },
+    },
+}  # fmt: skip
+
+
+def judged(result: Result) -> tuple[object, ...]:
+    report = result.audit()
+    errors = [(finding.title, finding.error) for finding in report.findings if finding.error]
+    found = [(finding.title, finding.n_violations, finding.n_excused) for finding in report.findings]
+    broken = sorted(map(str, result.violations.collect()))
+    return errors, found, report.runs, report.beyond, report.undecided, broken
+
+
+def test_all_protocols_are_judged_as_on_sail(sail: Session, spark: Session, tmp_path: Path) -> None:
+    """Some of their audits, and of their bounds, are functions of Python, which play what nodes did once more."""
+    sail.activate()
+    with run(SIX, sail.spark, tmp_path / "six") as played:
+        expected = judged(played)
+    spark.activate()
+    found = judged(Result(tmp_path / "six", spark))
+    assert found == expected
+    errors, findings, *_ = found
+    assert errors == []
+    assert len({title.partition(":")[0] for title, _, _ in findings}) == len(PROTOCOLS)
 
 
 def test_an_exchange_may_have_one_partition(spark: Session) -> None:
