@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -276,7 +277,11 @@ def _audit_and_exit(
     from pipelines.cli.failing import failures
 
     with result, result.suited():
-        report = result.audit()
+        try:
+            report = result.audit()
+        except BaseException as error:
+            error.add_note(f"the runs are finished; to check them: roundtable audit {shlex.quote(str(result.store))}")
+            raise
         failed = failures(result, report, fail_on or ())
         if has_report:
             result.report()

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from pipelines.errors import StoreError, nearest
 from pipelines.store.lease import holder, leased, writer_in
 from pipelines.store.place import Place
-from pipelines.store.roots import Root, make, remove
+from pipelines.store.roots import Root, check_name, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LATEST = "latest"
@@ -34,8 +34,9 @@ def check_store(root: Root) -> None:
     """Checks that a folder is a store of this program.
 
     Raises:
-        StoreError: It is not there, or it is none, or one of another format.
+        StoreError: It is not there, or it is none, or one of another format, or the Delta library cannot name it.
     """
+    check_name(root)
     check_format(root)
     if _is_store(root):
         return
@@ -159,6 +160,7 @@ def new_store(
         StoreError: The folder cannot be made, is not empty, or another program writes into it.
     """
     root = given if given is not None else _free_default(scenario)
+    check_name(root)
     try:
         missing = make(root, is_new=given is None)
     except OSError as error:

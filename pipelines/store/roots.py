@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +21,8 @@ BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
 _PLACES: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
+_REFUSED = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
+_PLAIN = re.compile(r"[A-Za-z0-9/_.,:;=@!$&'()+-]*")
 # Only one program writes a store, so a plain rename does: folders without hard links, e.g. volumes, are fine.
 _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 _BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
@@ -56,6 +61,38 @@ def engine_path(root: Root) -> str:
     """Returns a place as engines name it: Databricks mounts its files in a folder that is none to Spark."""
     text = str(root)
     return f"dbfs:/{text.removeprefix(_MOUNT)}" if isinstance(root, Path) and text.startswith(_MOUNT) else text
+
+
+def plain(root: Root, scratch: Path) -> Root:
+    """Returns a folder under a name that Sail knows it by, a link if need be.
+
+    Sail 0.7 takes a path for a URL twice: what has to be written in another way there, as spaces and letters beyond
+    ASCII, it looks for in a folder that is not there.
+
+    Args:
+        root: A folder, or a place, which is returned as it is.
+        scratch: Where the link comes.
+    """
+    if not isinstance(root, Path) or _PLAIN.fullmatch(str(root)):
+        return root
+    target = str(root.absolute())
+    link = scratch / f"store_{blake2b(target.encode(), digest_size=8).hexdigest()}"
+    with suppress(FileExistsError):
+        link.symlink_to(target, target_is_directory=True)
+    return link
+
+
+def check_name(root: Root) -> None:
+    """Checks that the Delta library takes the name of a folder.
+
+    Raises:
+        StoreError: It does not.
+    """
+    if isinstance(root, Path) and (found := _REFUSED.search(root.absolute().as_posix())):
+        raise StoreError(
+            f"no store can be in {str(root)!r}: the Delta library does not take {found[0]!r} in the name of a folder; "
+            f"name another folder"
+        )
 
 
 def scheme_of(root: Root | None) -> str | None:

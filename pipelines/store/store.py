@@ -29,7 +29,7 @@ from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.store.folder import resume_hint
-from pipelines.store.roots import Root, engine_path, options_of, remove, sizes
+from pipelines.store.roots import Root, engine_path, options_of, plain, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
@@ -122,6 +122,11 @@ class Store:
         """Returns the folder of a table."""
         return self.root / name
 
+    def _engine_path(self, name: str) -> str:
+        if self.session.engine == "sail":
+            return str(plain(self.root, self.session.scratch) / name)
+        return engine_path(self.path(name))
+
     def append(self, name: str, rows: DataFrame) -> None:
         """Adds rows to a table, in one commit."""
         self._save(name, rows, "append")
@@ -192,7 +197,7 @@ class Store:
             return
         # One file a commit.
         whole = rows if self.session.engine == "sail" else self.session.native(rows).coalesce(1)
-        self._write(name, lambda: whole.write.format("delta").mode(mode).save(engine_path(self.path(name))))
+        self._write(name, lambda: whole.write.format("delta").mode(mode).save(self._engine_path(name)))
 
     def _held(self, rows: DataFrame) -> pa.Table | None:
         """Returns rows that the program has, or gets faster than an engine writes them."""
@@ -233,7 +238,7 @@ class Store:
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(engine_path(self.path(name)))
+        return reader.load(self._engine_path(name))
 
     @property
     def _is_slow(self) -> bool:

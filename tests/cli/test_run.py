@@ -72,6 +72,20 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
         return folder, cli("run", scenario_file(folder, SCENARIO))
 
 
+def test_an_interruption_of_the_audits_says_how_to_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.result.Result.audit", stop)
+        stopped = cli("run", scenario_file(tmp_path, SCENARIO), "--store", tmp_path / "a store")
+    assert stopped.exit_code == 130
+    said = stopped.stderr.splitlines()[-1]
+    hint = f"interrupted; the runs are finished; to check them: roundtable audit '{tmp_path / 'a store'}'"
+    assert said == hint
+    assert cli("audit", shlex.split(said)[-1]).exit_code == 0
+
+
 def query(small: tuple[Path, Result], statement: str, *options: str) -> Result:
     return cli("sql", small[0] / "runs/small/latest", statement, *options)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import types as T
+from pyspark.sql import functions as F, types as T
 
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
+from pipelines.store.folder import check_store, new_store
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, Table
 from pipelines.testing import rows, run_all, run_configs, scenario
@@ -126,3 +128,34 @@ def test_a_run_has_the_same_rows(sail: Session, tmp_path: Path, monkeypatch: pyt
     for name in theirs.tables():
         if name != "round_commit":
             assert rows(ours, name) == rows(theirs, name), name
+
+
+def unusual(session: Session, root: Path) -> None:
+    """Creates a store in a folder, and writes and reads it by library and engine, now and as of a version."""
+    root.mkdir()
+    store = mixed(session, root)
+    store.load("mixed", pa.table(FIRST, schema=store.read("mixed").toArrow().schema))
+    store.append("mixed", store.read("mixed").where("run_id = 1").withColumn("run_id", F.expr("run_id + 4")))
+    assert rows(store, "mixed", "run_id") == [(1,), (2,), (5,)]
+    assert rows(Store(root, session), "mixed", "run_id") == [(1,), (2,), (5,)]
+    assert sorted(store.read("mixed", 1).toArrow()["run_id"].to_pylist()) == [1, 2]
+    assert [folder.name for folder in root.parent.iterdir()] == [root.name]
+
+
+@pytest.mark.parametrize("name", ["a store", "größe", "100%", "#1 (new)", "what?", "a~b"])
+def test_a_folder_may_have_any_name(sail: Session, tmp_path: Path, name: str) -> None:
+    sail.activate()
+    unusual(sail, tmp_path / name)
+
+
+def test_a_folder_may_have_any_name_on_classic_spark(spark: Session, tmp_path: Path) -> None:
+    spark.activate()
+    unusual(spark, tmp_path / "größe #1 (100%)")
+
+
+@pytest.mark.parametrize(("name", "refused"), [("[x]", "["), ("a%20b", "%20"), ("a|b", "|")])
+def test_a_name_that_the_library_does_not_take_is_refused(tmp_path: Path, name: str, refused: str) -> None:
+    for work in (lambda: check_store(tmp_path / name), lambda: new_store(tmp_path / name, "s").__enter__()):
+        with pytest.raises(StoreError, match=rf"does not take '{re.escape(refused)}' in the name of a folder; name an"):
+            work()
+    assert not list(tmp_path.iterdir())
