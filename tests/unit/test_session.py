@@ -175,7 +175,7 @@ def test_scratch_is_private_and_goes_away() -> None:
 def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> None:
     program = (
         "import signal, time; from contextlib import ExitStack; from pipelines.engines.scratch import open_scratch;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background inherits that it is ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # background jobs inherit that it is ignored
         "closing = ExitStack(); print(open_scratch(closing), flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(
