@@ -136,12 +136,12 @@ def _watched(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     cached: dict[str, str] = {}
 
     def watched_cache(self: PlannedMaterialiser, name: str, frame: DataFrame) -> Any:
-        cached[name] = _plan(self.session.native(frame))
+        cached[name] = executed_plan(self.session.native(frame))
         return cache(self, name, frame)
 
     def watched(self: PlannedMaterialiser, frames: Mapping[str, DataFrame], facts: Any) -> Any:
         if frames.keys() >= _ROUND:
-            seen.append({name: _plan(self.session.native(frame)) for name, frame in frames.items()} | cached)
+            seen.append({name: executed_plan(self.session.native(frame)) for name, frame in frames.items()} | cached)
             cached.clear()
         return checkpoint(self, frames, facts)
 
@@ -150,5 +150,6 @@ def _watched(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     return seen
 
 
-def _plan(frame: DataFrame) -> str:
+def executed_plan(frame: DataFrame) -> str:
+    """Returns what classic Spark executes for a frame."""
     return str(frame._jdf.queryExecution().executedPlan().toString())  # the tests' own look inside; not the program's
