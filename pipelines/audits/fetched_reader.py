@@ -16,9 +16,8 @@ from pipelines.engines.materialise.here import done
 from pipelines.engines.planner import Planner
 from pipelines.engines.rows.evaluate import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
-from pipelines.engines.rows.operators import most_rows
 from pipelines.engines.session import Session
-from pipelines.sql.small_store import SmallStoreReader, rows_of
+from pipelines.sql.small_store import SmallStoreReader, few_rows, rows_of
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,5 @@ class _Answer:
 
     @cached_property
     def _fetched(self) -> Held | None:
-        most = most_rows()
-        rows = self._answer.limit(most + 1).toArrow()
-        return None if len(rows) > most else Held.of(rows, self._answer.schema)
+        rows = few_rows(self._answer)
+        return None if rows is None else Held.of(rows, self._answer.schema)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from threading import local
 from typing import Any, ClassVar, Final, cast
 
@@ -38,12 +39,12 @@ _DEEPEST: Final = 10_000
 @contextmanager
 def functions_for(*, is_classic: bool) -> Iterator[None]:
     """Has PySpark's functions build columns for classic Spark, or for Spark Connect, meanwhile."""
-    before = os.environ.get(CONNECT_MODE)
+    was_classic = not is_planning()
     set_functions(is_classic=is_classic)
     try:
         yield
     finally:
-        set_functions(is_classic=before is None)
+        set_functions(is_classic=was_classic)
 
 
 def set_functions(*, is_classic: bool) -> None:
@@ -57,6 +58,14 @@ def set_functions(*, is_classic: bool) -> None:
 def is_planning() -> bool:
     """Returns whether PySpark's functions build columns for Spark Connect now."""
     return CONNECT_MODE in os.environ
+
+
+def union(frames: Iterable[DataFrame]) -> DataFrame:
+    """Puts frames of one kind together, whichever kind PySpark's functions build columns for now.
+
+    A method that is called on the class goes by the functions, and takes no frame of the other kind.
+    """
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 class Planner:
@@ -109,10 +118,6 @@ class Planner:
             return remote._plan.frame
         with self._reading.classic() as read:
             return self._analysed(remote._plan.plan(remote._session.client), read)
-
-    def parsed(self, ddl: str) -> T.DataType:
-        """Returns the columns that a text names."""
-        return T.StructType.fromJson(json.loads(self._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl).json()))
 
     def of_message(self, plan: proto.Relation) -> DataFrame:
         """Returns a plan that a method of a frame of `session` has just made, as a classic frame."""
@@ -201,7 +206,8 @@ class _Session(RemoteSession):
 
     def _parse_ddl(self, ddl: str) -> T.DataType:
         """Returns the columns that a text names: those of what a function makes of rows."""
-        return self.planner.parsed(ddl)
+        columns = self.planner._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
+        return T.StructType.fromJson(json.loads(columns.json()))
 
 
 class _Client:

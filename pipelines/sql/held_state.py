@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.state_tables import STATE
+from pipelines.engines.planner import union
 from pipelines.protocols import protocol_module
 
 HELD_STATE: Final = "held_state"
@@ -40,9 +40,7 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
         One row a run and table that has rows of it: ``run_id`` and `COLUMNS`.
     """
     frames = [frame for name, table in tables.items() for frame in _counted(name, table)]
-    if not frames:
-        return _FORM.empty_table()
-    return reduce(lambda one, other: one.unionByName(other), frames).toArrow().cast(_FORM)
+    return union(frames).toArrow().cast(_FORM) if frames else _FORM.empty_table()
 
 
 def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.contract.round import MadeView
@@ -39,18 +40,22 @@ def reader_of(session: Session, root: Root) -> StoreReader:
     Raises:
         StoreError: The folder is no store.
     """
-    reader = StoreReader(session, root)
     is_near = session.engine == "sail" and isinstance(root, Path)  # the files of others take long to list
-    if is_near and Store(root, session).n_bytes() <= VERY_FEW_BYTES:
-        return SmallStoreReader(session, root)
-    return reader
+    is_small = is_near and Store(root, session).n_bytes() <= VERY_FEW_BYTES
+    return SmallStoreReader(session, root) if is_small else StoreReader(session, root)
+
+
+def few_rows(answer: DataFrame) -> pa.Table | None:
+    """Fetches the rows of an answer; returns None if they are many."""
+    most = most_rows()
+    rows = answer.limit(most + 1).toArrow()
+    return None if len(rows) > most else rows
 
 
 def rows_of(spark: SparkSession, answer: DataFrame) -> DataFrame:
     """Returns the rows of an answer, which are fetched, or what reads them if they are many."""
-    most = most_rows()
-    rows = answer.limit(most + 1).toArrow()
-    if len(rows) > most:
+    rows = few_rows(answer)
+    if rows is None:
         return answer
     # PySpark takes no table without any chunk.
     return frame_of(spark, rows.combine_chunks() if len(rows) else rows.schema.empty_table())

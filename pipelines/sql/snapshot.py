@@ -8,11 +8,11 @@ its last commit: rows of an interrupted commit do not show, and calls that are n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
+from pipelines.engines.planner import union
 from pipelines.protocols import protocol_module
 from pipelines.sql.runs import StoredRuns
 from pipelines.store.ledger import Ledger
@@ -94,8 +94,7 @@ class Snapshot:
         if len(every) == 1 and not commits[0].n_later_runs and not commits[0].first_run:
             return self._store.read(name, commits[0].versions.get(name, 0))
         parts = (self._store.read(name, at.versions.get(name, 0)).where(at.own_runs) for at in commits)
-        # A method of its class would ask PySpark which kind it is, and that says planned, see engines.planner.
-        return reduce(lambda one, other: one.unionByName(other), parts)
+        return union(parts)
 
     def _of_running(self, name: str) -> DataFrame | None:
         """Returns a state table of the batch that is under way, if there is one."""
