@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -54,4 +57,21 @@ def test_nothing_is_being_written_when_a_round_is_over(sail: Session) -> None:
     materialiser.checkpoint({}, {})
     first.release()
     assert second.frame.count() == 300_000
+    materialiser.close()
+
+
+def test_a_relation_stays_until_what_is_being_written_has_read_it(sail: Session) -> None:
+    """What a round kept ends while increments that read it still wait for a writer."""
+    materialiser = materialiser_for(sail)
+    first = materialiser.cache("first", sail.spark.range(300_000).selectExpr("id as run_id"))
+    (folder,) = {Path(urlsplit(file).path).parent for file in first.frame.inputFiles()}
+    for writer in range(3):
+        materialiser.cache(
+            f"slow_{writer}", sail.spark.range(10_000_000).selectExpr("count(distinct id % 7) as run_id")
+        )
+    second = materialiser.append("second", first.frame.selectExpr("run_id + 1 as run_id"))
+    first.release()
+    assert second.frame.count() == 300_000
+    materialiser.checkpoint({}, {})
+    assert not folder.exists()
     materialiser.close()

@@ -46,6 +46,7 @@ class FileMaterialiser(HereMaterialiser[Made]):
         # A writer waits only for relations that were begun before its own, so some writer always goes on.
         self._writers = ThreadPoolExecutor(_N_WRITERS)
         self._pending: list[Future[Made]] = []
+        self._ended: list[Path] = []
         interruption.proceed()
         self._thresholds = gc.get_threshold()
         gc.set_threshold(*_GARBAGE)
@@ -66,18 +67,30 @@ class FileMaterialiser(HereMaterialiser[Made]):
 
     def _held(self, name: str, schema: T.StructType, rows: Rows) -> tuple[Made, Callable[[], None]]:
         path = self._path(name)
-        return self._made(path, schema, rows), partial(_remove, path)
+        return self._made(path, schema, rows), partial(self._remove, path)
+
+    def _remove(self, path: Path) -> None:
+        """Removes the file of a relation that has ended, once what is being written no longer reads it."""
+        self._ended.append(path)
+        if not self._pending:
+            self._remove_ended()
+
+    def _remove_ended(self) -> None:
+        for path in self._ended:
+            shutil.rmtree(path, ignore_errors=True)
+        self._ended.clear()
 
     def discard(self) -> None:
         """Waits for what is being written, and forgets it, failed or not."""
         wait(self._pending)
         self._pending.clear()
+        self._remove_ended()
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
         path = self._path(name)
         write(rows, path)
-        return self._relation(schema, self._writers.submit(self._made, path, schema), partial(_remove, path))
+        return self._relation(schema, self._writers.submit(self._made, path, schema), partial(self._remove, path))
 
     def _made(self, path: Path, schema: T.StructType, rows: Rows | None = None) -> Made:
         return Made(self.session.spark, path, schema, rows)
@@ -94,7 +107,7 @@ class FileMaterialiser(HereMaterialiser[Made]):
         path, schema = self._path(name), self._schema(name, frame)
         made = self._writers.submit(self._write, name, path, frame, may_be_here=may_be_here)
         self._pending.append(made)
-        return self._relation(schema, made, partial(_remove, path))
+        return self._relation(schema, made, partial(self._remove, path))
 
     def _write(self, name: str, path: Path, frame: DataFrame, *, may_be_here: bool) -> Made:
         with suppress(UnknownPlanError):
@@ -118,8 +131,5 @@ class FileMaterialiser(HereMaterialiser[Made]):
         for written in self._pending:
             written.result()
         self._pending.clear()
+        self._remove_ended()
         return relations, self._facts(relations, facts)
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
