@@ -24,7 +24,7 @@ from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.names import ENGINES, Engine
 from pipelines.engines.planner import Planner, functions_for, set_functions
 from pipelines.engines.remote import connect_given, is_remote, is_sail
-from pipelines.engines.rows.operators import MOST_ON_SPARK, limited, most_rows
+from pipelines.engines.rows.operators import ON_SPARK, limited, most_rows
 from pipelines.engines.sail import start_sail
 from pipelines.engines.scratch import open_scratch
 from pipelines.errors import EngineError, nearest
@@ -71,7 +71,7 @@ class Session:
         if planner is None:
             yield self
         else:
-            with functions_for(is_classic=False), limited(MOST_ON_SPARK):
+            with functions_for(is_classic=False), limited(ON_SPARK):
                 yield replace(self, spark=planner.session, is_classic=False, planner=planner)
 
     def native(self, frame: DataFrame) -> DataFrame:

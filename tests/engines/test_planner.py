@@ -16,7 +16,7 @@ from support.engines import history, mixed, spread
 from pipelines.engines.planner import Planner, collected
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError
-from pipelines.engines.rows.operators import limited, most_rows
+from pipelines.engines.rows.operators import Limit, limited, most_rows
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError
 from pipelines.testing import run_all, run_configs
@@ -90,7 +90,7 @@ def test_how_many_rows_are_few(given: str | None, found: int, monkeypatch: pytes
     if given is not None:
         monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", given)
     assert most_rows() == found
-    with limited(7):
+    with limited(Limit(7, 1)):
         assert most_rows() == (7 if given is None else found)
     assert most_rows() == found
 

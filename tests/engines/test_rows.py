@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from support.engines import disturbed, mixed
 
 from pipelines.engines.inline import inlined
 from pipelines.engines.materialise import files
-from pipelines.engines.rows.evaluate import Held, evaluated
+from pipelines.engines.rows import evaluate
+from pipelines.engines.rows.evaluate import Held, evaluated, is_here
 from pipelines.engines.rows.kinds import UnknownPlanError, type_of
-from pipelines.engines.rows.operators import most_rows
+from pipelines.engines.rows.operators import Limit, limited, most_rows
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario
 
@@ -214,6 +216,25 @@ def test_many_rows_are_left_to_the_engine(sail: Session) -> None:
         evaluated(inlined(sail.spark, rows, from_arrow_schema(rows.schema)), may_wait=True)
     with pytest.raises(UnknownPlanError):
         evaluated(sail.spark.range(most_rows() + 1), may_wait=True)
+
+
+def test_what_took_long_is_left_to_the_engine_and_tried_again(sail: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time for each row; few rows are worked out here however long they take."""
+    clock = itertools.count()
+    monkeypatch.setattr(evaluate, "thread_time", clock.__next__)  # a second each
+
+    def is_here_at(n_rows: int) -> bool:
+        rows = pa.table({"slow": range(n_rows)})
+        return is_here(inlined(sail.spark, rows, from_arrow_schema(rows.schema)).where("slow >= 0"))
+
+    with limited(Limit(80_000, 0.5)):
+        assert is_here_at(20_000)  # a second, as is known then
+        assert [is_here_at(20_000) for _ in range(8)] == [*[False] * 7, True]
+        assert is_here_at(9_000)
+        assert not is_here_at(12_000)
+        assert is_here_at(5_000)
+    with limited(Limit(80_000, 3)):
+        assert is_here_at(20_000)
 
 
 def test_text_in_a_scenario_is_never_source(frame: DataFrame) -> None:

@@ -117,11 +117,12 @@ class HereMaterialiser(TrackingMaterialiser, Generic[One]):
         made = [cast(Kept[One], self._cached[id(part.frame)]).made for part in parts]
         there = [one.result() for one in made]
         try:
-            rows = [row for one in there for row in one.held.rows.rows]
+            held = [one.held for one in there]
         except UnknownPlanError:
             return self._joined(schema, there)
-        if len(rows) > most_rows():
+        if sum(one.n_rows for one in held) > most_rows():
             return self._joined(schema, there)
+        rows = [row for one in held for row in one.rows.rows]
         return later(self.session.spark, done(self._held(name, schema, Rows(rows))[0]), schema)
 
     def _facts(self, relations: Mapping[str, Relation], facts: Mapping[str, Facts]) -> dict[str, int | None]:

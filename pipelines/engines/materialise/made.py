@@ -15,7 +15,7 @@ from pipelines.engines.inline import inlined
 from pipelines.engines.materialise.base import Content
 from pipelines.engines.materialise.here import n_bytes_of
 from pipelines.engines.rows.evaluate import Held
-from pipelines.engines.rows.kinds import Kind, UnknownPlanError, kinds_of, rows_of, table_of
+from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, table_of
 from pipelines.engines.rows.operators import Rows, most_rows
 
 _FEW_BYTES: Final = 128 * 1024
@@ -56,27 +56,19 @@ class Made:
         parts = (pq.ParquetFile(file).read(use_threads=False) for file in self._files)
         return pa.concat_tables([wanted.empty_table(), *(part.select(wanted.names).cast(wanted) for part in parts)])
 
-    @property
+    @cached_property
     def held(self) -> Held:
-        """Its rows with their columns.
+        """Its rows with their columns; those that an engine has written are read when they are asked for.
 
         Raises:
             UnknownPlanError: They are many.
         """
-        kinds = self._kinds
-        if self._rows is None:
-            if self.content.n_bytes > _SOME_BYTES or self._n_written > most_rows():
-                raise UnknownPlanError("many rows")
-            self._rows = Rows(rows_of(self.table, kinds))
-        return Held(tuple(self._schema.names), kinds, self._rows)
-
-    @cached_property
-    def _kinds(self) -> tuple[Kind, ...]:
-        return kinds_of(self._schema)
-
-    @cached_property
-    def _n_written(self) -> int:
-        return sum(pq.read_metadata(file).num_rows for file in self._files)
+        if self._rows is not None:
+            return Held(self._schema.names, kinds_of(self._schema), self._rows)
+        n_rows = sum(pq.read_metadata(file).num_rows for file in self._files)
+        if self.content.n_bytes > _SOME_BYTES or n_rows > most_rows():
+            raise UnknownPlanError("many rows")
+        return Held.later(self._schema, n_rows, lambda: self.table)
 
     @cached_property
     def is_small(self) -> bool:

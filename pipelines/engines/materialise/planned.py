@@ -46,10 +46,10 @@ class _Few:
         """What is known of its rows."""
         return Content(is_empty=not self.rows.rows, n_bytes=n_bytes_of(self.rows, self.schema))
 
-    @property
+    @cached_property
     def held(self) -> Held:
         """Its rows with their columns."""
-        return Held(tuple(self.schema.names), kinds_of(self.schema), self.rows)
+        return Held(self.schema.names, kinds_of(self.schema), self.rows)
 
     @cached_property
     def frame(self) -> DataFrame:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import local
+from time import thread_time
 from typing import Final
 
 import pyarrow as pa
@@ -14,31 +15,63 @@ from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.proto import relations_pb2 as proto
 
 from pipelines.engines.rows.kinds import Kind, UnknownPlanError, arrow_of, fits, kinds_of, rows_of, table_of
-from pipelines.engines.rows.operators import Rows, most_rows
+from pipelines.engines.rows.operators import Rows, longest, most_rows
 from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
 
 _MOST_NODES: Final = 4000
-_NODES: Final[dict[tuple[bytes, tuple[Leaf, ...]], Node | str]] = {}
-"""What plans do, or why that is not known here, by their text and what they read."""
+_NODES: Final[dict[tuple[bytes, tuple[Leaf, ...]], _Plan | str]] = {}
+"""Plans, or why they are not known here, by their text and what they read."""
+_FEW_ROWS: Final = 5000
+"""So many rows are worked out here however long that takes."""
+_FORGOTTEN: Final = 0.9
+"""Of a pace, each time it is held against a plan: it may have been measured on a bad day, and is measured again."""
+_READ_SECONDS: Final = 2e-6
+"""CPU seconds for each row that an engine has written and that is read for a plan."""
 _INPUTS: Final = {"join": ("left", "right"), "set_op": ("left_input", "right_input")}
 _ONE_INPUT: Final = ("input",)
 _WITHOUT_INPUT: Final = frozenset(["local_relation", "read", "range"])
 
 
-@dataclass(frozen=True)
 class Held:
-    """Rows of a relation with their columns."""
+    """Rows of a relation with their columns.
 
-    names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    rows: Rows
+    Attributes:
+        names: The columns.
+        kinds: What they hold.
+        n_rows: How many rows there are.
+    """
+
+    def __init__(self, names: Sequence[str], kinds: Sequence[Kind], rows: Rows) -> None:
+        """Takes rows that are here."""
+        self.names, self.kinds, self.n_rows = tuple(names), tuple(kinds), len(rows.rows)
+        self._rows: Rows | Callable[[], Rows] = rows
 
     @classmethod
     def of(cls, table: pa.Table, schema: T.StructType) -> Held:
         """Returns the rows of a table with these columns."""
         kinds = kinds_of(schema)
-        return cls(tuple(schema.names), kinds, Rows(rows_of(table, kinds)))
+        return cls(schema.names, kinds, Rows(rows_of(table, kinds)))
+
+    @classmethod
+    def later(cls, schema: T.StructType, n_rows: int, read: Callable[[], pa.Table]) -> Held:
+        """Returns rows that are read when they are asked for."""
+        kinds = kinds_of(schema)
+        held = cls(schema.names, kinds, Rows([]))
+        held.n_rows, held._rows = n_rows, lambda: Rows(rows_of(read(), kinds))
+        return held
+
+    @property
+    def rows(self) -> Rows:
+        """The rows."""
+        if not isinstance(self._rows, Rows):
+            self._rows = self._rows()
+        return self._rows
+
+    @property
+    def n_unread(self) -> int:
+        """How many rows are still to be read."""
+        return 0 if isinstance(self._rows, Rows) else self.n_rows
 
     def picked(self, names: Sequence[str], kinds: Sequence[Kind]) -> Rows:
         """Returns the rows with some of the columns.
@@ -67,6 +100,45 @@ class Held:
     def table(self) -> pa.Table:
         """Returns the rows as a table."""
         return table_of(self.rows.rows, pa.schema([*zip(self.names, map(arrow_of, self.kinds), strict=True)]))
+
+
+@dataclass
+class _Plan:
+    """A plan that rounds have worked out again and again.
+
+    Attributes:
+        node: What it does.
+        pace: How many CPU seconds it took for each row that it read, when it last read many: where most of them are
+            only looked up, many rows take less time here than an engine's plan.
+    """
+
+    node: Node
+    pace: float = 0
+
+    def held(self, leaves: Sequence[Held]) -> Held:
+        """Returns the rows of the plan.
+
+        Args:
+            leaves: What it reads.
+
+        Raises:
+            UnknownPlanError: They are more than an engine leaves to this process, or it takes less time for so many.
+        """
+        # A relation that is read several times counts once: an engine reads it several times, too.
+        several = {id(leaf): leaf for leaf in leaves}.values()
+        n_rows = sum(leaf.n_rows for leaf in several)
+        if n_rows > most_rows():
+            raise UnknownPlanError("many rows")
+        n_unread = sum(leaf.n_unread for leaf in several)
+        if n_rows > _FEW_ROWS and self.pace * n_rows + _READ_SECONDS * n_unread > longest():
+            self.pace *= _FORGOTTEN
+            raise UnknownPlanError("many rows to work on")
+        read = [leaf.rows for leaf in leaves]
+        begin = thread_time()
+        rows = self.node.make(read)
+        if n_rows > _FEW_ROWS:
+            self.pace = (thread_time() - begin) / n_rows
+        return Held(self.node.names, self.node.kinds, rows)
 
 
 class _Reading(local):
@@ -127,19 +199,16 @@ def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
         raise UnknownPlanError("a classic frame")
     with _reading(may_wait=may_wait) as leaves:
         plan = frame._plan.plan(frame._session.client)
-    # A relation that is read several times counts once: an engine reads it several times, too.
-    if sum({id(leaf.rows): len(leaf.rows.rows) for leaf in leaves}.values()) > most_rows():
-        raise UnknownPlanError("many rows")
     _forget_numbers(plan)
     key = plan.SerializeToString(deterministic=True), tuple((leaf.names, leaf.kinds) for leaf in leaves)
-    node = _NODES.get(key)
-    if node is None:
+    known = _NODES.get(key)
+    if known is None:
         if len(_NODES) >= _MOST_NODES:
             _NODES.clear()
-        node = _NODES[key] = _node(plan, key[1])
-    if isinstance(node, str):
-        raise UnknownPlanError(node)
-    return Held(node.names, node.kinds, node.make([leaf.rows for leaf in leaves]))
+        known = _NODES[key] = _plan(plan, key[1])
+    if isinstance(known, str):
+        raise UnknownPlanError(known)
+    return known.held(leaves)
 
 
 def is_here(frame: DataFrame) -> bool:
@@ -163,12 +232,12 @@ def _forget_numbers(plan: proto.Relation) -> None:
             parts += [getattr(of, name) for name in _INPUTS.get(kind, _ONE_INPUT) if hasattr(of, name)]
 
 
-def _node(plan: proto.Relation, leaves: Sequence[Leaf]) -> Node | str:
+def _plan(plan: proto.Relation, leaves: Sequence[Leaf]) -> _Plan | str:
     """Returns a plan as a function of what it reads, or why it is none.
 
     The error itself would hold what the frames of its traceback do: all relations of a round.
     """
     try:
-        return compiled(plan, leaves)
+        return _Plan(compiled(plan, leaves))
     except UnknownPlanError as error:
         return str(error)

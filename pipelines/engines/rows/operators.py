@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,19 +12,34 @@ from typing import Any, Final
 from pipelines.engines.rows.kinds import Row
 from pipelines.errors import EngineError
 
-_MOST_ROWS: Final = 80_000
-MOST_ON_SPARK: Final = 1_000_000
-"""Of classic Spark: a job of its own for each relation takes longer than many rows here."""
 _ROWS_VARIABLE: Final = "ROUNDTABLE_DRIVER_ROWS"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Up to where a plan is worked out in this process: beyond that an engine is faster.
+
+    Attributes:
+        n_rows: How many rows it may read.
+        seconds: How many CPU seconds it may take, by how long it took before.
+    """
+
+    n_rows: int
+    seconds: float
+
+
+_ON_SAIL: Final = Limit(80_000, 0.04)
+ON_SPARK: Final = Limit(1_000_000, math.inf)
+"""Of classic Spark: a job of its own for each relation takes longer than many rows here."""
 Key = Callable[[Row], Any]
-_LIMITS = [_MOST_ROWS]
+_LIMITS = [_ON_SAIL]
 """Those that were in force, and the one that is."""
 
 
 @contextmanager
-def limited(n_rows: int) -> Iterator[None]:
-    """Lets plans that are worked out in this process read so many rows meanwhile."""
-    _LIMITS.append(n_rows)
+def limited(limit: Limit) -> Iterator[None]:
+    """Sets the limit meanwhile."""
+    _LIMITS.append(limit)
     try:
         yield
     finally:
@@ -38,10 +54,15 @@ def most_rows() -> int:
     """
     given = os.environ.get(_ROWS_VARIABLE)
     if given is None:
-        return _LIMITS[-1]
+        return _LIMITS[-1].n_rows
     if not given.isdecimal():
         raise EngineError(f"{_ROWS_VARIABLE} is {given!r}; it may be a whole number, 0 for none, or unset")
     return int(given)
+
+
+def longest() -> float:
+    """Returns how many CPU seconds a plan may take that is worked out in this process."""
+    return _LIMITS[-1].seconds
 
 
 class Rows:
