@@ -70,7 +70,10 @@ class FileMaterialiser(HereMaterialiser[Made]):
         return self._made(path, schema, rows), partial(self._remove, path)
 
     def _remove(self, path: Path) -> None:
-        """Removes the file of a relation that has ended, once what is being written no longer reads it."""
+        """Removes the file of a relation that has ended, once what is being written no longer reads it.
+
+        Sail reads a file that is gone as one without rows.
+        """
         self._ended.append(path)
         if not self._pending:
             self._remove_ended()
