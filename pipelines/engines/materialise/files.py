@@ -76,9 +76,11 @@ class FileMaterialiser(HereMaterialiser[Made]):
         """
         self._ended.append(path)
         if not self._pending:
-            self._remove_ended()
+            self._all_written()
 
-    def _remove_ended(self) -> None:
+    def _all_written(self) -> None:
+        """Notes that nothing is being written any more, and removes what has ended meanwhile."""
+        self._pending.clear()
         for path in self._ended:
             shutil.rmtree(path, ignore_errors=True)
         self._ended.clear()
@@ -86,8 +88,7 @@ class FileMaterialiser(HereMaterialiser[Made]):
     def discard(self) -> None:
         """Waits for what is being written, and forgets it, failed or not."""
         wait(self._pending)
-        self._pending.clear()
-        self._remove_ended()
+        self._all_written()
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
         """Writes the rows without the engine's help."""
@@ -133,6 +134,5 @@ class FileMaterialiser(HereMaterialiser[Made]):
         relations = {name: self._again(name, frame) or self.cache(name, frame) for name, frame in frames.items()}
         for written in self._pending:
             written.result()
-        self._pending.clear()
-        self._remove_ended()
+        self._all_written()
         return relations, self._facts(relations, facts)

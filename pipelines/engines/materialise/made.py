@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.engines.inline import inlined
 from pipelines.engines.materialise.base import Content
 from pipelines.engines.materialise.here import n_bytes_of
-from pipelines.engines.rows.evaluate import Held
-from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, table_of
+from pipelines.engines.rows.evaluate import Held, Unread
+from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, rows_of, table_of
 from pipelines.engines.rows.operators import Rows, most_rows
 
 _FEW_BYTES: Final = 128 * 1024
@@ -63,12 +63,17 @@ class Made:
         Raises:
             UnknownPlanError: They are many.
         """
-        if self._rows is not None:
-            return Held(self._schema.names, kinds_of(self._schema), self._rows)
-        n_rows = sum(pq.read_metadata(file).num_rows for file in self._files)
-        if self.content.n_bytes > _SOME_BYTES or n_rows > most_rows():
-            raise UnknownPlanError("many rows")
-        return Held.later(self._schema, n_rows, lambda: self.table)
+        kinds = kinds_of(self._schema)
+        rows: Rows | Unread | None = self._rows
+        if rows is None:
+            if self.content.n_bytes > _SOME_BYTES or self._n_written > most_rows():
+                raise UnknownPlanError("many rows")
+            rows = Unread(self._n_written, lambda: Rows(rows_of(self.table, kinds)))
+        return Held(self._schema.names, kinds, rows)
+
+    @cached_property
+    def _n_written(self) -> int:
+        return sum(pq.read_metadata(file).num_rows for file in self._files)
 
     @cached_property
     def is_small(self) -> bool:

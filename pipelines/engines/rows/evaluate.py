@@ -19,8 +19,8 @@ from pipelines.engines.rows.operators import Rows, longest, most_rows
 from pipelines.engines.rows.plans import LEAF, Leaf, compiled
 from pipelines.engines.rows.source import Node, picker
 
-_MOST_NODES: Final = 4000
-_NODES: Final[dict[tuple[bytes, tuple[Leaf, ...]], _Plan | str]] = {}
+_MOST_PLANS: Final = 4000
+_PLANS: Final[dict[tuple[bytes, tuple[Leaf, ...]], _Plan | str]] = {}
 """Plans, or why they are not known here, by their text and what they read."""
 _FEW_ROWS: Final = 5000
 """So many rows are worked out here however long that takes."""
@@ -33,6 +33,19 @@ _ONE_INPUT: Final = ("input",)
 _WITHOUT_INPUT: Final = frozenset(["local_relation", "read", "range"])
 
 
+@dataclass(frozen=True)
+class Unread:
+    """Rows that an engine has written.
+
+    Attributes:
+        n_rows: How many there are.
+        read: Reads them.
+    """
+
+    n_rows: int
+    read: Callable[[], Rows]
+
+
 class Held:
     """Rows of a relation with their columns.
 
@@ -42,10 +55,11 @@ class Held:
         n_rows: How many rows there are.
     """
 
-    def __init__(self, names: Sequence[str], kinds: Sequence[Kind], rows: Rows) -> None:
-        """Takes rows that are here."""
-        self.names, self.kinds, self.n_rows = tuple(names), tuple(kinds), len(rows.rows)
-        self._rows: Rows | Callable[[], Rows] = rows
+    def __init__(self, names: Sequence[str], kinds: Sequence[Kind], rows: Rows | Unread) -> None:
+        """Takes rows that are here, or that are read when they are asked for."""
+        self.names, self.kinds = tuple(names), tuple(kinds)
+        self.n_rows = len(rows.rows) if isinstance(rows, Rows) else rows.n_rows
+        self._rows = rows
 
     @classmethod
     def of(cls, table: pa.Table, schema: T.StructType) -> Held:
@@ -53,25 +67,17 @@ class Held:
         kinds = kinds_of(schema)
         return cls(schema.names, kinds, Rows(rows_of(table, kinds)))
 
-    @classmethod
-    def later(cls, schema: T.StructType, n_rows: int, read: Callable[[], pa.Table]) -> Held:
-        """Returns rows that are read when they are asked for."""
-        kinds = kinds_of(schema)
-        held = cls(schema.names, kinds, Rows([]))
-        held.n_rows, held._rows = n_rows, lambda: Rows(rows_of(read(), kinds))
-        return held
-
     @property
     def rows(self) -> Rows:
         """The rows."""
-        if not isinstance(self._rows, Rows):
-            self._rows = self._rows()
+        if isinstance(self._rows, Unread):
+            self._rows = self._rows.read()
         return self._rows
 
     @property
     def n_unread(self) -> int:
         """How many rows are still to be read."""
-        return 0 if isinstance(self._rows, Rows) else self.n_rows
+        return self.n_rows if isinstance(self._rows, Unread) else 0
 
     def picked(self, names: Sequence[str], kinds: Sequence[Kind]) -> Rows:
         """Returns the rows with some of the columns.
@@ -115,21 +121,17 @@ class _Plan:
     node: Node
     pace: float = 0
 
-    def held(self, leaves: Sequence[Held]) -> Held:
+    def held(self, leaves: Sequence[Held], n_rows: int, n_unread: int) -> Held:
         """Returns the rows of the plan.
 
         Args:
             leaves: What it reads.
+            n_rows: How many rows that are.
+            n_unread: How many of them are still to be read.
 
         Raises:
-            UnknownPlanError: They are more than an engine leaves to this process, or it takes less time for so many.
+            UnknownPlanError: An engine takes less time for so many, by the pace.
         """
-        # A relation that is read several times counts once: an engine reads it several times, too.
-        several = {id(leaf): leaf for leaf in leaves}.values()
-        n_rows = sum(leaf.n_rows for leaf in several)
-        if n_rows > most_rows():
-            raise UnknownPlanError("many rows")
-        n_unread = sum(leaf.n_unread for leaf in several)
         if n_rows > _FEW_ROWS and self.pace * n_rows + _READ_SECONDS * n_unread > longest():
             self.pace *= _FORGOTTEN
             raise UnknownPlanError("many rows to work on")
@@ -199,16 +201,21 @@ def evaluated(frame: DataFrame, *, may_wait: bool) -> Held:
         raise UnknownPlanError("a classic frame")
     with _reading(may_wait=may_wait) as leaves:
         plan = frame._plan.plan(frame._session.client)
+    # A relation that is read several times counts once: an engine reads it several times, too.
+    several = {id(leaf): leaf for leaf in leaves}.values()
+    n_rows = sum(leaf.n_rows for leaf in several)
+    if n_rows > most_rows():
+        raise UnknownPlanError("many rows")
     _forget_numbers(plan)
     key = plan.SerializeToString(deterministic=True), tuple((leaf.names, leaf.kinds) for leaf in leaves)
-    known = _NODES.get(key)
+    known = _PLANS.get(key)
     if known is None:
-        if len(_NODES) >= _MOST_NODES:
-            _NODES.clear()
-        known = _NODES[key] = _plan(plan, key[1])
+        if len(_PLANS) >= _MOST_PLANS:
+            _PLANS.clear()
+        known = _PLANS[key] = _plan(plan, key[1])
     if isinstance(known, str):
         raise UnknownPlanError(known)
-    return known.held(leaves)
+    return known.held(leaves, n_rows, sum(leaf.n_unread for leaf in several))
 
 
 def is_here(frame: DataFrame) -> bool:
