@@ -14,7 +14,7 @@ from pipelines.engines.inline import later
 from pipelines.engines.materialise.base import Content
 from pipelines.engines.materialise.here import done
 from pipelines.engines.planner import Planner
-from pipelines.engines.rows.evaluate import Held
+from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.session import Session
 from pipelines.sql.small_store import SmallStoreReader, few_rows, rows_of

@@ -10,13 +10,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, types as T
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
-from pyspark.sql.connect.plan import LocalRelation, LogicalPlan
+from pyspark.sql.connect.plan import LocalRelation
 from pyspark.sql.connect.proto import relations_pb2 as proto
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.engines.rows.evaluate import Held, is_reading, may_wait, read
+from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnfinishedError
+from pipelines.engines.rows.reading import Source, may_wait
 
 
 def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
@@ -27,7 +28,7 @@ def inlined(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
     return cast(DataFrame, RemoteFrame(_Inlined(rows, schema), cast(RemoteSession, session)))
 
 
-class _Inlined(LocalRelation):
+class _Inlined(Source, LocalRelation):
     def __init__(self, rows: pa.Table, schema: T.StructType) -> None:
         # Where rows are, they tell their types themselves.
         super().__init__(rows, None if rows.num_rows else schema.json())
@@ -37,8 +38,8 @@ class _Inlined(LocalRelation):
     def _held(self) -> Held:
         return Held.of(self._rows, self._columns)
 
-    def plan(self, session: SparkConnectClient) -> proto.Relation:
-        return read(self._held) if is_reading() else super().plan(session)
+    def held(self) -> Held:
+        return self._held
 
 
 class Readable(Protocol):
@@ -69,17 +70,18 @@ def later(session: SparkSession, made: Future[Made], schema: T.StructType) -> Da
     return cast(DataFrame, frame)
 
 
-class _Later(LogicalPlan, Generic[Made]):
+class _Later(Source, Generic[Made]):
     def __init__(self, made: Future[Made]) -> None:
         super().__init__(None)
         self._made = made
 
-    def plan(self, session: SparkConnectClient) -> proto.Relation:
-        if not is_reading():
-            return cast(RemoteFrame, self._made.result().frame)._plan.plan(session)
+    def held(self) -> Held:
         if not (may_wait() or self._made.done()):
             raise UnfinishedError
-        return read(self._made.result().held)
+        return self._made.result().held
+
+    def sent(self, session: SparkConnectClient) -> proto.Relation:
+        return cast(RemoteFrame, self._made.result().frame)._plan.plan(session)
 
 
 def frame_of(session: SparkSession, rows: pa.Table) -> DataFrame:

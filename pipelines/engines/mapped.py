@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, types as T
-from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.plan import MapPartitions
-from pyspark.sql.connect.proto import relations_pb2 as proto
 from pyspark.sql.connect.udf import UserDefinedFunction
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
-from pipelines.engines.rows.evaluate import Held, evaluated, is_reading, may_wait, read
+from pipelines.engines.rows.evaluate import evaluated
+from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
+from pipelines.engines.rows.reading import Source, may_wait
 from udfs.nodes.play import Play
 
 
@@ -77,16 +76,19 @@ class _Work:
         return Held.of(pa.Table.from_batches(batches, self.schema), self.columns)
 
 
-class _Mapped(MapPartitions):
+class _Mapped(Source, MapPartitions):
     def __init__(self, given: RemoteFrame, called: UserDefinedFunction, names: list[str], work: _Work | None) -> None:
         super().__init__(given._plan, called, names, False, None)
         self._given, self._work = given, work
 
-    @cached_property
-    def _held(self) -> Held:
+        self._called: Held | None = None
+
+    def held(self) -> Held:
         if self._work is None:
             raise UnknownPlanError("work for executors")
-        return self._work.of(evaluated(cast(DataFrame, self._given), may_wait=may_wait()))
+        if self._called is None:
+            self._called = self._work.of(evaluated(cast(DataFrame, self._given), may_wait=may_wait()))
+        return self._called
 
-    def plan(self, session: SparkConnectClient) -> proto.Relation:
-        return read(self._held) if is_reading() else super().plan(session)
+    def ready(self) -> Held | None:
+        return self._called

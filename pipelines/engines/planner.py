@@ -22,12 +22,13 @@ from pyspark.sql import DataFrame, Row, SparkSession, types as T
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
-from pyspark.sql.connect.plan import LogicalPlan
 from pyspark.sql.connect.proto import base_pb2, relations_pb2 as proto
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-from pipelines.engines.rows.evaluate import evaluated, is_reading
+from pipelines.engines.rows.evaluate import evaluated
+from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
+from pipelines.engines.rows.reading import Source
 
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The environment variable that has PySpark's functions build columns for Spark Connect."""
@@ -180,16 +181,17 @@ class _Reading(local):
             self._read = before
 
 
-class _Classic(LogicalPlan):
+class _Classic(Source):
     """Reads a classic frame."""
 
     def __init__(self, frame: DataFrame) -> None:
         super().__init__(None)
         self.frame = frame
 
-    def plan(self, session: SparkConnectClient) -> proto.Relation:
-        if is_reading():
-            raise UnknownPlanError("rows of an engine")
+    def held(self) -> Held:
+        raise UnknownPlanError("rows of an engine")
+
+    def sent(self, session: SparkConnectClient) -> proto.Relation:
         plan = self._create_proto_relation()
         plan.cached_remote_relation.relation_id = cast("_Client", session).planner.name_of(self.frame)
         return plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -11,15 +12,18 @@ from weakref import ref
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.connect.plan import Join
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from support.engines import disturbed, mixed
 
-from pipelines.engines.inline import inlined
+from pipelines.engines.inline import inlined, later
 from pipelines.engines.materialise import files
+from pipelines.engines.materialise.here import done
 from pipelines.engines.rows import evaluate
-from pipelines.engines.rows.evaluate import Held, evaluated, is_here
-from pipelines.engines.rows.kinds import UnknownPlanError, type_of
-from pipelines.engines.rows.operators import Limit, limited, most_rows
+from pipelines.engines.rows.evaluate import evaluated, is_here
+from pipelines.engines.rows.held import Held, Unread
+from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, rows_of, type_of
+from pipelines.engines.rows.operators import Limit, Rows, limited, most_rows
 from pipelines.engines.session import Session
 from pipelines.testing import run_all, run_configs, scenario
 
@@ -235,6 +239,42 @@ def test_what_took_long_is_left_to_the_engine_and_tried_again(sail: Session, mon
         assert is_here_at(5_000)
     with limited(Limit(80_000, 3)):
         assert is_here_at(20_000)
+
+
+@pytest.mark.parametrize(("condition", "is_here_again"), [("n >= 0", False), ("n < 10", True)])
+def test_rows_that_an_engine_wrote_and_reads_again_count_twice(
+    sail: Session, monkeypatch: pytest.MonkeyPatch, condition: str, *, is_here_again: bool
+) -> None:
+    """Of 15,000 rows, 30 ms to read them and as much to give them back, or next to nothing."""
+    monkeypatch.setattr(evaluate, "thread_time", itertools.repeat(0.0).__next__)
+    rows = pa.table({"n": range(15_000)})
+    schema = from_arrow_schema(rows.schema)
+
+    @dataclass(frozen=True)
+    class Written:
+        frame: DataFrame
+        held: Held
+
+    def is_worked_out() -> bool:
+        unread = Unread(len(rows), lambda: Rows(rows_of(rows, kinds_of(schema))))
+        there = Written(inlined(sail.spark, rows, schema), Held(["n"], kinds_of(schema), unread))
+        return is_here(later(sail.spark, done(there), schema).where(condition).selectExpr("n as kept"))
+
+    with limited(Limit(80_000, 0.04)):
+        assert is_worked_out()
+        assert is_worked_out() is is_here_again
+
+
+def test_a_plan_over_too_many_rows_is_not_made(sail: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make its message takes far longer than to see that."""
+    few, many = pa.table({"a": range(10)}), pa.table({"a": range(most_rows())})
+    frames = [inlined(sail.spark, rows, from_arrow_schema(rows.schema)) for rows in (few, many)]
+    joined = frames[0].join(frames[1].where("a > 1"), "a").distinct()
+    monkeypatch.setattr(Join, "plan", None)
+    with pytest.raises(UnknownPlanError, match="many rows"):
+        evaluated(joined, may_wait=True)
+    with pytest.raises(TypeError):
+        evaluated(frames[0].join(frames[0].where("a > 1"), "a"), may_wait=True)
 
 
 def test_text_in_a_scenario_is_never_source(frame: DataFrame) -> None:

@@ -20,7 +20,8 @@ from pipelines.engines.materialise.base import (
     asked,
     asked_facts,
 )
-from pipelines.engines.rows.evaluate import Held, evaluated
+from pipelines.engines.rows.evaluate import evaluated
+from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, type_of
 from pipelines.engines.rows.operators import Rows, most_rows
 

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.engines.inline import inlined
 from pipelines.engines.materialise.base import Content
 from pipelines.engines.materialise.here import n_bytes_of
-from pipelines.engines.rows.evaluate import Held, Unread
+from pipelines.engines.rows.held import Held, Unread
 from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, rows_of, table_of
 from pipelines.engines.rows.operators import Rows, most_rows
 

@@ -17,7 +17,8 @@ from pipelines.engines.materialise.base import Content, Facts, Relation, nothing
 from pipelines.engines.materialise.here import HereMaterialiser, Made, done, n_bytes_of
 from pipelines.engines.materialise.memory import MemoryMaterialiser
 from pipelines.engines.planner import Planner
-from pipelines.engines.rows.evaluate import Held, evaluated, is_here
+from pipelines.engines.rows.evaluate import evaluated, is_here
+from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, rows_of, table_of
 from pipelines.engines.rows.operators import Rows, most_rows
 from pipelines.engines.session import Session
