@@ -23,7 +23,7 @@ _PLANS: Final[dict[tuple[bytes, tuple[Leaf, ...]], _Plan | str]] = {}
 """Plans, or why they are not known here, by their text and what they read."""
 _FEW_ROWS: Final = 5000
 """So many rows are worked out here however long that takes."""
-_FORGOTTEN: Final = 0.9
+_FORGOTTEN: Final = 0.97
 """Of what was measured, each time it is held against a plan: the day may have been bad, and it is measured again."""
 _MOVED_SECONDS: Final = 2e-6
 """CPU seconds for each row that an engine has written and that is read for a plan; as many to give it back to it."""

@@ -28,7 +28,7 @@ class Limit:
     seconds: float
 
 
-_ON_SAIL: Final = Limit(80_000, 0.04)
+_ON_SAIL: Final = Limit(80_000, 0.025)
 ON_SPARK: Final = Limit(1_000_000, math.inf)
 """Of classic Spark: a job of its own for each relation takes longer than many rows here."""
 Key = Callable[[Row], Any]
