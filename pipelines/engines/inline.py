@@ -35,11 +35,8 @@ class _Inlined(Source, LocalRelation):
         self._rows, self._columns = rows, schema
 
     @cached_property
-    def _held(self) -> Held:
-        return Held.of(self._rows, self._columns)
-
     def held(self) -> Held:
-        return self._held
+        return Held.of(self._rows, self._columns)
 
 
 class Readable(Protocol):
@@ -75,6 +72,7 @@ class _Later(Source, Generic[Made]):
         super().__init__(None)
         self._made = made
 
+    @property
     def held(self) -> Held:
         if not (may_wait() or self._made.done()):
             raise UnfinishedError

@@ -80,9 +80,9 @@ class _Mapped(Source, MapPartitions):
     def __init__(self, given: RemoteFrame, called: UserDefinedFunction, names: list[str], work: _Work | None) -> None:
         super().__init__(given._plan, called, names, False, None)
         self._given, self._work = given, work
-
         self._called: Held | None = None
 
+    @property
     def held(self) -> Held:
         if self._work is None:
             raise UnknownPlanError("work for executors")

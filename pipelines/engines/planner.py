@@ -188,6 +188,7 @@ class _Classic(Source):
         super().__init__(None)
         self.frame = frame
 
+    @property
     def held(self) -> Held:
         raise UnknownPlanError("rows of an engine")
 

@@ -48,9 +48,10 @@ def reading(*, may_wait: bool) -> Iterator[list[Held]]:
 class Source(LogicalPlan, ABC):
     """A part of a plan that stands for rows: those of this process while a plan is worked out here."""
 
+    @property
     @abstractmethod
     def held(self) -> Held:
-        """Returns the rows.
+        """The rows.
 
         Raises:
             UnfinishedError: They are not there yet.
@@ -59,7 +60,7 @@ class Source(LogicalPlan, ABC):
 
     def ready(self) -> Held | None:
         """Returns the same, but for rows that are still to be worked out: None."""
-        return self.held()
+        return self.held
 
     def sent(self, session: SparkConnectClient) -> proto.Relation:
         """Returns what an engine reads."""
@@ -70,7 +71,7 @@ class Source(LogicalPlan, ABC):
         if not _READING.is_on:
             return self.sent(session)
         leaves = _READING.leaves
-        leaves.append(self.held())
+        leaves.append(self.held)
         return proto.Relation(local_relation=proto.LocalRelation(schema=f"{LEAF}{len(leaves) - 1}"))
 
 
@@ -84,10 +85,9 @@ def ready(plan: LogicalPlan) -> Iterator[Held]:
     parts, seen = [plan], {id(plan)}
     while parts:
         part = parts.pop()
-        held = part.ready() if isinstance(part, Source) else None
-        if held is not None:
-            yield held
-        elif not isinstance(part, Source):
+        if not isinstance(part, Source):
             inner = [value for value in vars(part).values() if isinstance(value, LogicalPlan) and id(value) not in seen]
             seen.update(map(id, inner))
             parts += inner
+        elif (held := part.ready()) is not None:
+            yield held
