@@ -8,44 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.round import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.experiment.batches import Batch
+from pipelines.rounds.left import Left, RoundRows, Rows
 from pipelines.store.store import Store
-from pipelines.tables import (
-    CALL_LOG,
-    MESSAGE,
-    PUBLICATION,
-    ROUND_METRIC,
-    SUBSCRIPTION,
-)
+from pipelines.tables import CALL_LOG, PUBLICATION, SUBSCRIPTION
 
 _CALL = ["run_id", "source", "source_seq"]
 _SUBSCRIPTION = ["run_id", "subscription_id"]
-
-
-@dataclass
-class RoundRows:
-    """What one round leaves behind.
-
-    Attributes:
-        inbox: The messages that were due.
-        fate: Those that the protocol dropped (``run_id, message_id, fate``), if any.
-        events: Frames ``delivery``, ``call_event``, ``node_status`` as far as the round has any.
-        held: The relations that these frames read; released after the commit.
-    """
-
-    inbox: DataFrame | None
-    fate: DataFrame | None
-    events: Mapping[str, DataFrame]
-    held: list[Relation] = field(default_factory=list)
 
 
 class History:
@@ -74,13 +50,12 @@ class History:
         self._batch = batch
         self._materialiser = materialiser
         self._call = call.selectExpr("run_id", "node_id as source", "source_seq", "kind", "subscription_id")
-        self._body = body
         self._subscription = subscription
         self._publication = publication
         self._final = "confirmed_round is not null" if confirms else "true"
         self._ended = "confirmed_round" if confirms else "issued_round"
         self._names = names
-        self._rounds: list[RoundRows] = []
+        self._left = Left(materialiser, body)
         self._held: list[Relation] = []
         given = materialiser.empty(CALL_LOG.schema) if log is None else log
         self._log = materialiser.checkpoint({"call_log": given}, {})[0]["call_log"]
@@ -89,12 +64,12 @@ class History:
     @property
     def n_rounds(self) -> int:
         """Rounds that are buffered."""
-        return len(self._rounds)
+        return self._left.n_rounds
 
     @property
     def n_bytes(self) -> int:
-        """How much room the relations take that are held for the next commit."""
-        return sum(relation.content().n_bytes for rows in self._rounds for relation in rows.held)
+        """How much room all takes that is held for the next commit."""
+        return self._left.n_bytes
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
         """Writes state tables at once; the ledger names them with the next commit."""
@@ -110,7 +85,7 @@ class History:
         """Buffers a round."""
         if self.first_round is None:
             self.first_round = round_
-        self._rounds.append(rows)
+        self._left.add(rows)
 
     def commit(self, last_round: int, state: Mapping[str, DataFrame], rest: DataFrame | None) -> None:
         """Writes what is buffered, then the state, then the ledger.
@@ -120,20 +95,21 @@ class History:
             state: State tables that changed since the last commit, by the protocol's name of the table.
             rest: With the last commit of all: the messages that are still in flight.
         """
-        appended = self._appended(rest is not None)
-        messages = self._messages(rest)
-        if messages is not None:
-            appended |= {"message": messages, "round_metric": round_metrics(messages)}
+        if rest is not None:
+            self._left.add_in_flight(rest)
+        event = self._left.call_events()
+        closed = {} if event is None and rest is None else self._close_calls(event, is_final=rest is not None)
         overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.frame}
         concurrently([
-            *(partial(self._store.append, name, rows) for name, rows in appended.items()),
+            *(partial(self._append, name, rows) for name, rows in self._left.written().items()),
+            *(partial(self._store.append, name, rows) for name, rows in closed.items()),
             *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
         self._ledger(last_round, rest is not None)
-        for relation in (*self._held, *(relation for rows in self._rounds for relation in rows.held)):
+        for relation in self._held:
             relation.release()
         self._held.clear()
-        self._rounds.clear()
+        self._left.clear()
         self.first_round = None
 
     def _ledger(self, last_round: int, is_final: bool) -> None:
@@ -149,17 +125,14 @@ class History:
         }
         self._store.commit(pa.table(row))
 
-    def _appended(self, is_final: bool) -> dict[str, DataFrame]:
-        events = {
-            name: _union([rows.events[name] for rows in self._rounds if name in rows.events], columns)
-            for name, columns in (("delivery", DELIVERY), ("node_status", NODE_STATUS), ("call_event", CALL_EVENT))
-        }
-        appended = {name: rows for name in ("delivery", "node_status") if (rows := events[name]) is not None}
-        if events["call_event"] is not None or is_final:
-            appended |= self._close_calls(events["call_event"], is_final)
-        return appended
+    def _append(self, name: str, rows: Rows) -> None:
+        """Adds rows to a table: those that are here, and those that an engine makes, in a commit each."""
+        if (table := rows.table) is not None:
+            self._store.load(name, table)
+        if (frame := rows.frame) is not None:
+            self._store.append(name, frame)
 
-    def _close_calls(self, event: DataFrame | None, is_final: bool) -> dict[str, DataFrame]:
+    def _close_calls(self, event: DataFrame | None, *, is_final: bool) -> dict[str, DataFrame]:
         """Brings the call log up to date; returns the rows of subscriptions and publications that are final."""
         log = self._hold("call_log", self._log.frame if event is None else self._logged(event))
         final = "true" if is_final else self._final
@@ -200,37 +173,3 @@ class History:
         relations, _ = self._materialiser.checkpoint({"call_log": opened.select(CALL_LOG.columns)}, {})
         self._log.release()
         self._log = relations["call_log"]
-
-    def _messages(self, rest: DataFrame | None) -> DataFrame | None:
-        """Returns the rows of table ``message``: the handled ones with their fate, at the end also those in flight."""
-        parts = []
-        for rows in self._rounds:
-            if rows.inbox is None:
-                continue
-            if rows.fate is None:
-                parts.append(rows.inbox.selectExpr("*", "coalesce(fate, 'delivered') as outcome"))
-            else:
-                dropped = rows.fate.selectExpr("run_id", "message_id", "fate as dropped")
-                parts.append(
-                    rows.inbox.join(dropped, ["run_id", "message_id"], "left").selectExpr(
-                        "*", "coalesce(fate, dropped, 'delivered') as outcome"
-                    ).drop("dropped")
-                )  # fmt: skip
-        if rest is not None:
-            parts.append(rest.selectExpr("*", "coalesce(fate, 'in_flight') as outcome"))
-        if not parts:
-            return None
-        whole = reduce(DataFrame.unionByName, parts)
-        own = {"fate": "outcome as fate", "body": f"{self._body} as body"}
-        return whole.selectExpr(*(own.get(name, name) for name in MESSAGE.columns))
-
-
-def round_metrics(message: DataFrame) -> DataFrame:
-    """Counts messages by the round they were due in, kind and fate: rows of table ``round_metric``."""
-    return message.groupBy("run_id", F.col("due_round").alias("round"), "kind", "fate").agg(
-        F.expr("count(1) as n_messages")
-    ).select(ROUND_METRIC.columns)  # fmt: skip
-
-
-def _union(parts: list[DataFrame], columns: tuple[str, ...]) -> DataFrame | None:
-    return reduce(DataFrame.unionByName, [part.select(*columns) for part in parts]) if parts else None

@@ -38,8 +38,9 @@ from pipelines.experiment.jobs import Jobs
 from pipelines.rounds import network
 from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
-from pipelines.rounds.commit import History, RoundRows
+from pipelines.rounds.commit import History
 from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.rounds.left import RoundRows
 from pipelines.rounds.progress import Progress
 from pipelines.rounds.relations import Relations
 
@@ -47,7 +48,6 @@ _MAX_BUFFERED = 2_000_000
 _MAX_HELD_BYTES = 2 * 1024**3
 _NODE = ["run_id", "node_id"]
 _EVENTS = ("delivery", "call_event", "node_status")
-_FATE = "fate"
 _IN_FLIGHT = "in_flight"
 
 
@@ -231,18 +231,18 @@ class RoundEngine:
 
     def _make_round(self, upcoming: int) -> int:
         """Makes a round, by the numbers of the module's summary; returns how many messages were due."""
-        step, before, traffic = upcoming - self.round, self._in_flight, self._traffic
+        job, step, before, traffic = self._job, upcoming - self.round, self._in_flight, self._traffic
         is_all_due = traffic.last_wait <= step
         kept: list[Relation] = []
         # 1. faults, inbox
         due = before.frame if is_all_due else network.due_messages(before.frame, step)
-        crashes = self._job.faults.crashes.due(upcoming)
-        state, touched = self._relations.after_faults(crashes, self._job.history.read_state, kept)
+        crashes = job.faults.crashes.due(upcoming)
+        state, touched = self._relations.after_faults(crashes, job.history.read_state, kept)
         # 2. protocol steps
-        result = self._job.protocol.round(self._round(upcoming, due, crashes, state, kept))
+        result = job.protocol.round(self._round(upcoming, due, crashes, state, kept))
         result.state = {**{name: state[name] for name in touched}, **result.state}
         # 3. network
-        payload = self._job.protocol.payload
+        payload = job.protocol.payload
         messages = [] if is_all_due else [network.waiting_messages(before.frame, step, payload)]
         frames = {**self._relations.whole_frames(result.state), _IN_FLIGHT: self._sent(messages, result)}
         # 4. checkpoint
@@ -250,24 +250,11 @@ class RoundEngine:
         self._in_flight = relations.pop(_IN_FLIGHT)
         self._relations.take(result.state, relations)
         # 5. what the next commit writes
-        events, fate, kept = self._left(result, kept)
-        held = [before, *kept, *self._job.calls.retired()]
-        self._job.history.add(upcoming, RoundRows(due if traffic.n_messages else None, fate, events, held))
+        events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
+        inbox, held = due if traffic.n_messages else None, [before, *job.calls.retired()]
+        job.history.add(upcoming, RoundRows(inbox, result.fate, events, held, kept))
         self.round = upcoming
         return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
-
-    def _left(
-        self, result: RoundResult, kept: list[Relation]
-    ) -> tuple[dict[str, DataFrame], DataFrame | None, list[Relation]]:
-        """Returns the events of a round, the messages that it dropped, and the relations that these read."""
-        left = {name: frame for name in (*_EVENTS, _FATE) if (frame := getattr(result, name)) is not None}
-        settled = self._job.materialiser.settled({f"left_{name}": frame for name, frame in left.items()})
-        if settled is not None:
-            for relation in kept:
-                relation.release()
-            left = {name: settled[f"left_{name}"].frame for name in left}
-            kept = [*settled.values()]
-        return {name: frame for name, frame in left.items() if name != _FATE}, left.get(_FATE), kept
 
     def _round(
         self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame], kept: list[Relation]

@@ -148,9 +148,9 @@ def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
         session.activate()
         store = Store(Path(folder), session)
-        start, begun = time.perf_counter(), sum(map(_cpu, _processes(os.getpid())))
+        start, begun = time.perf_counter(), cpu_seconds(os.getpid())
         execute(experiment, session, store, lambda progress: None)
-        seconds, cpu = time.perf_counter() - start, sum(map(_cpu, _processes(os.getpid()))) - begun
+        seconds, cpu = time.perf_counter() - start, cpu_seconds(os.getpid()) - begun
         delivery: pa.Table = store.read("delivery").select(*_DELIVERY).toArrow()
         rows = np.stack([delivery[name].to_numpy() for name in _DELIVERY], axis=1)
         confirmed = (store.read(name).where("confirmed_round is not null") for name in ("subscription", "publication"))
@@ -179,6 +179,11 @@ def _peak(process: Path) -> int:
     """Returns the most memory, in KiB, that a process has had so far."""
     lines = (process / "status").read_text("ascii", "replace").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def cpu_seconds(process: int) -> float:
+    """Returns the seconds that all threads of a process, and of those that it started, have run so far."""
+    return sum(map(_cpu, _processes(process)))
 
 
 def _cpu(process: Path) -> float:

@@ -36,7 +36,7 @@ START = 45
 _Rounds = list[tuple[int, int, float]]
 
 
-def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int) -> Experiment:
+def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int, commit_every: int = 50) -> Experiment:
     """One scenario, as many seeds as runs."""
     topics = {"kind": "topics", "topics": 10}
     parts: dict[str, Any] = {
@@ -50,7 +50,7 @@ def experiment(n_runs: int, n_nodes: int, rate: float, last_round: int) -> Exper
         "time": {"rounds": 2000},
     }  # fmt: skip
     runs = run_configs([parts] * n_runs)
-    return Experiment(runs, build_inputs(runs, None), commit_every=50)
+    return Experiment(runs, build_inputs(runs, None), commit_every)
 
 
 def timed(session: Session, what: Experiment) -> _Rounds:

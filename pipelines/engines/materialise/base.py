@@ -39,12 +39,12 @@ class Content:
 
     Attributes:
         is_empty: Whether it is known to have none; not every engine knows.
-        rows: What they are, where the driver holds them.
+        rows: Returns them, where the driver holds them.
         n_bytes: How much room they take.
     """
 
     is_empty: bool = False
-    rows: pa.Table | None = None
+    rows: Callable[[], pa.Table] | None = None
     n_bytes: int = 0
 
 

@@ -45,7 +45,8 @@ class Made:
         n_bytes = sum(file.stat().st_size for file in self._files)
         if rows is not None:
             n_bytes = n_bytes_of(rows, schema)
-        self.content = Content(is_empty=not (self._files or (rows and rows.rows)), n_bytes=n_bytes)
+        held = None if rows is None else lambda: self.table
+        self.content = Content(is_empty=not (self._files or (rows and rows.rows)), rows=held, n_bytes=n_bytes)
 
     @cached_property
     def table(self) -> pa.Table:

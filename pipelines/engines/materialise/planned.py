@@ -45,7 +45,7 @@ class _Few:
     @property
     def content(self) -> Content:
         """What is known of its rows."""
-        return Content(is_empty=not self.rows.rows, n_bytes=n_bytes_of(self.rows, self.schema))
+        return Content(is_empty=not self.rows.rows, rows=self.table, n_bytes=n_bytes_of(self.rows, self.schema))
 
     @cached_property
     def held(self) -> Held:
@@ -55,7 +55,11 @@ class _Few:
     @cached_property
     def frame(self) -> DataFrame:
         """Reads it."""
-        return self.spread(table_of(self.rows.rows, to_arrow_schema(self.schema)), self.schema)
+        return self.spread(self.table(), self.schema)
+
+    def table(self) -> pa.Table:
+        """Returns its rows as a table."""
+        return table_of(self.rows.rows, to_arrow_schema(self.schema))
 
 
 @dataclass(frozen=True)
