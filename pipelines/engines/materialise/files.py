@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import shutil
 import tempfile
@@ -27,8 +26,6 @@ from pipelines.engines.workers import stop_workers
 from udfs.nodes import interruption
 
 _N_WRITERS = 3
-_GARBAGE = 200_000, 20, 50
-"""When to look for circles of objects (`gc`): rows have none, and going through them takes a tenth of the time."""
 
 
 class FileMaterialiser(HereMaterialiser[Made]):
@@ -48,8 +45,6 @@ class FileMaterialiser(HereMaterialiser[Made]):
         self._pending: list[Future[Made]] = []
         self._ended: list[Path] = []
         interruption.proceed()
-        self._thresholds = gc.get_threshold()
-        gc.set_threshold(*_GARBAGE)
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{next(self._number)}_{name}"
@@ -61,7 +56,7 @@ class FileMaterialiser(HereMaterialiser[Made]):
 
     def close(self) -> None:
         """Removes all relations that are left."""
-        gc.set_threshold(*self._thresholds)
+        super().close()
         self._writers.shutdown(cancel_futures=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 

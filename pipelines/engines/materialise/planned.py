@@ -105,6 +105,7 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
 
     def close(self) -> None:
         """Leaves the session's settings as they were; the JVM frees the relations."""
+        super().close()
         self._memory.close()
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
