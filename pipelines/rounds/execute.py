@@ -110,15 +110,21 @@ def execute(
             continue
         start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        small, has_crashes = is_small(part.inputs), len(part.inputs.crash) > 0
+        small = is_small(part.inputs)
         with (
             ties_named(), session.suited(is_small=small), session.planned() as planned,
-            closing(materialiser_for(planned, is_small=small, is_eventful=has_crashes)) as materialiser,
+            closing(_materialiser(part, planned, is_small=small)) as materialiser,
             _interruptible(materialiser),
         ):  # fmt: skip
             rows = store.within(planned, is_small=small)
             names = {name: table.name for name, table in tables[batch.protocol].items()}
             _run(part, batch, protocols[batch.protocol], names, rows, materialiser, last if is_begun else None, observe)
+
+
+def _materialiser(part: Experiment, session: Session, *, is_small: bool) -> Materialiser:
+    return materialiser_for(
+        session, is_small=is_small, is_eventful=len(part.inputs.crash) > 0, n_runs=len(part.runs)
+    )  # fmt: skip
 
 
 @contextmanager

@@ -142,7 +142,9 @@ def test_relations_in_the_memory_of_spark_give_the_same_rows(
     monkeypatch.setattr("pipelines.store.store.Store._is_slow", False)
     monkeypatch.setattr(
         "pipelines.rounds.execute.materialiser_for",
-        lambda session, is_small, is_eventful: materialiser_for(session, is_eventful=is_eventful),
+        lambda session, is_small, is_eventful, n_runs: materialiser_for(
+            session, is_eventful=is_eventful, n_runs=n_runs
+        ),
     )
     runs = run_configs([CRASH])
     store = by_turns(spark, runs, tmp_path, driver_rows=16)

@@ -78,7 +78,7 @@ def measured(side: str, n_messages: int) -> dict[str, Any]:
     """Makes one measurement in this process."""
     runs = configs(n_messages)
     found = by_actors(runs, is_written=side == "simpy+delta") if side in ACTORS else by_engine(side, runs)
-    return {**found, "peak": sum(map(_peak, _processes(os.getpid()))) / 1024}
+    return {**found, "peak": sum(map(peak_of, processes(os.getpid()))) / 1024}
 
 
 class History:
@@ -167,15 +167,15 @@ def _summary(
     return {"seconds": seconds, "cpu": cpu, "same": told}
 
 
-def _processes(root: int) -> Iterator[Path]:
+def processes(root: int) -> Iterator[Path]:
     """Yields the folders in /proc of a process and of those that it started."""
     yield Path(f"/proc/{root}")
     for children in Path(f"/proc/{root}/task").glob("*/children"):
         for child in children.read_text("ascii").split():
-            yield from _processes(int(child))
+            yield from processes(int(child))
 
 
-def _peak(process: Path) -> int:
+def peak_of(process: Path) -> int:
     """Returns the most memory, in KiB, that a process has had so far."""
     lines = (process / "status").read_text("ascii", "replace").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
@@ -183,10 +183,10 @@ def _peak(process: Path) -> int:
 
 def cpu_seconds(process: int) -> float:
     """Returns the seconds that all threads of a process, and of those that it started, have run so far."""
-    return sum(map(_cpu, _processes(process)))
+    return sum(map(cpu_of, processes(process)))
 
 
-def _cpu(process: Path) -> float:
+def cpu_of(process: Path) -> float:
     """Returns the seconds that all threads of a process have run so far."""
     fields = (process / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

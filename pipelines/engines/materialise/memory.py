@@ -1,10 +1,14 @@
-"""Relations in the executors' memory, partitioned by run (classic Spark and Spark Connect)."""
+"""Relations in the executors' memory, partitioned by run (classic Spark and Spark Connect).
+
+Where there are fewer runs than partitions, they are partitioned by run and node, so that all executors work. Joins of a
+node's rows need no exchange then; those of messages with the rows of their receiver do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, types as T
@@ -14,6 +18,9 @@ from pyspark.sql.observation import Observation
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation, asked_facts
 from pipelines.engines.session import Session
+
+_NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
+"""The columns that may name the node by which rows are partitioned; the first that a relation has."""
 
 
 class _Observation(Observation):
@@ -31,8 +38,15 @@ class MemoryMaterialiser(Materialiser):
     # along, in every task of a commit of many rounds: minutes, and gigabytes of heap.
     _CUT_ALL: ClassVar = "spark.checkpoint.checkpointAllMarkedAncestors"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, is_by_node: bool = False) -> None:
+        """Has Spark cut off how relations were made.
+
+        Args:
+            session: The engine.
+            is_by_node: Whether relations are partitioned by run and node.
+        """
         super().__init__(session)
+        self._is_by_node = is_by_node
         self._was_cut_all = session.spark.conf.get(self._CUT_ALL, None)
         session.spark.conf.set(self._CUT_ALL, "true")
 
@@ -44,7 +58,7 @@ class MemoryMaterialiser(Materialiser):
             self.session.spark.conf.set(self._CUT_ALL, self._was_cut_all)
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
-        """Distributes the rows by run, so that later joins and windows over runs need no exchange."""
+        """Distributes the rows, so that later joins and windows need no exchange."""
         frame = self.session.spark.createDataFrame(rows, schema=schema)
         return self.checkpoint({name: self.repartition(frame)}, {})[0][name]
 
@@ -52,9 +66,14 @@ class MemoryMaterialiser(Materialiser):
         """Returns a frame without rows, partitioned like those with rows, and not known to be empty when planned."""
         return self.repartition(super().empty(schema))
 
+    def placed_by(self, columns: Sequence[str]) -> list[str]:
+        """Returns the columns by which a relation with these columns is partitioned."""
+        node = [name for name in _NODE if name in columns][:1] if self._is_by_node else []
+        return ["run_id", *node]
+
     def repartition(self, frame: DataFrame) -> DataFrame:
-        """Returns the rows partitioned by run."""
-        return frame.repartition(self.session.partitions, "run_id")
+        """Returns the rows partitioned by run, and by node where there are few runs."""
+        return frame.repartition(self.session.partitions, *self.placed_by(frame.columns))
 
     def cache(self, name: str, frame: DataFrame) -> Relation:
         """Marks the frame: the first job that needs a part of it keeps it for the others.

@@ -84,9 +84,11 @@ class _Many:
 
 
 class PlannedMaterialiser(HereMaterialiser[Made]):
-    """Keeps few rows in this process, and many in the executors' memory, partitioned by run."""
+    """Keeps few rows in this process, and many in the executors' memory."""
 
-    def __init__(self, session: Session, planner: Planner, *, is_small: bool, is_eventful: bool) -> None:
+    def __init__(
+        self, session: Session, planner: Planner, *, is_small: bool, is_eventful: bool, is_by_node: bool
+    ) -> None:  # fmt: skip
         """Starts without relations.
 
         Args:
@@ -96,11 +98,12 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
             is_eventful: Whether rounds have many steps over few rows, as when nodes crash: each relation is made at
                 once then, and fetched if it has few rows. That costs less than the steps that are left out where a
                 relation has none, and jobs over relations that are to be made by other jobs.
+            is_by_node: Whether the relations of Spark are partitioned by run and node, see `MemoryMaterialiser`.
         """
         super().__init__(session)
         self._planner, self._is_eventful = planner, is_eventful
         self._is_fetched = is_small and is_eventful
-        self._memory = MemoryMaterialiser(session.over(planner.classic))
+        self._memory = MemoryMaterialiser(session.over(planner.classic), is_by_node=is_by_node)
         self._empty: dict[str, DataFrame] = {}
 
     def close(self) -> None:
@@ -121,11 +124,11 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
         return later(self.session.spark, done(self._held("", columns, Rows([]))[0]), columns)
 
     def repartition(self, frame: DataFrame) -> DataFrame:
-        """Returns rows of a store as they are if they are few, otherwise partitioned by run."""
-        return frame if is_here(frame) else self._planner.frame_of(self._by_run(self._planner.carried_out(frame)))
+        """Returns rows of a store as they are if they are few, otherwise partitioned as relations are."""
+        return frame if is_here(frame) else self._planner.frame_of(self._spread(self._planner.carried_out(frame)))
 
-    def _by_run(self, classic: DataFrame) -> DataFrame:
-        """Returns rows in partitions by run; few rows in one, which suits all joins and windows."""
+    def _spread(self, classic: DataFrame) -> DataFrame:
+        """Returns rows partitioned as relations are; few rows in one partition, which suits all joins and windows."""
         return classic.coalesce(1) if self._is_fetched else self._memory.repartition(classic)
 
     def cache(self, name: str, frame: DataFrame) -> Relation:
@@ -188,12 +191,12 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
         return self._relation(schema, done(_Many(self._planner.frame_of(classic))), nothing)
 
     def _distributed(self, rows: pa.Table, schema: T.StructType) -> DataFrame:
-        """Has Spark read rows: those of a run lie in one partition, so that joins and windows need no exchange.
+        """Has Spark read rows, partitioned as relations are, so that joins and windows need no exchange.
 
         That there are none Spark is not told where there may be many: it would leave a part out of a union, and forget
         how the rest lies.
         """
-        columns = _with_runs(schema)
+        columns = _never_null(schema, self._memory.placed_by(schema.names))
         if not len(rows) and not self._is_fetched:
             kind = schema.simpleString()
             if kind not in self._empty:
@@ -202,8 +205,8 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
         frame = inlined(self._planner.session, rows.cast(to_arrow_schema(columns)), columns)
         if not len(rows):
             return frame
-        by_run = self._by_run(self._planner.carried_out(frame))
-        return self._planner.frame_of(by_run) if self._is_fetched else self._placed(by_run)
+        spread = self._spread(self._planner.carried_out(frame))
+        return self._planner.frame_of(spread) if self._is_fetched else self._placed(spread)
 
     def _placed(self, classic: DataFrame) -> DataFrame:
         return self._planner.frame_of(self._memory.cache("", classic).frame)
@@ -212,6 +215,6 @@ class PlannedMaterialiser(HereMaterialiser[Made]):
         return reduce(DataFrame.unionByName, (one.frame for one in parts))
 
 
-def _with_runs(schema: T.StructType) -> T.StructType:
-    """Returns columns with runs that are never null: Spark forgets partitions by what may be, and is not, in a plan."""
-    return T.StructType([T.StructField(one.name, one.dataType, one.name != "run_id") for one in schema])
+def _never_null(schema: T.StructType, names: Sequence[str]) -> T.StructType:
+    """Returns columns of which some are never null: Spark forgets partitions by what may be, and is not, in a plan."""
+    return T.StructType([T.StructField(one.name, one.dataType, one.name not in names) for one in schema])

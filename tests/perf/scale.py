@@ -1,0 +1,160 @@
+"""What more executors bring: a sweep of many runs and one large overlay on Spark clusters of one-core executors.
+
+    python tests/perf/scale.py [--executors 1 --executors 2] [--runs 1000] [--brokers 20] [--overlay 20000]
+                               [--driver-rows 0 --driver-rows 1000000]
+
+The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine. The
+sweep is that of `rounds.py`, partitioned by run; the overlay is one run of protocol delta with δ = 1 on a random tree,
+five subscribers, partitioned by run and node; 0 leaves either out. Columns: rows up to which the driver works out a
+relation by itself (0: never); seconds; messages, and how many a second; millions of rows that executors wrote for
+exchanges, and MiB; CPU seconds of the program, of the driver's JVM and of all executors; peak memory of the program and
+of the driver's JVM in MiB. Each measurement is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from compare import cpu_of, peak_of, processes
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+from rounds import START, experiment as sweep
+
+from pipelines.engines.jars import engine_jars
+from pipelines.engines.session import open_session
+from pipelines.engines.settings import shipped_settings
+from pipelines.experiment.build import build_inputs
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.store.store import Store
+from pipelines.testing import run_configs
+
+EXECUTOR_MB = 3072
+"""Memory of an executor, and of the driver's JVM."""
+
+
+def overlay(n_nodes: int) -> Experiment:
+    """One run: every subscription goes to every broker, and ten publications to some."""
+    parts: dict[str, Any] = {
+        "name": "overlay",
+        "protocol": {"name": "delta", "delta": 1},
+        "overlay": {"generate": {"kind": "random_tree", "nodes": n_nodes, "max_degree": 4}},
+        "workload": {
+            "subscriptions": {"generate": {"kind": "topics", "topics": 1, "nodes": 5}},
+            "publications": {
+                "generate": {"kind": "topics", "topics": 1, "nodes": 2, "rate": 0.5, "rounds": [100, 110]}
+            },
+        },
+        "time": {"rounds": 2000},
+    }
+    runs = run_configs([parts])
+    return Experiment(runs, build_inputs(runs, None), commit_every=50)
+
+
+def cluster(n_executors: int) -> SparkSession:
+    """Starts a cluster of executors with one core each."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    jars = os.pathsep.join(map(str, engine_jars(print)))
+    settings = {
+        **shipped_settings(), "spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars,
+        "spark.driver.memory": f"{EXECUTOR_MB}m", "spark.executor.memory": f"{EXECUTOR_MB}m",
+        "spark.sql.shuffle.partitions": str(2 * n_executors), "spark.default.parallelism": str(2 * n_executors),
+        "spark.locality.wait": "0s", "spark.ui.retainedStages": "100000",
+    }  # fmt: skip
+    builder = SparkSession.builder.master(f"local-cluster[{n_executors},1,{EXECUTOR_MB}]").appName("scale")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def exchanged(spark: SparkSession) -> tuple[int, int]:
+    """Returns how many rows, and bytes, executors wrote for exchanges."""
+    context: Any = spark.sparkContext
+    store, none = context._jsc.sc().statusStore(), context._gateway.new_array(context._jvm.double, 0)
+    no_list = context._jvm.java.util.ArrayList()
+    stages = store.stageList(no_list, False, False, none, no_list)
+    of = [stages.apply(place) for place in range(stages.size())]
+    return sum(one.shuffleWriteRecords() for one in of), sum(one.shuffleWriteBytes() for one in of)
+
+
+def measured(n_executors: int, what: Experiment) -> dict[str, Any]:
+    """Makes one measurement in this process."""
+    spark, n_messages = cluster(n_executors), 0
+
+    def observe(progress: Progress) -> None:
+        nonlocal n_messages
+        n_messages += progress.n_handled
+
+    with tempfile.TemporaryDirectory() as folder, open_session(spark=spark) as session:
+        start = time.perf_counter()
+        execute(what, session, Store(Path(folder), session), observe)
+        seconds = time.perf_counter() - start
+    cpu, peak = {"program": 0.0, "driver": 0.0, "executors": 0.0}, {"program": 0.0, "driver": 0.0}
+    for process in processes(os.getpid()):
+        line = (process / "cmdline").read_bytes()
+        kind = "executors" if b"CoarseGrainedExecutorBackend" in line else "driver" if b"java" in line else "program"
+        cpu[kind] += cpu_of(process)
+        peak[kind] = max(peak.get(kind, 0.0), peak_of(process) / 1024)
+    n_rows, n_bytes = exchanged(spark)
+    spark.stop()
+    return {"seconds": seconds, "messages": n_messages, "rows": n_rows, "bytes": n_bytes, "cpu": cpu, "peak": peak}
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--executors", type=int, action="append")
+    parser.add_argument("--runs", type=int, default=1_000)
+    parser.add_argument("--brokers", type=int, default=20)
+    parser.add_argument("--overlay", type=int, default=20_000)
+    parser.add_argument("--driver-rows", type=int, action="append")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        what = sweep(given.runs, given.brokers, 1.0, START + 15) if given.runs else overlay(given.overlay)
+        print(json.dumps(measured(given.one, what)))
+        return
+    table = Table(
+        "what", "executors", "driver rows", "seconds", "messages", "msg/s", "M rows", "MiB", "CPU s", "peak MiB"
+    )
+    for arguments, name in (
+        (("--runs", f"{given.runs}", "--brokers", f"{given.brokers}"), f"{given.runs:,} x {given.brokers}"),
+        (("--runs", "0", "--overlay", f"{given.overlay}"), f"1 x {given.overlay:,}"),
+    ):
+        if name.startswith("0 ") or name.endswith(" 0"):
+            continue
+        for driver_rows in given.driver_rows or [0, 1_000_000]:
+            for n_executors in given.executors or [1, 2]:
+                table.add_row(name, f"{n_executors}", f"{driver_rows:,}", *cells(n_executors, driver_rows, arguments))
+    Console(width=140).print(table)
+
+
+def cells(n_executors: int, driver_rows: int, arguments: Sequence[str]) -> list[str]:
+    """Makes one measurement in a process of its own."""
+    command = [sys.executable, __file__, "--one", str(n_executors), *arguments]
+    environment = {**os.environ, "ROUNDTABLE_DRIVER_ROWS": str(driver_rows)}
+    told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+    found: dict[str, Any] = json.loads(told.splitlines()[-1])
+    print(arguments, n_executors, driver_rows, found, file=sys.stderr, flush=True)
+    cpu, peak = (" / ".join(f"{one:,.0f}" for one in found[name].values()) for name in ("cpu", "peak"))
+    rate = found["messages"] / found["seconds"]
+    return [
+        f"{found['seconds']:.1f}", f"{found['messages']:,}", f"{rate:,.0f}", f"{found['rows'] / 1e6:.1f}",
+        f"{found['bytes'] / 2**20:,.0f}", cpu, peak,
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
