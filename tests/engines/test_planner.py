@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
-from support.engines import history, mixed, spread
+from pyspark.sql.pandas.types import from_arrow_schema
+from support.engines import executed_plan, history, mixed, spread
 
+from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.planner import Planner, collected
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError
@@ -68,6 +72,28 @@ def test_functions_build_classic_columns_again_afterwards(spark: Session) -> Non
             session.native(planned_ids(session).select("nowhere"))
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
     assert spark.spark.range(2).select(F.lit(1)).count() == 2
+
+
+@pytest.mark.parametrize(("n_runs", "n_used"), [(1, 4), (4, 1)])
+def test_one_run_is_spread_by_its_nodes(spark: Session, n_runs: int, n_used: int) -> None:
+    """All partitions have rows of it where there are fewer runs, and joins of a node's rows need no exchange."""
+    rows = {
+        "node": pa.table({"run_id": [0] * 400, "node_id": range(400)}),
+        "message": pa.table({"run_id": [0] * 400, "src": [7] * 400, "dst": range(400)}),
+    }
+    with (
+        spread(spark, 4) as session, session.planned() as planned,
+        closing(materialiser_for(planned, n_runs=n_runs)) as materialiser,
+    ):  # fmt: skip
+        frames = {
+            name: materialiser.load(name, table, from_arrow_schema(table.schema)).frame for name, table in rows.items()
+        }
+        joined = frames["node"].join(frames["message"].withColumnRenamed("dst", "node_id"), ["run_id", "node_id"])
+        native = planned.native(joined)
+        assert "Exchange" not in executed_plan(native)
+        assert len(native.collect()) == 400
+        for frame in frames.values():
+            assert planned.native(frame.selectExpr("spark_partition_id()")).distinct().count() == n_used
 
 
 def test_a_jvm_without_spark_connect_gives_the_same_rows(
