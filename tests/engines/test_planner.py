@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from support.engines import executed_plan, history, mixed, spread
 
 from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.materialise.memory import MemoryMaterialiser
 from pipelines.engines.planner import Planner, collected
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError
@@ -125,3 +126,19 @@ def test_a_number_of_rows_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", "-1")
     with pytest.raises(EngineError, match="ROUNDTABLE_DRIVER_ROWS is '-1'; it may be a whole number, 0 for none"):
         most_rows()
+
+
+def test_a_checkpoint_is_partitioned_by_its_own_columns(spark: Session) -> None:
+    """A join is partitioned by its right side's ``node_id``, too: it returns another column of that name."""
+    with spread(spark, 4) as session, closing(MemoryMaterialiser(session, is_by_node=True)) as materialiser:
+        own = pa.table({"run_id": [0] * 60, "node_id": range(60), "peer": [(7 * node) % 60 for node in range(60)]})
+        of_peer = pa.table({"run_id": [0] * 60, "node_id": range(60), "x": range(60)})
+        left, right = (materialiser.load("", one, from_arrow_schema(one.schema)).frame for one in (own, of_peer))
+        right = right.selectExpr("run_id as other_run", "node_id as other", "x")
+        meets = "run_id = other_run and peer = other"
+        joined = left.join(right.hint("shuffle_hash"), F.expr(meets)).select("run_id", "node_id", "x")
+        (relation, _) = materialiser.checkpointed(joined, {})
+        once = relation.frame.groupBy("run_id", "node_id").agg(F.expr("count(1) as n"))
+        assert sorted((row.node_id, row.n) for row in once.collect()) == [(node, 1) for node in range(60)]
+        again = relation.frame.join(left, ["run_id", "node_id"])
+        assert sorted((row.node_id, row.x) for row in again.collect()) == [(n, (7 * n) % 60) for n in range(60)]

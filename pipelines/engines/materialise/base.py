@@ -7,9 +7,9 @@
 - Where there are few rows and many steps, as when nodes crash, classic Spark fetches each relation that it makes: what
   is known to be empty needs no plan.
 - Otherwise Spark keeps relations in memory, behind Spark Connect too; the JVM frees them when nobody refers to them any
-  more. ``cache()`` alone does not cut the plan, and ``localCheckpoint()`` alone keeps size estimates that multiply
-  through joins until planning takes minutes; the two together do both. Within a round, where plans are shallow, the
-  checkpoint serves.
+  more. ``localCheckpoint()`` cuts the plan, but keeps size estimates that multiply through joins until planning takes
+  minutes; classic Spark is given the checkpoint without them (`memory`). Behind Spark Connect a ``cache()`` in between,
+  which alone does not cut the plan, does that, for a fifth of the time more.
 """
 
 from __future__ import annotations

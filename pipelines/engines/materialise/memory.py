@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Self, cast
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, types as T
 from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from pyspark.sql.observation import Observation
 
 from pipelines.engines.concurrently import concurrently
@@ -21,6 +22,8 @@ from pipelines.engines.session import Session
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
 """The columns that may name the node by which rows are partitioned; the first that a relation has."""
+_ATTRIBUTE: Final = "AttributeReference"
+"""The JVM's class of a column in a plan."""
 
 
 class _Observation(Observation):
@@ -80,7 +83,7 @@ class MemoryMaterialiser(Materialiser):
 
         A lazy checkpoint rather than ``cache()``: the planner compares every plan with every cached one.
         """
-        return Relation(frame.localCheckpoint(eager=False))
+        return Relation(self._cut_off(frame, is_eager=False))
 
     def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
@@ -98,15 +101,58 @@ class MemoryMaterialiser(Materialiser):
         observation = _Observation() if facts else None
         if observation is not None:
             frame = frame.observe(observation, *(self._aggregate(fact, sql) for fact, sql in facts.items()))
-        cached = frame.cache()
-        relation = Relation(cached.localCheckpoint())
-        cached.unpersist()
+        relation = Relation(self._cut_off(frame))
         return relation, {} if observation is None else observation.get
+
+    def _cut_off(self, frame: DataFrame, *, is_eager: bool = True) -> DataFrame:
+        """Returns the rows, in memory and without how they were made.
+
+        The planner knows how they are partitioned, but not how large they may be: estimates of one checkpoint after the
+        other, made of each other, would multiply until planning takes minutes.
+        """
+        spark = cast(Any, self.session.spark)
+        java, none = spark._jvm.org.apache.spark.sql, spark._jvm.scala.Option.empty()
+        made = cast(ClassicFrame, frame)._jdf.queryExecution().executedPlan()
+        plan = cast(ClassicFrame, frame.localCheckpoint(is_eager))._jdf.queryExecution().analyzed()
+        columns = frame.columns
+        by, n_parts = _best(made, self.placed_by(columns)), made.outputPartitioning().numPartitions()
+        if by:
+            # Spark goes by the checkpoint's own columns, and tells columns apart by whether they may be null, too.
+            own = spark._jvm.PythonUtils.toSeq([plan.output().apply(columns.index(name)) for name in by])
+            how = java.catalyst.plans.physical.HashPartitioning(own, n_parts)
+        else:
+            how = java.catalyst.plans.physical.UnknownPartitioning(n_parts)
+        cut_off = plan.copy(
+            plan.output(), plan.rdd(), how, plan.outputOrdering(), False, none, spark._jsparkSession, none, none
+        )  # fmt: skip
+        return ClassicFrame(java.classic.Dataset.ofRows(spark._jsparkSession, cut_off), spark)
 
     def _aggregate(self, fact: str, sql: str) -> Column:
         """Returns a column of classic Spark: rounds may have PySpark's functions build others, see `planner`."""
         java = cast(Any, self.session.spark)._jvm.org.apache.spark.sql.functions
         return ClassicColumn(java.expr(f"cast({sql} as bigint)")).alias(fact)
+
+
+def _best(plan: Any, wanted: Sequence[str]) -> list[str]:  # noqa: ANN401 - of the JVM
+    """Returns the columns by whose hashes rows are partitioned: those that are wanted, if by these too; else the first.
+
+    A join has the partitionings of both sides, some of them by columns that it does not return, of the same names even.
+    """
+    parts, found = [plan.outputPartitioning()], list[list[str]]()
+    while parts:
+        part = parts.pop(0)
+        name = part.getClass().getSimpleName()
+        if name == "PartitioningCollection":
+            parts += _items(part.partitionings())
+        elif name == "HashPartitioning" and part.references().subsetOf(plan.outputSet()):
+            by = _items(part.expressions())
+            if all(one.getClass().getSimpleName() == _ATTRIBUTE for one in by):
+                found.append([one.name() for one in by])
+    return next((by for by in found if by == [*wanted]), found[0] if found else [])
+
+
+def _items(sequence: Any) -> list[Any]:  # noqa: ANN401 - of the JVM
+    return [sequence.apply(place) for place in range(sequence.size())]
 
 
 class RemoteMaterialiser(MemoryMaterialiser):
@@ -118,3 +164,12 @@ class RemoteMaterialiser(MemoryMaterialiser):
         """Runs one job a relation, then one for all facts."""
         relations, _ = super().checkpoint(frames, {})
         return relations, asked_facts(relations, facts)
+
+    def _cut_off(self, frame: DataFrame, *, is_eager: bool = True) -> DataFrame:
+        """Returns the rows by way of a cache: from here nobody can tell the planner how large they are."""
+        if not is_eager:
+            return frame.localCheckpoint(eager=False)  # within a round plans are shallow
+        cached = frame.cache()
+        cut_off = cached.localCheckpoint()
+        cached.unpersist()
+        return cut_off
