@@ -178,7 +178,7 @@ def processes(root: int) -> Iterator[Path]:
 def peak_of(process: Path) -> int:
     """Returns the most memory, in KiB, that a process has had so far."""
     lines = (process / "status").read_text("ascii", "replace").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)  # one that has ended has none
 
 
 def cpu_seconds(process: int) -> float:
