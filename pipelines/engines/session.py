@@ -162,6 +162,16 @@ def open_session(
     return session
 
 
+@contextmanager
+def beside(session: Session) -> Iterator[Session]:
+    """Starts an embedded Sail beside another engine of this process, for a while; then that is activated again."""
+    try:
+        with open_session("sail") as other:
+            yield other
+    finally:
+        session.activate()
+
+
 def _start(
     engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None, is_small: bool
 ) -> SparkSession:

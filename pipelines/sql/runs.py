@@ -22,7 +22,7 @@ class StoredRuns:
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
         """Protocol, first run and last run of neighbours that are of one protocol, by id."""
-        rows = self._store.read(RUN.name).select("run_id", "protocol").toArrow().to_pylist()
+        rows = self._store.rows(RUN.name, ("run_id", "protocol"))
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
         return [(protocol, runs[0], runs[-1]) for protocol, runs in groups]

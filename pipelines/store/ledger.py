@@ -73,8 +73,8 @@ class Ledger:
                 f"{resume_hint(store.root)}"
             )
         names = [field.name for field in fields(Commit)]
-        rows = store.read(ROUND_COMMIT.name).select(names).collect()
-        return cls([Commit(**{**row.asDict(), "versions": json.loads(row.versions)}) for row in rows], store.root)
+        rows = store.rows(ROUND_COMMIT.name, names)
+        return cls([Commit(**{**row, "versions": json.loads(row["versions"])}) for row in rows], store.root)
 
     @property
     def last(self) -> Commit:

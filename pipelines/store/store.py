@@ -7,13 +7,13 @@ rows): a later one shows that somebody else writes, e.g. an engine that outlives
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -231,14 +231,29 @@ class Store:
         Raises:
             StoreError: The store has no such table, or it is damaged.
         """
-        if not (self.path(name) / _LOG).is_dir():
-            raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
+        self._check_there(name)
         if (self._is_slow or self.is_small) and (rows := self._few_rows(name, version)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(self._engine_path(name))
+
+    def _check_there(self, name: str) -> None:
+        if not (self.path(name) / _LOG).is_dir():
+            raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
+
+    def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns the rows of a table that is small most of the time, without the engine if it is.
+
+        Raises:
+            StoreError: The store has no such table, or it is damaged.
+        """
+        self._check_there(name)
+        few = self._few_rows(name, None)
+        wanted = self.read(name).select(*columns).toArrow() if few is None else few.select(columns)
+        found: list[dict[str, Any]] = wanted.to_pylist()
+        return found
 
     @property
     def _is_slow(self) -> bool:

@@ -37,7 +37,7 @@ from pipelines.store.store import Store
 
 @contextmanager
 def watched(told: Callable[[int, float, float], None]) -> Iterator[None]:
-    """Tells of each commit: its rounds, seconds, CPU seconds."""
+    """Has a function told of each commit: its rounds, seconds, CPU seconds."""
     commit = History.commit
 
     def measured(history: History, *given: Any) -> None:
