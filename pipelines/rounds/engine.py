@@ -9,7 +9,7 @@ A round:
 3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
 4. **checkpoint**: new state and messages are materialised, and a few counts of them come back to the driver;
 5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
-   (deliveries, events, increments) stays a plan over the round's relations until then.
+   (messages, deliveries, events) waits for it (`left`): as rows, or as plans over the round's relations.
 
 Of a node program the rounds up to the next commit may be one job (`blocks`), with the same rows.
 

@@ -1,11 +1,12 @@
 """What more executors bring: a sweep of many runs and one large overlay on Spark clusters of one-core executors.
 
-    python tests/perf/scale.py [--executors 1 --executors 2] [--runs 1000] [--brokers 20] [--overlay 20000]
+    python tests/perf/scale.py [--executors 1 --executors 2] [--runs 1000] [--brokers 20] [--overlay 20000] [--bank 400]
                                [--driver-rows 0 --driver-rows 1000000]
 
 The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine. The
 sweep is that of `rounds.py`, partitioned by run; the overlay is one run of protocol delta with δ = 1 on a random tree,
-five subscribers, partitioned by run and node; 0 leaves either out. Columns: rows up to which the driver works out a
+five subscribers, partitioned by run and node; the bank is that of `nodes.py`, on 20 brokers for 300 rounds, several
+rounds a job; 0 leaves any of them out. Columns: rows up to which the driver works out a
 relation by itself (0: never); seconds; messages, and how many a second; millions of rows that executors wrote for
 exchanges, and MiB; CPU seconds of the program, of the driver's JVM and of all executors; peak memory of the program and
 of the driver's JVM in MiB. Each measurement is a process of its own.
@@ -20,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from compare import cpu_of, peak_of, processes
+from nodes import ginger
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -63,6 +64,12 @@ def overlay(n_nodes: int) -> Experiment:
     return Experiment(runs, build_inputs(runs, None), commit_every=50)
 
 
+def bank(n_runs: int) -> Experiment:
+    """Runs of a node program."""
+    runs = run_configs([ginger(20, 300)] * n_runs)
+    return Experiment(runs, build_inputs(runs, None), commit_every=None)
+
+
 def cluster(n_executors: int) -> SparkSession:
     """Starts a cluster of executors with one core each."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -72,6 +79,7 @@ def cluster(n_executors: int) -> SparkSession:
         "spark.driver.memory": f"{EXECUTOR_MB}m", "spark.executor.memory": f"{EXECUTOR_MB}m",
         "spark.sql.shuffle.partitions": str(2 * n_executors), "spark.default.parallelism": str(2 * n_executors),
         "spark.locality.wait": "0s", "spark.ui.retainedStages": "100000",
+        "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
     }  # fmt: skip
     builder = SparkSession.builder.master(f"local-cluster[{n_executors},1,{EXECUTOR_MB}]").appName("scale")
     for key, value in settings.items():
@@ -112,6 +120,13 @@ def measured(n_executors: int, what: Experiment) -> dict[str, Any]:
     return {"seconds": seconds, "messages": n_messages, "rows": n_rows, "bytes": n_bytes, "cpu": cpu, "peak": peak}
 
 
+def made(what: str, given: argparse.Namespace) -> Experiment:
+    """Returns what is to be measured."""
+    if what == "sweep":
+        return sweep(given.runs, given.brokers, 1.0, START + 15)
+    return overlay(given.overlay) if what == "overlay" else bank(given.bank)
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -119,35 +134,36 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--brokers", type=int, default=20)
     parser.add_argument("--overlay", type=int, default=20_000)
+    parser.add_argument("--bank", type=int, default=400)
     parser.add_argument("--driver-rows", type=int, action="append")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        what = sweep(given.runs, given.brokers, 1.0, START + 15) if given.runs else overlay(given.overlay)
-        print(json.dumps(measured(given.one, what)))
+        what, n_executors = given.one
+        print(json.dumps(measured(int(n_executors), made(what, given))))
         return
+    shown = {
+        "sweep": f"{given.runs:,} x {given.brokers}" if given.runs else None,
+        "overlay": f"1 x {given.overlay:,}" if given.overlay else None,
+        "bank": f"bank, {given.bank:,} x 20" if given.bank else None,
+    }
     table = Table(
         "what", "executors", "driver rows", "seconds", "messages", "msg/s", "M rows", "MiB", "CPU s", "peak MiB"
     )
-    for arguments, name in (
-        (("--runs", f"{given.runs}", "--brokers", f"{given.brokers}"), f"{given.runs:,} x {given.brokers}"),
-        (("--runs", "0", "--overlay", f"{given.overlay}"), f"1 x {given.overlay:,}"),
-    ):
-        if name.startswith("0 ") or name.endswith(" 0"):
-            continue
-        for driver_rows in given.driver_rows or [0, 1_000_000]:
+    for what, name in shown.items():
+        for driver_rows in (given.driver_rows or [0, 1_000_000]) if name else []:
             for n_executors in given.executors or [1, 2]:
-                table.add_row(name, f"{n_executors}", f"{driver_rows:,}", *cells(n_executors, driver_rows, arguments))
+                table.add_row(name, f"{n_executors}", f"{driver_rows:,}", *cells(what, n_executors, driver_rows))
     Console(width=140).print(table)
 
 
-def cells(n_executors: int, driver_rows: int, arguments: Sequence[str]) -> list[str]:
+def cells(what: str, n_executors: int, driver_rows: int) -> list[str]:
     """Makes one measurement in a process of its own."""
-    command = [sys.executable, __file__, "--one", str(n_executors), *arguments]
+    command = [sys.executable, __file__, *sys.argv[1:], "--one", what, str(n_executors)]
     environment = {**os.environ, "ROUNDTABLE_DRIVER_ROWS": str(driver_rows)}
     told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
     found: dict[str, Any] = json.loads(told.splitlines()[-1])
-    print(arguments, n_executors, driver_rows, found, file=sys.stderr, flush=True)
+    print(what, n_executors, driver_rows, found, file=sys.stderr, flush=True)
     cpu, peak = (" / ".join(f"{one:,.0f}" for one in found[name].values()) for name in ("cpu", "peak"))
     rate = found["messages"] / found["seconds"]
     return [
