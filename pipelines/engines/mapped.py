@@ -15,16 +15,16 @@ from pyspark.sql.connect.udf import UserDefinedFunction
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
+from pipelines.engines.planner import fetched
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.rows.reading import Source, may_wait
+from udfs.nodes.packed import PACKED, packed, unpacked
 from udfs.nodes.play import Play
 
 
-def mapped(
-    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema, *, may_be_here: bool = True
-) -> DataFrame:
+def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema) -> DataFrame:
     """Returns what an Arrow function makes of some columns of a frame.
 
     ``mapInArrow`` returns the same. Over Spark Connect it asks the server for the columns of the frame, which plans it
@@ -35,15 +35,54 @@ def mapped(
         columns: SQL for each column that the function takes.
         function: Takes and returns batches of rows.
         schema: The columns that it returns.
-        may_be_here: Whether it may be called in this process where there are few rows; executors have more cores.
     """
     given, kind = frame.selectExpr(*columns), from_arrow_schema(schema)
     if not isinstance(given, RemoteFrame):
         return given.mapInArrow(function, kind)
+    return _planned(given, columns, function, kind, _Work(function, schema, kind))
+
+
+def played(
+    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema, *, by_executors: bool
+) -> pa.Table:
+    """Returns the rows that an Arrow function makes of some columns of a frame.
+
+    Args:
+        frame: Any frame.
+        columns: SQL for each column that the function takes.
+        function: Takes and returns batches of rows.
+        schema: The columns that it returns.
+        by_executors: Whether the engine has it called, and not this process.
+
+    Raises:
+        PySparkException: The function fails.
+    """
+    given = frame.selectExpr(*columns)
+    if not by_executors:
+        return _called(function, fetched(given), schema)
+    # Spark would turn each value of each row into its own form, and back.
+    called, kind = packed(function), from_arrow_schema(PACKED)
+    if isinstance(given, RemoteFrame):
+        given = _planned(given, columns, called, kind, None)
+    else:
+        given = given.mapInArrow(called, kind)
+    return pa.Table.from_batches(unpacked(fetched(given)), schema)
+
+
+def _called(function: Play, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Returns what a function makes of rows in this process; its errors are as an engine says them."""
+    try:
+        return pa.Table.from_batches(function(rows.combine_chunks().to_batches()), schema)
+    except Exception as error:
+        raise PySparkException(f"{type(error).__name__}: {error}") from error
+
+
+def _planned(
+    given: RemoteFrame, columns: Sequence[str], function: Play, kind: T.StructType, work: _Work | None
+) -> DataFrame:  # fmt: skip
     called = UserDefinedFunction(function, returnType=kind, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     names = [column.rpartition(" as ")[2] for column in columns]
-    plan = _Mapped(given, called, names, _Work(function, schema, kind) if may_be_here else None)
-    found = RemoteFrame(plan, given._session)
+    found = RemoteFrame(_Mapped(given, called, names, work), given._session)
     found._cached_schema = kind
     return cast(DataFrame, found)
 
@@ -68,12 +107,7 @@ class _Work:
         Raises:
             PySparkException: The function fails, as an engine says it.
         """
-        table = rows.table()
-        try:
-            batches = [*self.function(table.to_batches())]
-        except Exception as error:
-            raise PySparkException(f"{type(error).__name__}: {error}") from error
-        return Held.of(pa.Table.from_batches(batches, self.schema), self.columns)
+        return Held.of(_called(self.function, rows.table(), self.schema), self.columns)
 
 
 class _Mapped(Source, MapPartitions):

@@ -149,9 +149,20 @@ def collected(frame: DataFrame) -> list[Row]:
     try:
         return evaluated(frame, may_wait=True).collected()
     except UnknownPlanError:
-        session = frame.sparkSession
-        native = session.planner.carried_out(frame) if isinstance(session, _Session) else frame
-        return native.collect()
+        return _native(frame).collect()
+
+
+def fetched(frame: DataFrame) -> pa.Table:
+    """Returns the rows of any frame as a table; see `collected`."""
+    try:
+        return evaluated(frame, may_wait=True).table()
+    except UnknownPlanError:
+        return _native(frame).toArrow()
+
+
+def _native(frame: DataFrame) -> DataFrame:
+    session = frame.sparkSession
+    return session.planner.carried_out(frame) if isinstance(session, _Session) else frame
 
 
 class _Reading(local):

@@ -1,5 +1,8 @@
 """Several rounds in one job: a node program's runs are played whole, each by one call of an Arrow function.
 
+Processes play them, those of the program or of Spark's executors, and the program gets what they leave behind as Arrow
+tables.
+
 What the rounds of a block leave behind is what the engine would make of them one by one: the same rows. A round costs
 what plain Python costs, where a job of the engine takes tens of milliseconds; so runs of up to a few thousand nodes are
 played so. A run is played by one core; where there are many, all cores play.
@@ -8,79 +11,85 @@ played so. A run is played by one core; where there are many, all cores play.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol, run_settings
 from pipelines.contract.round import RunTables
-from pipelines.engines.mapped import mapped
-from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.mapped import played
+from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.workers import in_workers
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import CALL, INTERNAL, rows_of
 from udfs.nodes.block import FLIGHT, GIVEN, block_of, block_schema, node_type
 
-_BLOCK = "block"
+_NODE = ("run_id", "node_id")
 _SPAN = "node_id, round, end_round"
 _MANY_RUNS = 16
 """With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
 
 
-@dataclass
 class Played:
-    """What the rounds of a block leave behind.
+    """What the rounds of a block leave behind, as tables of this process.
 
     Attributes:
-        relation: A row a run, columns of `udfs.nodes.block.block_schema`.
         last_round: The last round in which anything happened; None: in none.
         n_handled: How many messages were due.
-        protocol: The protocol.
     """
 
-    relation: Relation
-    last_round: int | None
-    n_handled: int
-    protocol: NodeProtocol = field(repr=False)
+    def __init__(self, runs: pa.Table, protocol: NodeProtocol) -> None:
+        """Takes it.
 
-    def state(self) -> dict[str, DataFrame]:
+        Args:
+            runs: A row a run, columns of `udfs.nodes.block.block_schema`.
+            protocol: The protocol.
+        """
+        self._runs, self._protocol = runs, protocol
+        self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
+        self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
+
+    def state(self) -> dict[str, pa.Table]:
         """Returns the relations of the protocol; of those that grow the increments."""
-        rows = rows_of(self.protocol.program)
+        rows = rows_of(self._protocol.program)
         node = self._exploded("nodes")
-        found = {NODE_STATE: node.where("started_round is not null").select("run_id", "node_id", *INTERNAL)}
+        found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
         if rows.plan.durable:
-            found[NODE_DURABLE] = node.select("run_id", "node_id", *rows.kept)
+            found[NODE_DURABLE] = node.select([*_NODE, *rows.kept])
         return found | {name: self._exploded(name) for name in rows.plan.appended}
 
-    def in_flight(self, after: int) -> DataFrame:
+    def in_flight(self, after: int) -> pa.Table:
         """Returns the messages that are in flight after a round."""
-        return self._messages("in_flight", f"due_round - {after}").where(f"due_round > {after}")
+        found = self._exploded("in_flight").filter(pc.field("due_round") > after)
+        remaining = pc.subtract(found.column("due_round"), after)
+        return found.append_column("remaining_rounds", remaining).select(in_flight_schema(self._protocol.payload).names)
 
-    def handled(self, after: int) -> DataFrame:
-        """Returns the messages that were due by then, with their fate, in the form of messages in flight.
+    def left(self, after: int) -> dict[str, pa.Table]:
+        """Returns the rows of tables: messages that were due by then, deliveries, statuses, steps in calls' lives.
 
-        Lost ones that were due when nothing else happened in their run are among those in flight.
+        Lost messages that were due when nothing else happened in their run are among those in flight.
         """
-        lost = self._messages("in_flight", "cast(0 as bigint)").where(f"due_round <= {after}")
-        return self._messages("handled", "cast(0 as bigint)").unionByName(lost)
-
-    def events(self) -> dict[str, DataFrame]:
-        """Returns the deliveries, changes of nodes' states and steps in the life of calls."""
+        lost = self._exploded("in_flight").filter(pc.field("due_round") <= after)
+        message = pa.concat_tables([self._exploded("handled"), lost])
+        fate = pc.fill_null(message.column("fate"), "delivered")
         return {
-            "delivery": self._exploded("delivery").withColumnRenamed("node_id", "subscriber"),
+            "message": message.set_column(message.schema.get_field_index("fate"), "fate", fate).select(MESSAGE.columns),
+            "delivery": self._exploded("delivery").rename_columns({"node_id": "subscriber"}),
             "node_status": self._exploded("statuses"),
             "call_event": self._exploded("events"),
         }
 
-    def _exploded(self, name: str) -> DataFrame:
-        return self.relation.frame.selectExpr("run_id", f"explode({name}) as one").select("run_id", "one.*")
-
-    def _messages(self, name: str, remaining: str) -> DataFrame:
-        columns = in_flight_schema(self.protocol.payload).names
-        own = {"remaining_rounds": f"{remaining} as remaining_rounds"}
-        return self._exploded(name).selectExpr(*(own.get(column, column) for column in columns))
+    def _exploded(self, name: str) -> pa.Table:
+        """Returns the rows of a column of lists, with their runs."""
+        column = self._runs.column(name).combine_chunks()
+        run = self._runs.column("run_id").take(pc.list_parent_indices(column))
+        values = pc.list_flatten(column)
+        names = [field.name for field in values.type]
+        return pa.table([run, *values.flatten()], names=["run_id", *names])
 
 
 class Blocks:
@@ -104,7 +113,7 @@ class Blocks:
         n_workers = materialiser.session.n_python_workers if n_runs >= _MANY_RUNS else 0
         self._play = in_workers(block_of(protocol.program), n_workers)
         self._materialiser = materialiser
-        self._may_be_here = materialiser.session.engine == "sail" or n_runs < _MANY_RUNS
+        self._by_executors = materialiser.session.engine != "sail" and n_runs >= _MANY_RUNS
         self._calls = calls
         given = run_settings(run.setting).selectExpr("*", f"{str(faults.links.may_duplicate).lower()} as may_duplicate")
         lists = {
@@ -140,10 +149,8 @@ class Blocks:
             "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
             "may_duplicate", *GIVEN, "nodes", "flights", "calls",
         )  # fmt: skip
-        frame = mapped(run, given, self._play, block_schema(rows), may_be_here=self._may_be_here)
-        facts = {"last_played": "max(last_played)", "n_handled": "sum(size(handled))"}
-        relations, told = self._materialiser.checkpoint({_BLOCK: frame}, {_BLOCK: facts})
-        return Played(relations[_BLOCK], told["last_played"], told["n_handled"] or 0, self._protocol), last
+        runs = played(run, given, self._play, block_schema(rows), by_executors=self._by_executors)
+        return Played(runs, self._protocol), last
 
 
 def _with_list(run: DataFrame, name: str, rows: DataFrame | None, columns: str) -> DataFrame:

@@ -87,6 +87,12 @@ class History:
             self.first_round = round_
         self._left.add(rows)
 
+    def add_tables(self, round_: int, tables: Mapping[str, pa.Table]) -> None:
+        """Buffers several rounds, of which one is the last."""
+        if self.first_round is None:
+            self.first_round = round_
+        self._left.add_tables(tables)
+
     def commit(self, last_round: int, state: Mapping[str, DataFrame], rest: DataFrame | None) -> None:
         """Writes what is buffered, then the state, then the ledger.
 

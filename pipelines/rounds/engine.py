@@ -25,8 +25,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
@@ -204,17 +206,24 @@ class RoundEngine:
         before, job = self._in_flight, self._job
         played, last = blocks.play(self.round, last, self._relations.frames(), before.frame)
         over = last if played.last_round is None else played.last_round
-        state = played.state()
+        tables = played.state()
         crashed = job.faults.crashes.crashed_between(self.round, last)
         if crashed is not None:
             self._relations.forget(crashed)
-        relations = self._checkpoint({**self._relations.whole_frames(state), _IN_FLIGHT: played.in_flight(over)})
+        state = {name: self._loaded(name, table) for name, table in tables.items()}
+        flights = self._loaded(_IN_FLIGHT, played.in_flight(over))
+        frames = {name: relation.frame for name, relation in state.items()}
+        relations = self._checkpoint({**self._relations.whole_frames(frames), _IN_FLIGHT: flights.frame})
         self._in_flight = relations.pop(_IN_FLIGHT)
-        self._relations.take(state, relations)
-        held = [before, played.relation, *job.calls.retired()]
-        job.history.add(over, RoundRows(played.handled(over), None, played.events(), held))
+        self._relations.take(frames, relations)
+        for relation in (before, flights, *state.values(), *job.calls.retired()):
+            relation.release()
+        job.history.add_tables(over, played.left(over))
         self.round = over
         return played.n_handled
+
+    def _loaded(self, name: str, rows: pa.Table) -> Relation:
+        return self._job.materialiser.load(name, rows, from_arrow_schema(rows.schema))
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""

@@ -7,13 +7,14 @@ are made of are freed. All else stays a plan over its round's relations, which a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.round import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.engines.materialise.base import Materialiser, Relation
@@ -116,6 +117,16 @@ class Left:
         else:
             self._held += rows.held
 
+    def add_tables(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes what several rounds leave behind, as tables ``message`` and those of the events."""
+        self.n_rounds += 1
+        for name, table in tables.items():
+            if name in _WRITTEN:
+                self._rows[name].tables.append(table)
+            elif len(table):
+                self._put(name, self._materialiser.load(f"{_PREFIX}{name}", table, from_arrow_schema(table.schema)))
+        self._rows[ROUND_METRIC.name].tables.append(_counted(tables[MESSAGE.name]))
+
     def add_in_flight(self, rest: DataFrame) -> None:
         """Takes the messages that are still in flight after the last round."""
         self._add_messages(rest.selectExpr("*", "coalesce(fate, 'in_flight') as outcome"))
@@ -127,14 +138,8 @@ class Left:
         if settled is None:
             self._rows[MESSAGE.name].frames.append(message)
             return False
-        metrics = round_metrics(settled[MESSAGE.name].frame)
-        counted = self._settled({ROUND_METRIC.name: metrics})
-        if counted is None:
-            self._held.append(settled[MESSAGE.name])
-            self._rows[MESSAGE.name].frames.append(settled[MESSAGE.name].frame)
-        else:
-            self._put(MESSAGE.name, settled[MESSAGE.name])
-            self._put(ROUND_METRIC.name, counted[ROUND_METRIC.name])
+        self._put(MESSAGE.name, settled[MESSAGE.name])
+        self._rows[ROUND_METRIC.name].tables.append(_counted(self._rows[MESSAGE.name].tables[-1]))
         return True
 
     def _settled(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation] | None:
@@ -144,9 +149,9 @@ class Left:
 
     def _put(self, name: str, relation: Relation) -> None:
         """Takes rows that are here: as a table what is written as it is, as a relation what is read before."""
-        content = relation.content()
-        if name in _WRITTEN and content.rows is not None:
-            self._rows[name].tables.append(content.rows())
+        if name in _WRITTEN:
+            rows = cast(Callable[[], pa.Table], relation.content().rows)
+            self._rows[name].tables.append(rows())
             relation.release()
         else:
             self._rows[name].frames.append(relation.frame)
@@ -180,6 +185,12 @@ def _with_outcome(inbox: DataFrame, fate: DataFrame | None) -> DataFrame:
     return inbox.join(dropped, ["run_id", "message_id"], "left").selectExpr(
         "*", "coalesce(fate, dropped, 'delivered') as outcome"
     )  # fmt: skip
+
+
+def _counted(message: pa.Table) -> pa.Table:
+    """Returns what `round_metrics` does, of rows that are here."""
+    counted = message.group_by(["run_id", "due_round", "kind", "fate"]).aggregate([([], "count_all")])
+    return counted.rename_columns({"due_round": "round", "count_all": "n_messages"}).select(ROUND_METRIC.columns)
 
 
 def round_metrics(message: DataFrame) -> DataFrame:

@@ -128,6 +128,23 @@ def test_a_number_of_rows_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         most_rows()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_checkpoint_is_made_whatever_the_plans_of_a_jvm(
+    spark: Session, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """Spark of another version may have other plans; a job that fails is told either way."""
+    with spread(spark, 2) as session, closing(MemoryMaterialiser(session)) as materialiser:
+        if not is_known:
+            monkeypatch.setattr("pipelines.engines.materialise.memory._best", lambda plan, wanted: plan.nowhere())
+        numbers = session.spark.range(10).selectExpr("id as run_id")
+        relation, facts = materialiser.checkpointed(numbers, {"n": "count(1)"})
+        assert (relation.frame.count(), facts) == (10, {"n": 10})
+        assert materialiser.cache("", relation.frame.where("run_id > 3")).frame.count() == 6
+        assert materialiser._knows_plans == is_known
+        with pytest.raises(PySparkException, match="planted"):
+            materialiser.checkpointed(numbers.selectExpr("raise_error('planted') as run_id"), {})
+
+
 def test_a_checkpoint_is_partitioned_by_its_own_columns(spark: Session) -> None:
     """A join is partitioned by its right side's ``node_id``, too: it returns another column of that name."""
     with spread(spark, 4) as session, closing(MemoryMaterialiser(session, is_by_node=True)) as materialiser:

@@ -155,10 +155,6 @@ class TrackingMaterialiser(Materialiser):
         """Remembers the columns, so that they are not asked for."""
         self._schemas |= {name: nullable(schema) for name, schema in schemas.items()}
 
-    def append(self, name: str, frame: DataFrame) -> Relation:
-        """Materialises an increment at once."""
-        return self.cache(name, frame)
-
     def union(self, name: str, parts: Sequence[Relation]) -> DataFrame:
         """Returns a relation that lies in parts, without those that have no rows."""
         full = [part for part in parts if not part.is_empty]

@@ -19,13 +19,15 @@ from pipelines.engines.materialise.base import Facts, Relation
 from pipelines.engines.materialise.here import HereMaterialiser
 from pipelines.engines.materialise.made import Made, write
 from pipelines.engines.rows.evaluate import evaluated
-from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError
+from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError, kinds_of, rows_of
 from pipelines.engines.rows.operators import Rows
 from pipelines.engines.session import Session
 from pipelines.engines.workers import stop_workers
 from udfs.nodes import interruption
 
 _N_WRITERS = 3
+_FEW_ROWS = 5000
+"""Of what the program loads: so many are held as rows."""
 
 
 class FileMaterialiser(HereMaterialiser[Made]):
@@ -86,7 +88,10 @@ class FileMaterialiser(HereMaterialiser[Made]):
         self._all_written()
 
     def load(self, name: str, rows: pa.Table, schema: T.StructType) -> Relation:
-        """Writes the rows without the engine's help."""
+        """Takes few rows as they are, and writes many without the engine's help."""
+        if len(rows) <= _FEW_ROWS:
+            with suppress(UnknownPlanError):
+                return self._of_rows(name, schema, Rows(rows_of(rows, kinds_of(schema))))
         path = self._path(name)
         write(rows, path)
         return self._relation(schema, self._writers.submit(self._made, path, schema), partial(self._remove, path))

@@ -117,6 +117,10 @@ class HereMaterialiser(TrackingMaterialiser, Generic[One]):
         known.n_holders += 1
         return known.relation
 
+    def append(self, name: str, frame: DataFrame) -> Relation:
+        """Materialises an increment at once, unless it is a relation already."""
+        return self._again(name, frame) or self.cache(name, frame)
+
     def settled(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation] | None:
         """Works out all of them here, or none."""
         try:

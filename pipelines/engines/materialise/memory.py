@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Self, cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import Column, DataFrame, types as T
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
@@ -40,6 +41,7 @@ class MemoryMaterialiser(Materialiser):
     # Without it only what a job ends in forgets how it was made. Relations kept within a round would drag their plans
     # along, in every task of a commit of many rounds: minutes, and gigabytes of heap.
     _CUT_ALL: ClassVar = "spark.checkpoint.checkpointAllMarkedAncestors"
+    _knows_plans = True
 
     def __init__(self, session: Session, *, is_by_node: bool = False) -> None:
         """Has Spark cut off how relations were made.
@@ -105,10 +107,28 @@ class MemoryMaterialiser(Materialiser):
         return relation, {} if observation is None else observation.get
 
     def _cut_off(self, frame: DataFrame, *, is_eager: bool = True) -> DataFrame:
-        """Returns the rows, in memory and without how they were made.
+        """Returns the rows, in memory and without how they were made."""
+        if self._knows_plans:
+            try:
+                return self._checkpoint_without_sizes(frame, is_eager)
+            except Py4JJavaError:  # the job has failed
+                raise
+            except (Py4JError, TypeError):  # plans are made otherwise: another version of Spark
+                self._knows_plans = False
+        if not is_eager:
+            return frame.localCheckpoint(eager=False)  # within a round plans are shallow
+        cached = frame.cache()
+        cut_off = cached.localCheckpoint()
+        cached.unpersist()
+        return cut_off
 
-        The planner knows how they are partitioned, but not how large they may be: estimates of one checkpoint after the
-        other, made of each other, would multiply until planning takes minutes.
+    def _checkpoint_without_sizes(self, frame: DataFrame, is_eager: bool) -> DataFrame:
+        """Returns a checkpoint of which the planner knows how it is partitioned, but not how large it may be.
+
+        Estimates of one checkpoint after the other, made of each other, would multiply until planning takes minutes.
+
+        Raises:
+            Py4JError: The JVM has other plans.
         """
         spark = cast(Any, self.session.spark)
         java, none = spark._jvm.org.apache.spark.sql, spark._jvm.scala.Option.empty()
@@ -158,18 +178,11 @@ def _items(sequence: Any) -> list[Any]:  # noqa: ANN401 - of the JVM
 class RemoteMaterialiser(MemoryMaterialiser):
     """Keeps relations in the memory of a Spark behind Spark Connect, which does not tell what a checkpoint observes."""
 
+    _knows_plans = False
+
     def checkpoint(
         self, frames: Mapping[str, DataFrame], facts: Mapping[str, Facts]
     ) -> tuple[dict[str, Relation], dict[str, int | None]]:
         """Runs one job a relation, then one for all facts."""
         relations, _ = super().checkpoint(frames, {})
         return relations, asked_facts(relations, facts)
-
-    def _cut_off(self, frame: DataFrame, *, is_eager: bool = True) -> DataFrame:
-        """Returns the rows by way of a cache: from here nobody can tell the planner how large they are."""
-        if not is_eager:
-            return frame.localCheckpoint(eager=False)  # within a round plans are shallow
-        cached = frame.cache()
-        cut_off = cached.localCheckpoint()
-        cached.unpersist()
-        return cut_off
