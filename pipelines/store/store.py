@@ -195,9 +195,10 @@ class Store:
         if held is not None:
             self.load(name, held, mode)
             return
-        # One file a commit.
-        whole = rows if self.session.engine == "sail" else self.session.native(rows).coalesce(1)
-        self._write(name, lambda: whole.write.format("delta").mode(mode).save(self._engine_path(name)))
+        writer = (rows if self.session.engine == "sail" else self.session.native(rows)).write.format("delta").mode(mode)
+        # All cores make the rows, and files get a sensible size: one where there are few rows. Sail writes one anyway.
+        writer = writer.option("optimizeWrite", "true")
+        self._write(name, lambda: writer.save(self._engine_path(name)))
 
     def _held(self, rows: DataFrame) -> pa.Table | None:
         """Returns rows that the program has, or gets faster than an engine writes them."""

@@ -159,3 +159,14 @@ def test_a_name_that_the_library_does_not_take_is_refused(tmp_path: Path, name: 
         with pytest.raises(StoreError, match=rf"does not take '{re.escape(refused)}' in the name of a folder; name an"):
             work()
     assert not list(tmp_path.iterdir())
+
+
+def test_what_spark_writes_is_one_file_made_by_all_tasks(spark: Session, tmp_path: Path) -> None:
+    spark.activate()
+    store = mixed(spark, tmp_path)
+    wide = spark.spark.range(0, 4000, 1, 4).selectExpr("id as run_id", "concat('n', id) as name")
+    made = wide.selectExpr("*", "array(named_struct('via', run_id, 'is_done', false)) as path")
+    assert made.rdd.getNumPartitions() == 4
+    store.append("mixed", made)
+    assert len(list(store.path("mixed").glob("*.parquet"))) == 1
+    assert {(row.run_id, row.name) for row in store.read("mixed").collect()} == {(n, f"n{n}") for n in range(4000)}
