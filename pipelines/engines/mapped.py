@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -15,13 +15,17 @@ from pyspark.sql.connect.udf import UserDefinedFunction
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
+from pipelines.engines.inline import frame_of
 from pipelines.engines.planner import fetched
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.rows.reading import Source, may_wait
-from udfs.nodes.packed import PACKED, packed, unpacked
+from udfs.nodes.packed import PACKED, pack, packed, unpacked
 from udfs.nodes.play import Play
+
+_PARTS_PER_CORE: Final = 4
+"""Of the rows that executors work on: none waits long for the last of them, and none holds all of its share."""
 
 
 def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema) -> DataFrame:
@@ -43,30 +47,33 @@ def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.
 
 
 def played(
-    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema, *, by_executors: bool
-) -> pa.Table:
+    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema, *, n_executors: int
+) -> pa.Table:  # fmt: skip
     """Returns the rows that an Arrow function makes of some columns of a frame.
 
     Args:
         frame: Any frame.
         columns: SQL for each column that the function takes.
-        function: Takes and returns batches of rows.
+        function: Takes and returns batches of rows, each row by itself.
         schema: The columns that it returns.
-        by_executors: Whether the engine has it called, and not this process.
+        n_executors: On how many cores the engine has it called; 0: it is called in this process.
 
     Raises:
         PySparkException: The function fails.
     """
-    given = frame.selectExpr(*columns)
-    if not by_executors:
-        return _called(function, fetched(given), schema)
-    # Spark would turn each value of each row into its own form, and back.
+    given = fetched(frame.selectExpr(*columns))
+    if n_executors == 0:
+        return _called(function, given, schema)
+    # Spark would turn each value of each row into a form of its own, and back.
+    n_rows = max(1, -(-len(given) // (n_executors * _PARTS_PER_CORE)))
+    parts = pack(given.combine_chunks().to_batches(n_rows))
+    spread = frame_of(frame.sparkSession, parts).repartition(n_executors)
     called, kind = packed(function), from_arrow_schema(PACKED)
-    if isinstance(given, RemoteFrame):
-        given = _planned(given, columns, called, kind, None)
+    if isinstance(spread, RemoteFrame):
+        found = _planned(spread, PACKED.names, called, kind, None)
     else:
-        given = given.mapInArrow(called, kind)
-    return pa.Table.from_batches(unpacked(fetched(given)), schema)
+        found = spread.mapInArrow(called, kind)
+    return pa.Table.from_batches(unpacked(fetched(found)), schema)
 
 
 def _called(function: Play, rows: pa.Table, schema: pa.Schema) -> pa.Table:

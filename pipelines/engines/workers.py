@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -18,7 +19,7 @@ import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
 from pyspark.cloudpickle import dumps
 
-from udfs.nodes.apart import apply, serve
+from udfs.nodes.apart import apply, prepare, serve
 
 if TYPE_CHECKING:
     from udfs.nodes.play import Play
@@ -126,4 +127,8 @@ def in_workers(function: Play, n_workers: int) -> Play:
     """
     if n_workers < 2:
         return function
-    return InWorkers(dumps(function), n_workers)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
+    text: bytes = dumps(function)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
+    with suppress(BrokenProcessPool):  # who needs them finds out
+        for _ in range(n_workers):  # they start meanwhile
+            _pool(n_workers).executor.submit(prepare, text)
+    return InWorkers(text, n_workers)

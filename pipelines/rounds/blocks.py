@@ -113,7 +113,8 @@ class Blocks:
         n_workers = materialiser.session.n_python_workers if n_runs >= _MANY_RUNS else 0
         self._play = in_workers(block_of(protocol.program), n_workers)
         self._materialiser = materialiser
-        self._by_executors = materialiser.session.engine != "sail" and n_runs >= _MANY_RUNS
+        is_executors = materialiser.session.engine != "sail" and n_runs >= _MANY_RUNS
+        self._n_executors = materialiser.session.partitions if is_executors else 0
         self._calls = calls
         given = run_settings(run.setting).selectExpr("*", f"{str(faults.links.may_duplicate).lower()} as may_duplicate")
         lists = {
@@ -149,7 +150,7 @@ class Blocks:
             "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
             "may_duplicate", *GIVEN, "nodes", "flights", "calls",
         )  # fmt: skip
-        runs = played(run, given, self._play, block_schema(rows), by_executors=self._by_executors)
+        runs = played(run, given, self._play, block_schema(rows), n_executors=self._n_executors)
         return Played(runs, self._protocol), last
 
 

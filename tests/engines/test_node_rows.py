@@ -234,8 +234,13 @@ def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
     assert {run: list(differing(whole[run], found[run])) for run in whole} == {run: [] for run in whole}
 
 
+@pytest.mark.parametrize("who", ["driver", "executors"])
 @pytest.mark.parametrize("n_partitions", [1, 7])
-def test_spark_leaves_the_same_rows(spark: Session, sail: Session, tmp_path: Path, n_partitions: int) -> None:
+def test_spark_leaves_the_same_rows(
+    spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_partitions: int, who: str
+) -> None:
+    if who == "executors":
+        monkeypatch.setattr(blocks, "_MANY_RUNS", 1)
     of = runs(is_lossy=True)[:2]
     one = by_run(run_all(of, sail, tmp_path / "sail"))
     spark.activate()

@@ -41,6 +41,15 @@ def _function(text: bytes) -> Play:
     return found
 
 
+def prepare(text: bytes) -> None:
+    """Imports what a function needs, before rows come.
+
+    Args:
+        text: The function, pickled.
+    """
+    _function(text)
+
+
 def apply(text: bytes, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Returns what an Arrow function makes of a batch.
 

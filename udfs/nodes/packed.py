@@ -15,19 +15,30 @@ PACKED = pa.schema([("batch", pa.binary())])
 
 
 def packed(function: Play) -> Play:
-    """Returns an Arrow function that packs the batches of another one."""
+    """Returns an Arrow function that takes packed batches, and packs those that another one makes of them."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in function(batches):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch)
-            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue()], pa.binary())], schema=PACKED)
+        for batch in batches:
+            for made in function(unpacked(batch)):
+                yield pa.RecordBatch.from_arrays([pa.array([_bytes(made)], pa.binary())], schema=PACKED)
 
     return pack
 
 
-def unpacked(table: pa.Table) -> list[pa.RecordBatch]:
+def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Returns batches as a table of packed ones."""
+    return pa.table([pa.array([_bytes(batch) for batch in batches], pa.binary())], schema=PACKED)
+
+
+def unpacked(rows: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
     """Returns the batches that were packed."""
-    values = (value.as_buffer() for value in table.column("batch"))
+    values = (value.as_buffer() for value in rows.column("batch"))
     return [batch for value in values for batch in pa.ipc.open_stream(value)]
+
+
+def _bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    packed_batch: bytes = sink.getvalue().to_pybytes()
+    return packed_batch
