@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, types as T
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
@@ -23,6 +24,8 @@ from pipelines.engines.session import Session
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
 """The columns that may name the node by which rows are partitioned; the first that a relation has."""
+_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
+"""Rows are kept as bytes: of millions of them as objects, the garbage collector takes as long as all tasks."""
 _ATTRIBUTE: Final = "AttributeReference"
 """The JVM's class of a column in a plan."""
 
@@ -133,7 +136,7 @@ class MemoryMaterialiser(Materialiser):
         spark = cast(Any, self.session.spark)
         java, none = spark._jvm.org.apache.spark.sql, spark._jvm.scala.Option.empty()
         made = cast(ClassicFrame, frame)._jdf.queryExecution().executedPlan()
-        plan = cast(ClassicFrame, frame.localCheckpoint(is_eager))._jdf.queryExecution().analyzed()
+        plan = cast(ClassicFrame, frame.localCheckpoint(is_eager, _LEVEL))._jdf.queryExecution().analyzed()
         columns = frame.columns
         by, n_parts = _best(made, self.placed_by(columns)), made.outputPartitioning().numPartitions()
         if by:
