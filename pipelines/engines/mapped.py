@@ -15,8 +15,7 @@ from pyspark.sql.connect.udf import UserDefinedFunction
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
-from pipelines.engines.inline import frame_of
-from pipelines.engines.planner import fetched
+from pipelines.engines.planner import fetched, sent
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
@@ -67,7 +66,7 @@ def played(
     # Spark would turn each value of each row into a form of its own, and back.
     n_rows = max(1, -(-len(given) // (n_executors * _PARTS_PER_CORE)))
     parts = pack(given.combine_chunks().to_batches(n_rows))
-    spread = frame_of(frame.sparkSession, parts).repartition(n_executors)
+    spread = sent(frame.sparkSession, parts).repartition(n_executors)
     called, kind = packed(function), from_arrow_schema(PACKED)
     if isinstance(spread, RemoteFrame):
         found = _planned(spread, PACKED.names, called, kind, None)

@@ -84,12 +84,15 @@ class Played:
         }
 
     def _exploded(self, name: str) -> pa.Table:
-        """Returns the rows of a column of lists, with their runs."""
-        column = self._runs.column(name).combine_chunks()
-        run = self._runs.column("run_id").take(pc.list_parent_indices(column))
-        values = pc.list_flatten(column)
-        names = [field.name for field in values.type]
-        return pa.table([run, *values.flatten()], names=["run_id", *names])
+        """Returns the rows of a column of lists, with their runs; batch by batch, as one array holds 2 GiB of texts."""
+        return pa.concat_tables(_exploded(batch, name) for batch in self._runs.to_batches())
+
+
+def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
+    column = runs.column(name)
+    run = runs.column("run_id").take(pc.list_parent_indices(column))
+    values = pc.list_flatten(column)
+    return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
 
 
 class Blocks:

@@ -264,7 +264,7 @@ class Store:
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
         """Returns the rows of a small table."""
         with self._named(name):
-            table = DeltaTable(str(self.path(name)), version)
+            table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
                 return None
             given = table.to_pyarrow_table()

@@ -23,15 +23,26 @@ workload:
 time: {{rounds: 20}}
 runs: {{seeds: [0, 1]}}
 """
+NODES = """name: small
+protocol: {{name: {protocol}}}
+overlay: {{links: [[A, B]], clients: [{{name: C, at: A}}, {{name: D, at: B}}]}}
+workload:
+  subscriptions: [{{at: C, topic: a}}, {{at: D, topic: a}}]
+  publications: [{{at: C, round: 20, topic: a, guarantee: total}}]
+time: {{rounds: 60}}
+runs: {{seeds: [0, 1]}}
+"""
 
 
-@pytest.mark.parametrize("protocol", ["forwarding", "delta"])
+@pytest.mark.parametrize("protocol", ["forwarding", "delta", "ginger"])
 def test_the_rows_are_those_of_sail(
     connect: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
-    """The server writes and reads its tables itself, as it does with many rows."""
+    """The server writes and reads its tables itself, and its executors play nodes, as with many rows and runs."""
     monkeypatch.setattr("pipelines.store.store.Store._is_slow", False)
-    (tmp_path / "s.yaml").write_text(SCENARIO.format(protocol=protocol))
+    monkeypatch.setattr("pipelines.rounds.blocks._MANY_RUNS", 1)
+    text = NODES if protocol == "ginger" else SCENARIO
+    (tmp_path / "s.yaml").write_text(text.format(protocol=protocol))
     for session in (connect, sail):
         session.activate()
         run_prepared(prepare(tmp_path / "s.yaml"), spark=session.spark, store=tmp_path / session.engine)
