@@ -112,7 +112,8 @@ def measured(n_executors: int, what: Experiment) -> dict[str, Any]:
     cpu, peak = {"program": 0.0, "driver": 0.0, "executors": 0.0}, {"program": 0.0, "driver": 0.0}
     for process in processes(os.getpid()):
         line = (process / "cmdline").read_bytes()
-        kind = "executors" if b"CoarseGrainedExecutorBackend" in line else "driver" if b"java" in line else "program"
+        is_executor = b"CoarseGrainedExecutorBackend" in line or b"pyspark.daemon" in line
+        kind = "executors" if is_executor else "driver" if b"java" in line else "program"
         cpu[kind] += cpu_of(process)
         peak[kind] = max(peak.get(kind, 0.0), peak_of(process) / 1024)
     n_rows, n_bytes = exchanged(spark)
