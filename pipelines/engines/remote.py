@@ -22,6 +22,9 @@ ANSWER_SECONDS = 10.0
 _FAREWELL_SECONDS = 3.0
 # The thread that asks reads the answer, too: gRPC starts one for each query otherwise.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
+# Answers come in batches of so many rows, whatever their size: 8,000 runs with their nodes have more than the 128 MiB
+# that a client takes by default.
+_NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
 
 
 def connect(
@@ -38,7 +41,7 @@ def connect(
         is_near: Whether the server is in this very process.
         interceptors: See each request before it is sent.
     """
-    channel = DefaultChannelBuilder(url, _OPTIONS)
+    channel = DefaultChannelBuilder(url, [*_OPTIONS, *(_NEAR_OPTIONS if is_near else ())])
     for interceptor in interceptors:
         channel.add_interceptor(interceptor)
     if not is_near:

@@ -93,3 +93,12 @@ def test_a_server_is_asked_nothing_after_the_session_is_closed(tmp_path: Path) -
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ran.stdout == ""
+
+
+def test_an_answer_of_sail_may_be_large(sail: Session) -> None:
+    """A batch of it has some thousand rows, whatever their size, and gRPC takes 128 MiB by default."""
+    sail.activate()
+    wide = sail.spark.range(4000).selectExpr("id", "repeat(cast(id % 10 as string), 40000) as text")
+    table = wide.toArrow()
+    assert table.num_rows == 4000
+    assert table.nbytes > 128 * 1024**2
