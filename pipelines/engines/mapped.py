@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -20,11 +20,9 @@ from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.rows.reading import Source, may_wait
+from pipelines.engines.workers import rows_of_a_part
 from udfs.nodes.packed import PACKED, pack, packed, unpacked
 from udfs.nodes.play import Play
-
-_PARTS_PER_CORE: Final = 4
-"""Of the rows that executors work on: none waits long for the last of them, and none holds all of its share."""
 
 
 def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema) -> DataFrame:
@@ -64,8 +62,7 @@ def played(
     if n_executors == 0:
         return _called(function, given, schema)
     # Spark would turn each value of each row into a form of its own, and back.
-    n_rows = max(1, -(-len(given) // (n_executors * _PARTS_PER_CORE)))
-    parts = pack(given.combine_chunks().to_batches(n_rows))
+    parts = pack(given.combine_chunks().to_batches(rows_of_a_part(len(given), n_executors)))
     spread = sent(frame.sparkSession, parts).repartition(n_executors)
     called, kind = packed(function), from_arrow_schema(PACKED)
     if isinstance(spread, RemoteFrame):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 300
 _PARTS_PER_WORKER = 4
+"""None waits long for the last part, and none holds all of its share at once."""
 _AHEAD = 2
 """Parts of a partition that are under way: one that is worked on, and one that waits or has come back."""
 _lock = Lock()
@@ -114,8 +115,13 @@ class InWorkers:
 
     def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            n_rows = -(-batch.num_rows // (self.n_workers * _PARTS_PER_WORKER)) or 1
+            n_rows = rows_of_a_part(batch.num_rows, self.n_workers)
             yield from (batch.slice(first, n_rows) for first in range(0, batch.num_rows, n_rows))
+
+
+def rows_of_a_part(n_rows: int, n_workers: int) -> int:
+    """Returns how many rows a worker gets at a time."""
+    return -(-n_rows // (n_workers * _PARTS_PER_WORKER)) or 1
 
 
 def in_workers(function: Play, n_workers: int) -> Play:
@@ -129,6 +135,7 @@ def in_workers(function: Play, n_workers: int) -> Play:
         return function
     text: bytes = dumps(function)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # who needs them finds out
+        executor = _pool(n_workers).executor
         for _ in range(n_workers):  # they start meanwhile
-            _pool(n_workers).executor.submit(prepare, text)
+            executor.submit(prepare, text)
     return InWorkers(text, n_workers)

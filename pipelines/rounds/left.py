@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Final, cast
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.round import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.planner import union
 from pipelines.tables import DELIVERY as DELIVERIES, MESSAGE, NODE_STATUS as STATUSES, ROUND_METRIC
 
 _EVENTS: Final = {"delivery": DELIVERY, "node_status": NODE_STATUS, "call_event": CALL_EVENT}
@@ -66,7 +66,7 @@ class Rows:
     @property
     def frame(self) -> DataFrame | None:
         """The rows that an engine makes, if there are any."""
-        return reduce(DataFrame.unionByName, self.frames) if self.frames else None
+        return union(self.frames) if self.frames else None
 
 
 class Left:

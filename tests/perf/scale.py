@@ -6,10 +6,10 @@
 The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine. The
 sweep is that of `rounds.py`, partitioned by run; the overlay is one run of protocol delta with δ = 1 on a random tree,
 five subscribers, partitioned by run and node; the bank is that of `nodes.py`, on 20 brokers for 300 rounds, several
-rounds a job; 0 leaves any of them out. Columns: rows up to which the driver works out a
-relation by itself (0: never); seconds; messages, and how many a second; millions of rows that executors wrote for
-exchanges, and MiB; CPU seconds of the program, of the driver's JVM and of all executors; peak memory of the program and
-of the driver's JVM in MiB. Each measurement is a process of its own.
+rounds a job; 0 leaves any of them out. Columns: rows up to which the driver works out a relation by itself (0: never);
+seconds; messages, and how many a second; millions of rows that executors wrote for exchanges, and MiB; CPU seconds of
+the program, of the driver's JVM and of all executors; peak memory of the same in MiB. Each measurement is a process of
+its own.
 """
 
 from __future__ import annotations

@@ -17,17 +17,16 @@ PACKED = pa.schema([("batch", pa.binary())])
 def packed(function: Play) -> Play:
     """Returns an Arrow function that takes packed batches, and packs those that another one makes of them."""
 
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def of_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for made in function(unpacked(batch)):
-                yield pa.RecordBatch.from_arrays([pa.array([_bytes(made)], pa.binary())], schema=PACKED)
+            yield from map(_packed, function(unpacked(batch)))
 
-    return pack
+    return of_packed
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Returns batches as a table of packed ones."""
-    return pa.table([pa.array([_bytes(batch) for batch in batches], pa.binary())], schema=PACKED)
+    return pa.Table.from_batches(map(_packed, batches), PACKED)
 
 
 def unpacked(rows: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -36,9 +35,8 @@ def unpacked(rows: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
     return [batch for value in values for batch in pa.ipc.open_stream(value)]
 
 
-def _bytes(batch: pa.RecordBatch) -> bytes:
+def _packed(batch: pa.RecordBatch) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    packed_batch: bytes = sink.getvalue().to_pybytes()
-    return packed_batch
+    return pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=PACKED)
