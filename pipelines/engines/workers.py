@@ -20,6 +20,7 @@ from loky import BrokenProcessPool, ProcessPoolExecutor
 from pyspark.cloudpickle import dumps
 
 from udfs.nodes.apart import apply, prepare, serve
+from udfs.nodes.packed import stream_of
 
 if TYPE_CHECKING:
     from udfs.nodes.play import Play
@@ -89,13 +90,13 @@ class InWorkers:
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in self._parts(batches):
-            under_way.append(self._begun(pool, part))
+            under_way.append(self._begun(pool, stream_of(part)))
             if len(under_way) > _AHEAD:
                 yield from under_way.popleft()()
         for result in under_way:
             yield from result()
 
-    def _begun(self, pool: _Pool, part: pa.RecordBatch) -> Callable[[], list[pa.RecordBatch]]:
+    def _begun(self, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
         """Has a process work on some rows; returns what waits for its answer, or works on them if it has died."""
 
         def result() -> list[pa.RecordBatch]:

@@ -34,6 +34,12 @@ class Ginger(State):
         """Sets the tree, and what each node sees of it."""
         lay(world)
 
+    def close(self) -> None:
+        """Drops the node, and its parts, which refer to each other."""
+        if self._role is not None:
+            vars(self._role).clear()
+        super().close()
+
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
         """Returns the node in a round, as what it is."""
         if self._role is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -11,6 +12,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from udfs.nodes.packed import batches_of
 
 if TYPE_CHECKING:
     from udfs.nodes.play import Play
@@ -42,19 +45,20 @@ def _function(text: bytes) -> Play:
 
 
 def prepare(text: bytes) -> None:
-    """Imports what a function needs, before rows come.
+    """Imports what a function needs, before rows come; none of that is ever garbage.
 
     Args:
         text: The function, pickled.
     """
     _function(text)
+    gc.freeze()
 
 
-def apply(text: bytes, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Returns what an Arrow function makes of a batch.
+def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
+    """Returns what an Arrow function makes of some rows.
 
     Args:
         text: The function, pickled.
-        batch: The rows.
+        stream: The rows, as an Arrow stream.
     """
-    return list(_function(text)([batch]))
+    return list(_function(text)(batches_of(stream)))

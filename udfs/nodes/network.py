@@ -236,9 +236,9 @@ class Network:
         self.put(self.numbered(out))
 
     def close(self) -> None:
-        """Drops the nodes: those that refer to themselves would stay until Python looks for unreachable cycles."""
+        """Drops the nodes; nothing is played after it."""
         for node in self.nodes.values():
-            vars(node.program).clear()
+            node.program.close()
         self.nodes.clear()
 
     def _crash(self, round_: int, rows: Rows) -> list[Context]:

@@ -31,12 +31,21 @@ def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 def unpacked(rows: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
     """Returns the batches that were packed."""
-    values = (value.as_buffer() for value in rows.column("batch"))
-    return [batch for value in values for batch in pa.ipc.open_stream(value)]
+    return [batch for value in rows.column("batch") for batch in batches_of(value.as_buffer())]
 
 
-def _packed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def stream_of(batch: pa.RecordBatch) -> pa.Buffer:
+    """Returns a batch as an Arrow stream; of a slice it holds the rows of the slice only, where a pickle holds all."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    return pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=PACKED)
+    return sink.getvalue()
+
+
+def batches_of(stream: pa.Buffer) -> list[pa.RecordBatch]:
+    """Returns the batches of an Arrow stream."""
+    return [*pa.ipc.open_stream(stream)]
+
+
+def _packed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([stream_of(batch).to_pybytes()], pa.binary())], schema=PACKED)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from udfs.nodes.arrow import DONE, INTERNAL, SENT, Rows, as_call, list_rows, rows_of, settings_of, struct_type
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.step import step
-from udfs.nodes.texts import text_objects
+from udfs.nodes.texts import text_lists
 from udfs.nodes.world import BEFORE, Node, NodeInfo, World, begin
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_PART_BYTES = 1 << 26
 HEAD = {"run_id": pa.int64(), "node_id": pa.int64(), "round": pa.int64()}
 
 
@@ -101,23 +103,24 @@ def table_of(one: Declared) -> Play:
     """
 
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema, kind = table_schema(one), struct_type(one.record).value_type
+        schema, kind = table_schema(one), struct_type(one.record)
         for batch in batches:
-            run, node, text = (batch.column(name).to_pylist() for name in ("run_id", "node_id", "text"))
-            of_node = [text_objects(rows) for rows in text]
-            lengths = [len(rows) for rows in of_node]
-            values = pa.array([row for rows in of_node for row in rows], kind)
-            columns = [_repeated(run, lengths), _repeated(node, lengths)]
-            if one.form == "ordered":
-                columns.append(pa.array([place for length in lengths for place in range(length)], pa.int64()))
-            yield pa.RecordBatch.from_arrays([*columns, *values.flatten()], schema=schema)
+            for part in _parts(batch):
+                rows = text_lists(part.column("text"), kind)
+                node = pc.list_parent_indices(rows)
+                columns = [part.column(name).take(node) for name in ("run_id", "node_id")]
+                if one.form == "ordered":
+                    lengths = pc.list_value_length(rows).to_pylist()
+                    columns.append(pa.array([place for length in lengths for place in range(length)], pa.int64()))
+                yield pa.RecordBatch.from_arrays([*columns, *rows.flatten().flatten()], schema=schema)
 
     return play
 
 
-def _repeated(values: Sequence[int], lengths: Sequence[int]) -> pa.Array:
-    pairs = zip(values, lengths, strict=True)
-    return pa.array([value for value, length in pairs for _ in range(length)], pa.int64())
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yields a batch with a column of texts in parts: what is made of one is held at once."""
+    n_rows = max(1, batch.num_rows * _PART_BYTES // max(1, batch.column("text").nbytes))
+    yield from (batch.slice(first, n_rows) for first in range(0, batch.num_rows, n_rows))
 
 
 def _worlds(batch: pa.RecordBatch) -> Iterator[World]:

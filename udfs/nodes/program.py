@@ -194,6 +194,14 @@ class NodeProgram:
             world: A `World`: the run's nodes, links and calls, and the program of each node.
         """
 
+    def close(self) -> None:
+        """Drops what the node holds: it is played no more.
+
+        Parts that refer to each other would stay until Python looks for unreachable cycles; a program that is made of
+        such parts breaks their circle here.
+        """
+        vars(self).clear()
+
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
         """Handles a timer that has run out; a program that sets timers has this handler."""
         raise NotImplementedError(f"{type(self).__name__} sets timer {name!r} and has no handler on_timer")
