@@ -8,7 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, SparkSession, types as T
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.plan import MapPartitions
 from pyspark.sql.connect.udf import UserDefinedFunction
@@ -44,26 +44,26 @@ def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.
 
 
 def played(
-    frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema, *, n_executors: int
+    session: SparkSession, given: pa.Table, function: Play, schema: pa.Schema, n_parts: int, *, n_executors: int
 ) -> pa.Table:  # fmt: skip
-    """Returns the rows that an Arrow function makes of some columns of a frame.
+    """Returns what an Arrow function makes of rows.
 
     Args:
-        frame: Any frame.
-        columns: SQL for each column that the function takes.
+        session: The engine.
+        given: The rows.
         function: Takes and returns batches of rows, each row by itself.
         schema: The columns that it returns.
+        n_parts: How many cores work on them.
         n_executors: On how many cores the engine has it called; 0: it is called in this process.
 
     Raises:
         PySparkException: The function fails.
     """
-    given = fetched(frame.selectExpr(*columns))
+    batches = given.to_batches(rows_of_a_part(len(given), max(n_parts, 1)))
     if n_executors == 0:
-        return _called(function, given, schema)
+        return _called(function, batches, schema)
     # Spark would turn each value of each row into a form of its own, and back.
-    parts = pack(given.combine_chunks().to_batches(rows_of_a_part(len(given), n_executors)))
-    spread = sent(frame.sparkSession, parts).repartition(n_executors)
+    spread = sent(session, pack(batches)).repartition(n_executors)
     called, kind = packed(function), from_arrow_schema(PACKED)
     if isinstance(spread, RemoteFrame):
         found = _planned(spread, PACKED.names, called, kind, None)
@@ -72,10 +72,10 @@ def played(
     return pa.Table.from_batches(unpacked(fetched(found)), schema)
 
 
-def _called(function: Play, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def _called(function: Play, rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Returns what a function makes of rows in this process; its errors are as an engine says them."""
     try:
-        return pa.Table.from_batches(function(rows.combine_chunks().to_batches()), schema)
+        return pa.Table.from_batches(function(rows), schema)
     except Exception as error:
         raise PySparkException(f"{type(error).__name__}: {error}") from error
 
@@ -110,7 +110,7 @@ class _Work:
         Raises:
             PySparkException: The function fails, as an engine says it.
         """
-        return Held.of(_called(self.function, rows.table(), self.schema), self.columns)
+        return Held.of(_called(self.function, rows.table().combine_chunks().to_batches(), self.schema), self.columns)
 
 
 class _Mapped(Source, MapPartitions):

@@ -75,7 +75,7 @@ def _forget(n_workers: int, gone: _Pool) -> None:
 
 @dataclass(frozen=True)
 class InWorkers:
-    """An Arrow function whose rows are worked on by other processes; the rows have to be independent of each other.
+    """An Arrow function whose batches are worked on by other processes; rows have to be independent of each other.
 
     Attributes:
         text: The function, pickled.
@@ -86,10 +86,10 @@ class InWorkers:
     n_workers: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields what the function returns, in the order of the rows."""
+        """Yields what the function returns, in the order of the batches."""
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
-        for part in self._parts(batches):
+        for part in batches:
             under_way.append(self._begun(pool, stream_of(part)))
             if len(under_way) > _AHEAD:
                 yield from under_way.popleft()()
@@ -113,11 +113,6 @@ class InWorkers:
         except BrokenProcessPool:
             return partial(apply, self.text, part)
         return result
-
-    def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            n_rows = rows_of_a_part(batch.num_rows, self.n_workers)
-            yield from (batch.slice(first, n_rows) for first in range(0, batch.num_rows, n_rows))
 
 
 def rows_of_a_part(n_rows: int, n_workers: int) -> int:

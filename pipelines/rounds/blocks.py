@@ -1,165 +1,222 @@
 """Several rounds in one job: a node program's runs are played whole, each by one call of an Arrow function.
 
-Processes play them, those of the program or of Spark's executors, and the program gets what they leave behind as Arrow
-tables.
-
-What the rounds of a block leave behind is what the engine would make of them one by one: the same rows. A round costs
-what plain Python costs, where a job of the engine takes tens of milliseconds; so runs of up to a few thousand nodes are
-played so. A run is played by one core; where there are many, all cores play.
+Processes play them, those of the program or of Spark's executors. The runs lie in the program between two blocks, as
+Arrow tables, and so does what the rounds of a block leave behind: the same rows as the engine would make one by one. A
+round costs what plain Python costs, where a job of the engine takes tens of milliseconds; so runs of up to a few
+thousand nodes are played so. A run is played by one core; where there are many, all cores play, and go on while the
+program commits the block before.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
-from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol, run_settings
-from pipelines.contract.round import RunTables
+from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
+from pipelines.contract.spec import SETTINGS_JSON
+from pipelines.contract.state_tables import IN_FLIGHT, STATE
+from pipelines.engines.inline import frame_of
 from pipelines.engines.mapped import played
 from pipelines.engines.materialise.base import Materialiser
+from pipelines.engines.planner import fetched
 from pipelines.engines.workers import in_workers
+from pipelines.experiment.inputs import Inputs
+from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls
+from pipelines.rounds.commit import History
 from pipelines.rounds.faults.run_faults import RunFaults
-from pipelines.tables import MESSAGE
-from udfs.nodes.arrow import CALL, INTERNAL, rows_of
-from udfs.nodes.block import FLIGHT, GIVEN, block_of, block_schema, node_type
+from pipelines.rounds.loop import Rounds
+from udfs.nodes.arrow import CALL, rows_of
+from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.world import BEFORE
 
-_NODE = ("run_id", "node_id")
-_SPAN = "node_id, round, end_round"
+_NODE = ["run_id", "node_id"]
+_CALL = ("node_id", *CALL)
 _MANY_RUNS = 16
 """With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
 
 
-class Played:
-    """What the rounds of a block leave behind, as tables of this process.
+@dataclass(frozen=True)
+class _Block:
+    """A block that is being played.
 
     Attributes:
-        last_round: The last round in which anything happened; None: in none.
-        n_handled: How many messages were due.
+        asked: The last round that was asked for.
+        last: The last one that is played: fewer are where there are very many calls.
+        runs: What it leaves behind.
     """
 
-    def __init__(self, runs: pa.Table, protocol: NodeProtocol) -> None:
-        """Takes it.
-
-        Args:
-            runs: A row a run, columns of `udfs.nodes.block.block_schema`.
-            protocol: The protocol.
-        """
-        self._runs, self._protocol = runs, protocol
-        self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
-        self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
-
-    def state(self) -> dict[str, pa.Table]:
-        """Returns the relations of the protocol; of those that grow the increments."""
-        rows = rows_of(self._protocol.program)
-        node = self._exploded("nodes")
-        found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
-        if rows.plan.durable:
-            found[NODE_DURABLE] = node.select([*_NODE, *rows.kept])
-        return found | {name: self._exploded(name) for name in rows.plan.appended}
-
-    def in_flight(self, after: int) -> pa.Table:
-        """Returns the messages that are in flight after a round."""
-        found = self._exploded("in_flight").filter(pc.field("due_round") > after)
-        remaining = pc.subtract(found.column("due_round"), after)
-        return found.append_column("remaining_rounds", remaining).select(in_flight_schema(self._protocol.payload).names)
-
-    def left(self, after: int) -> dict[str, pa.Table]:
-        """Returns the rows of tables: messages that were due by then, deliveries, statuses, steps in calls' lives.
-
-        Lost messages that were due when nothing else happened in their run are among those in flight.
-        """
-        lost = self._exploded("in_flight").filter(pc.field("due_round") <= after)
-        message = pa.concat_tables([self._exploded("handled"), lost])
-        fate = pc.fill_null(message.column("fate"), "delivered")
-        return {
-            "message": message.set_column(message.schema.get_field_index("fate"), "fate", fate).select(MESSAGE.columns),
-            "delivery": self._exploded("delivery").rename_columns({"node_id": "subscriber"}),
-            "node_status": self._exploded("statuses"),
-            "call_event": self._exploded("events"),
-        }
-
-    def _exploded(self, name: str) -> pa.Table:
-        """Returns the rows of a column of lists, with their runs; batch by batch, as one array holds 2 GiB of texts."""
-        return pa.concat_tables(_exploded(batch, name) for batch in self._runs.to_batches())
+    asked: int
+    last: int
+    runs: Future[pa.Table]
 
 
-def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
-    column = runs.column(name)
-    run = runs.column("run_id").take(pc.list_parent_indices(column))
-    values = pc.list_flatten(column)
-    return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
-
-
-class Blocks:
-    """Plays the runs of a node program, several rounds a job."""
+class Blocks(Rounds):
+    """The runs of a node program, several rounds a job."""
 
     def __init__(
-        self, protocol: NodeProtocol, materialiser: Materialiser, calls: Calls, faults: RunFaults, run: RunTables,
-        n_runs: int,
+        self, protocol: NodeProtocol, materialiser: Materialiser, calls: Calls, faults: RunFaults, history: History,
+        inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
-        """Collects what each run is given.
+        """Collects what each run is given; nothing has begun.
 
         Args:
             protocol: The protocol.
-            materialiser: Keeps relations.
+            materialiser: Keeps the calls.
             calls: The application calls.
             faults: The faults.
-            run: What the runs are given.
-            n_runs: How many there are.
+            history: Takes what the rounds leave behind.
+            inputs: What the runs are given.
+            setting: Their settings, a row a run.
         """
-        self._protocol = protocol
-        n_workers = materialiser.session.n_python_workers if n_runs >= _MANY_RUNS else 0
-        self._play = in_workers(block_of(protocol.program), n_workers)
-        self._materialiser = materialiser
-        is_executors = materialiser.session.engine != "sail" and n_runs >= _MANY_RUNS
-        self._n_executors = materialiser.session.partitions if is_executors else 0
-        self._calls = calls
-        given = run_settings(run.setting).selectExpr("*", f"{str(faults.links.may_duplicate).lower()} as may_duplicate")
-        lists = {
-            "links": (run.link, "src, dst, latency_rounds"),
-            "crashes": (faults.crashes.schedule, _SPAN),
-            "pauses": (faults.pauses.schedule, _SPAN),
-            "on_link": (faults.links.on_link, "src, dst, round, end_round, faults"),
-            "anywhere": (faults.links.anywhere, "round, end_round, faults"),
-            "sides": (faults.links.side, f"{_SPAN}, side"),
-        }
-        for name, (rows, columns) in lists.items():
-            given = _with_list(given, name, rows, columns)
-        self._given = materialiser.checkpoint({"given": given}, {})[0]["given"]
+        self.round = BEFORE
+        self.history = history
+        self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
+        session = materialiser.session
+        self._session = session
+        is_many = len(setting) >= _MANY_RUNS
+        self._n_workers = session.n_python_workers if is_many else 0
+        self._n_executors = session.partitions if is_many and session.engine != "sail" else 0
+        self._play = in_workers(block_of(protocol.program), self._n_workers)
+        self._begin = in_workers(first_block_of(protocol.program), self._n_workers)
+        self._given = self._given_of(setting.sort_by("run_id"))
+        self._between: Between | None = None
+        self._grown: dict[str, list[pa.Table]] = defaultdict(list)
+        self._written = set[str]()
+        self._block: _Block | None = None
+        self._thread = ThreadPoolExecutor(1)
 
-    def play(self, after: int, last: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> tuple[Played, int]:
-        """Plays rounds, and returns what they leave behind and the last of them.
+    def _given_of(self, setting: pa.Table) -> pa.Table:
+        """Returns what each run is given in all blocks."""
+        inputs, links = self._inputs, self._faults.links
+        rows = {
+            "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
+            "on_link": _rows(links.on_link), "anywhere": _rows(links.anywhere), "sides": _rows(links.side),
+        }  # fmt: skip
+        run = setting["run_id"].combine_chunks()
+        lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
+        may_duplicate = pa.repeat(links.may_duplicate, len(run))
+        return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
+
+    def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
+        """Goes on after a round.
 
         Args:
-            after: The round that is over.
-            last: The last round to be played; fewer are played where there are very many calls.
-            state: The relations of the protocol.
+            round_: The round.
+            state: Every relation of the protocol that is not derived, as the store has it.
             in_flight: The messages in flight.
         """
         rows = rows_of(self._protocol.program)
-        calls, last = self._calls.between(after, last)
         node = state[NODE_STATE]
         if rows.plan.durable:
-            node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), ["run_id", "node_id"], "left")
-        run = _with_list(self._given.frame, "nodes", node, ", ".join(node_type(rows)))
-        run = _with_list(run, "flights", in_flight, ", ".join(FLIGHT))
-        run = _with_list(run, "calls", calls, f"node_id, {', '.join(CALL)}")
-        given = (
-            "run_id", "settings", f"cast({after} as bigint) as after", f"cast({last} as bigint) as last",
-            "may_duplicate", *GIVEN, "nodes", "flights", "calls",
-        )  # fmt: skip
-        runs = played(run, given, self._play, block_schema(rows), n_executors=self._n_executors)
-        return Played(runs, self._protocol), last
+            node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), _NODE, "left")
+        run = self._given["run_id"].combine_chunks()
+        lists = {
+            "nodes": listed(fetched(node), list(node_type(rows)), run),
+            "in_flight": listed(fetched(in_flight), list(FLIGHT), run),
+        }
+        self.round = round_
+        self._between = Between(pa.table({"run_id": run, **lists}), self._protocol, round_)
+        for name in rows.plan.appended:
+            self._grown[name].append(fetched(state[name]))
+        self._written = {state.table.name for state in self._protocol.states}
+
+    @property
+    def n_in_flight(self) -> int:
+        """Messages in flight."""
+        return 0 if self._between is None else self._between.n_in_flight
+
+    def next_round(self) -> int | None:
+        """Returns the next round in which anything happens; before the runs have begun: the first one."""
+        if self._between is None:
+            return 0
+        call, faults = self._calls.next_round(self.round), self._faults.next_rounds(self.round)
+        return min((*self._between.next_rounds, *faults, *(() if call is None else (call,))), default=None)
+
+    def play_ahead(self, upcoming: int, last: int) -> None:
+        """Begins to play, if others than this process do."""
+        if self._n_workers > 1 or self._n_executors:
+            self._block = self._begun(last)
+
+    def play(self, upcoming: int, last: int) -> int:
+        """Plays rounds, or waits for those that are being played; returns how many messages were due."""
+        block, self._block = self._block, None
+        if block is None or block.asked != last:
+            block = self._begun(last)
+        found = Played(block.runs.result(), self._protocol)
+        over = block.last if found.last_round is None else found.last_round
+        crashed = self._faults.crashes.crashed_between(self.round, block.last)
+        if crashed is not None:
+            self._forget(fetched(crashed))
+        for name, rows in found.grown().items():
+            self._grown[name].append(rows)
+        self.history.add_tables(upcoming, found.left(over))
+        self._between = Between(found.runs, self._protocol, over)
+        self.round = over
+        return found.n_handled
+
+    def _begun(self, last: int) -> _Block:
+        """Begins to play the rounds up to one."""
+        called, reached = self._calls.between(self.round, last)
+        run = self._given["run_id"].combine_chunks()
+        given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
+        given = given.append_column("calls", listed(_rows(called), _CALL, run))
+        for relation in self._calls.retired():
+            relation.release()
+        if self._between is None:
+            given = self._with_worlds(given, run)
+        else:
+            given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
+            for name in ("nodes", "in_flight"):
+                given = given.append_column(name, self._between.runs[name])
+        function = self._begin if self._between is None else self._play
+        schema, session = block_schema(rows_of(self._protocol.program)), self._session.spark
+        n_parts = self._n_executors or self._n_workers
+        runs = self._thread.submit(played, session, given, function, schema, n_parts, n_executors=self._n_executors)
+        return _Block(last, reached, runs)
+
+    def _with_worlds(self, given: pa.Table, run: pa.Array) -> pa.Table:
+        """Adds what runs begin with."""
+        call = self._inputs.call.append_column("matches", pa.nulls(len(self._inputs.call), CALL["matches"]))
+        given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
+        given = given.append_column("all_calls", listed(call, _CALL, run))
+        return given.append_column("has_crashes", pc.is_in(run, self._inputs.crash["run_id"]))
+
+    def _forget(self, crashed: pa.Table) -> None:
+        """Drops what grew at nodes that crash and is not durable."""
+        for name, one in rows_of(self._protocol.program).plan.appended.items():
+            if not one.is_durable:
+                self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
+
+    def commit(self, *, is_final: bool) -> None:
+        """Writes what is buffered, and the state."""
+        assert self._between is not None  # noqa: S101 - the first block comes before
+        node, messages = self._between.nodes(), self._between.messages()
+        whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
+        shown = self._protocol.declared_tables(node)
+        rows = {name: rows for name, rows in {**node, **whole, **shown}.items() if len(rows) or name in self._written}
+        self._written = {name for name in rows if len(rows[name])}
+        state: dict[str, pa.Table | DataFrame] = {**rows}
+        for one in self._protocol.shown:
+            if one.of in rows:
+                state[one.table.name] = one.make(frame_of(self._session.spark, shown[one.of]))
+        named = {f"{STATE}{name}": rows for name, rows in state.items()} | {IN_FLIGHT: messages}
+        self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
+
+    def discard(self) -> None:
+        """Forgets the block that has failed."""
+        self._block = None
+
+    def close(self) -> None:
+        """Takes no more blocks; what is being played comes to its end by itself."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _with_list(run: DataFrame, name: str, rows: DataFrame | None, columns: str) -> DataFrame:
-    """Adds the rows of each run as a list of structs; null where it has none."""
-    if rows is None:
-        return run.selectExpr("*", f"cast(null as array<bigint>) as {name}")
-    of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({columns})) as {name}"))
-    return run.join(of_run.hint("shuffle_hash"), "run_id", "left")
+def _rows(frame: DataFrame | None) -> pa.Table | None:
+    return None if frame is None else fetched(frame)

@@ -87,13 +87,15 @@ class History:
             self.first_round = round_
         self._left.add(rows)
 
-    def add_tables(self, round_: int, tables: Mapping[str, pa.Table]) -> None:
-        """Buffers several rounds, of which one is the last."""
+    def add_tables(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
+        """Buffers several rounds, of which one is the first."""
         if self.first_round is None:
-            self.first_round = round_
+            self.first_round = first_round
         self._left.add_tables(tables)
 
-    def commit(self, last_round: int, state: Mapping[str, DataFrame], rest: DataFrame | None) -> None:
+    def commit(
+        self, last_round: int, state: Mapping[str, DataFrame | pa.Table], rest: DataFrame | pa.Table | None
+    ) -> None:  # fmt: skip
         """Writes what is buffered, then the state, then the ledger.
 
         Args:
@@ -109,7 +111,7 @@ class History:
         concurrently([
             *(partial(self._append, name, rows) for name, rows in self._left.written().items()),
             *(partial(self._store.append, name, rows) for name, rows in closed.items()),
-            *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),
+            *(partial(self._overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
         self._ledger(last_round, rest is not None)
         for relation in self._held:
@@ -137,6 +139,12 @@ class History:
             self._store.load(name, table)
         if (frame := rows.frame) is not None:
             self._store.append(name, frame)
+
+    def _overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
+        if isinstance(rows, pa.Table):
+            self._store.load(name, rows, "overwrite")
+        else:
+            self._store.overwrite(name, rows)
 
     def _close_calls(self, event: DataFrame | None, *, is_final: bool) -> dict[str, DataFrame]:
         """Brings the call log up to date; returns the rows of subscriptions and publications that are final."""

@@ -11,43 +11,32 @@ A round:
 5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
    (messages, deliveries, events) waits for it (`left`): as rows, or as plans over the round's relations.
 
-Of a node program the rounds up to the next commit may be one job (`blocks`), with the same rows.
-
 The counts tell which kinds are due when: rounds in which nothing is due are skipped, and steps for absent kinds are
 left out of the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.nodes import program_error
 from pipelines.contract.round import Protocol, Round, RoundResult, RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.errors import InternalError
-from pipelines.experiment.jobs import Jobs
 from pipelines.rounds import network
-from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.faults.run_faults import RunFaults
 from pipelines.rounds.left import RoundRows
-from pipelines.rounds.progress import Progress
+from pipelines.rounds.loop import Rounds
 from pipelines.rounds.relations import Relations
 
-_MAX_BUFFERED = 2_000_000
-_MAX_HELD_BYTES = 2 * 1024**3
 _NODE = ["run_id", "node_id"]
 _EVENTS = ("delivery", "call_event", "node_status")
 _IN_FLIGHT = "in_flight"
@@ -66,7 +55,6 @@ class Job:
         run: What the runs are given.
         latency: The latency of all links, where it is one.
         settings: The distinct settings objects of the runs.
-        blocks: Plays several rounds in one job; None: rounds are played one by one.
     """
 
     protocol: Protocol
@@ -77,7 +65,6 @@ class Job:
     run: RunTables
     latency: int | None
     settings: Sequence[Any]
-    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +90,8 @@ class Kept:
         return any(one.frame is frame and one.is_empty for one in self.kept)
 
 
-class RoundEngine:
-    """Runs one protocol for many runs: the loop, and a round of it."""
+class RoundEngine(Rounds):
+    """Runs one protocol for many runs, a round at a time."""
 
     def __init__(self, job: Job) -> None:
         """Starts with nothing in flight."""
@@ -115,6 +102,7 @@ class RoundEngine:
         self._in_flight = Relation(job.materialiser.empty(schema))
         self._traffic = network.Traffic({}, 0, 0, 0, 0)
         self.round = -1
+        self.history = job.history
 
     def start(self, state: Mapping[str, DataFrame], kept: Sequence[Relation]) -> None:
         """Sets the relations before the first round; the others start without rows, and nothing is in flight.
@@ -145,92 +133,28 @@ class RoundEngine:
         self._relations.set_all(relations, ())
         self.round = round_
 
-    def run(self, horizon: int, scheduled_round: int, jobs: Jobs, observe: Callable[[Progress], None]) -> None:
-        """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
-
-        A commit comes early when many messages are buffered, or the relations that wait for it take much room.
-
-        Args:
-            horizon: The last round that may happen.
-            scheduled_round: The last one with a call or a fault, for the observer.
-            jobs: Rounds of a job, and between commits.
-            observe: Is told of each round, or of the last one of each job.
-        """
-        history, most, n_buffered = self._job.history, jobs.rounds_per_job, 0
-        n_rounds = history.n_rounds  # what comes before the first round is one
-        while (upcoming := self._next_round()) is not None and upcoming <= horizon:
-            last = min(horizon, upcoming + max(1, min(most, jobs.commit_every - n_rounds)) - 1)
-            try:
-                n_handled = self._play(upcoming, last)
-            except PySparkException as error:
-                most = self._shorter(error, last - upcoming + 1)
-                continue
-            most = max(1, most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * most)
-            observe(Progress(self.round, self._traffic.n_messages, n_handled, scheduled_round))
-            n_buffered, n_rounds = n_buffered + n_handled, n_rounds + last - upcoming + 1
-            is_full = n_buffered >= _MAX_BUFFERED or history.n_bytes >= _MAX_HELD_BYTES
-            if n_rounds >= jobs.commit_every or is_full:
-                self.commit(is_final=False)
-                n_buffered = n_rounds = 0
-        self.commit(is_final=True)
-
-    def _play(self, upcoming: int, last: int) -> int:
-        """Plays a round, or a block up to another one; returns how many messages were due."""
-        if self._job.blocks is not None:
-            return self._play_block(self._job.blocks, last)
+    def play(self, upcoming: int, last: int) -> int:
+        """Plays a round; returns how many messages were due."""
         if self._job.faults.crashes.has_crash(upcoming):
             self._job.history.write_through(self._relations.to_write_through())
         return self._make_round(upcoming)
 
-    def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns how many rounds are to be played after a job of so many has failed in a node program: half of them.
-
-        So all rounds before the one that fails are played.
-
-        Raises:
-            NodeProgramError: The job had one round; the rounds before it are committed.
-            PySparkException: It failed for another reason.
-        """
-        failed = program_error(error)
-        if failed is None:
-            raise error
+    def discard(self) -> None:
+        """Forgets what is being written for a round that has failed."""
         self._job.materialiser.discard()
-        if n_rounds > 1:
-            return n_rounds // 2
-        with suppress(PySparkException):  # what cannot be committed either is played again when the run is resumed
-            self.commit(is_final=False)
-        raise failed from error
-
-    def _play_block(self, blocks: Blocks, last: int) -> int:
-        """Plays the rounds up to one in one job; returns how many messages were due."""
-        before, job = self._in_flight, self._job
-        played, last = blocks.play(self.round, last, self._relations.frames(), before.frame)
-        over = last if played.last_round is None else played.last_round
-        tables = played.state()
-        crashed = job.faults.crashes.crashed_between(self.round, last)
-        if crashed is not None:
-            self._relations.forget(crashed)
-        state = {name: self._loaded(name, table) for name, table in tables.items()}
-        flights = self._loaded(_IN_FLIGHT, played.in_flight(over))
-        frames = {name: relation.frame for name, relation in state.items()}
-        relations = self._checkpoint({**self._relations.whole_frames(frames), _IN_FLIGHT: flights.frame})
-        self._in_flight = relations.pop(_IN_FLIGHT)
-        self._relations.take(frames, relations)
-        for relation in (before, flights, *state.values(), *job.calls.retired()):
-            relation.release()
-        job.history.add_tables(over, played.left(over))
-        self.round = over
-        return played.n_handled
-
-    def _loaded(self, name: str, rows: pa.Table) -> Relation:
-        return self._job.materialiser.load(name, rows, from_arrow_schema(rows.schema))
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""
         state = {**self._relations.to_commit(), "state_message": self._in_flight.frame}
         self._job.history.commit(max(self.round, 0), state, self._in_flight.frame if is_final else None)
 
-    def _next_round(self) -> int | None:
+    @property
+    def n_in_flight(self) -> int:
+        """Messages in flight."""
+        return self._traffic.n_messages
+
+    def next_round(self) -> int | None:
+        """Returns the next round in which anything happens; None: nothing happens any more."""
         wait = self._traffic.next_wait
         due = None if wait is None else self.round + wait
         call = self._job.calls.next_round(self.round)

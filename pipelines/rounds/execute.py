@@ -35,6 +35,7 @@ from pipelines.rounds.faults.link_changes import Replacements
 from pipelines.rounds.faults.link_faults import LinkFaults
 from pipelines.rounds.faults.pauses import Pauses
 from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.ledger import Commit, Ledger
@@ -162,25 +163,32 @@ def _run(
     history = History(
         store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, names, log
     )
-    kept = Kept(materialiser, [])
-    start = _start(experiment, store.session, run, all_calls, crashes.runs, kept)
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
     jobs = experiment.jobs(protocol)
-    blocks = None
-    if jobs.rounds_per_job > 1 and isinstance(protocol, NodeProtocol):
-        blocks = Blocks(protocol, materialiser, calls, faults, run, len(setting))
-    engine = RoundEngine(
-        Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings, blocks)
-    )  # fmt: skip
+
+    def state(at: Commit) -> dict[str, DataFrame]:
+        whole = [known.table.name for known in protocol.states if known.derived is None]
+        return {name: stored(names[f"{STATE}{name}"], at) for name in whole}
+
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)
-        engine.start(protocol.start(start), kept.kept)
+    rounds: Rounds
+    if jobs.rounds_per_job > 1 and isinstance(protocol, NodeProtocol):
+        rounds = blocks = Blocks(protocol, materialiser, calls, faults, history, inputs, setting)
+        if last is not None:
+            blocks.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
     else:
-        whole = [known.table.name for known in protocol.states if known.derived is None]
-        state = {name: stored(names[f"{STATE}{name}"], last) for name in whole}
-        engine.resume(last.last_round, state, stored(names[IN_FLIGHT], last))
-    engine.run(batch.horizon, inputs.scheduled_round(batch.horizon), jobs, observe)
+        kept = Kept(materialiser, [])
+        start = _start(experiment, store.session, run, all_calls, crashes.runs, kept)
+        job = Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
+        rounds = engine = RoundEngine(job)
+        if last is None:
+            engine.start(protocol.start(start), kept.kept)
+        else:
+            engine.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
+    with closing(rounds):
+        Loop(rounds, jobs, batch.horizon).run(inputs.scheduled_round(batch.horizon), observe)
 
 
 def _start(

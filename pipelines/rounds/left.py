@@ -121,15 +121,24 @@ class Left:
         """Takes what several rounds leave behind, as tables ``message`` and those of the events."""
         self.n_rounds += 1
         for name, table in tables.items():
-            if name in _WRITTEN:
+            if name == MESSAGE.name:
+                self._put_messages(table)
+            elif name in _WRITTEN:
                 self._rows[name].tables.append(table)
             elif len(table):
                 self._put(name, self._materialiser.load(f"{_PREFIX}{name}", table, from_arrow_schema(table.schema)))
-        self._rows[ROUND_METRIC.name].tables.append(_counted(tables[MESSAGE.name]))
 
-    def add_in_flight(self, rest: DataFrame) -> None:
-        """Takes the messages that are still in flight after the last round."""
-        self._add_messages(rest.selectExpr("*", "coalesce(fate, 'in_flight') as outcome"))
+    def add_in_flight(self, rest: DataFrame | pa.Table) -> None:
+        """Takes the messages that are still in flight after the last round: a frame of them, or their rows."""
+        if isinstance(rest, pa.Table):
+            self._put_messages(rest)
+        else:
+            self._add_messages(rest.selectExpr("*", "coalesce(fate, 'in_flight') as outcome"))
+
+    def _put_messages(self, message: pa.Table) -> None:
+        """Takes rows of table ``message``."""
+        self._rows[MESSAGE.name].tables.append(message)
+        self._rows[ROUND_METRIC.name].tables.append(_counted(message))
 
     def _add_messages(self, frame: DataFrame) -> bool:
         """Takes messages with their ``outcome``; returns whether their rows are here now."""
@@ -138,8 +147,9 @@ class Left:
         if settled is None:
             self._rows[MESSAGE.name].frames.append(message)
             return False
-        self._put(MESSAGE.name, settled[MESSAGE.name])
-        self._rows[ROUND_METRIC.name].tables.append(_counted(self._rows[MESSAGE.name].tables[-1]))
+        relation = settled[MESSAGE.name]
+        self._put_messages(_table(relation))
+        relation.release()
         return True
 
     def _settled(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation] | None:
@@ -150,8 +160,7 @@ class Left:
     def _put(self, name: str, relation: Relation) -> None:
         """Takes rows that are here: as a table what is written as it is, as a relation what is read before."""
         if name in _WRITTEN:
-            rows = cast(Callable[[], pa.Table], relation.content().rows)
-            self._rows[name].tables.append(rows())
+            self._rows[name].tables.append(_table(relation))
             relation.release()
         else:
             self._rows[name].frames.append(relation.frame)
@@ -201,6 +210,11 @@ def round_metrics(message: DataFrame) -> DataFrame:
     return message.groupBy("run_id", F.col("due_round").alias("round"), "kind", "fate").agg(
         F.expr("count(1) as n_messages")
     ).select(ROUND_METRIC.columns)  # fmt: skip
+
+
+def _table(relation: Relation) -> pa.Table:
+    """Returns the rows of a relation that are here."""
+    return cast(Callable[[], pa.Table], relation.content().rows)()
 
 
 def _release(relations: Sequence[Relation]) -> None:

@@ -152,18 +152,6 @@ class Relations:
             if len(self._increments[name]) >= _MAX_INCREMENTS:
                 self._compact(name)
 
-    def forget(self, crashed: DataFrame) -> None:
-        """Drops what grew at nodes that crash and is not durable.
-
-        Args:
-            crashed: ``run_id, node_id``.
-        """
-        for name in self._increments:
-            known = self._states[name]
-            if known.compact is not None and not known.is_durable:
-                whole = self._materialiser.union(name, [self._whole[name], *self._increments[name]])
-                self._fold(name, known.compact(_without(whole, crashed)))
-
     def to_commit(self) -> dict[str, DataFrame]:
         """Returns the state tables that changed since the last commit, by table name; increments are folded in."""
         for name in self._increments:

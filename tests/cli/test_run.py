@@ -227,7 +227,7 @@ def test_an_error_on_the_way_leaves_nothing_that_looks_like_a_store(
         raise ZeroDivisionError("in a round")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipelines.rounds.engine.RoundEngine.run", fail)
+    monkeypatch.setattr("pipelines.rounds.loop.Loop.run", fail)
     result = cli("run", scenario_file(tmp_path, SCENARIO))
     assert result.exit_code == 70
     assert "internal error: ZeroDivisionError: in a round" in result.stderr

@@ -234,6 +234,14 @@ def as_call(values: Sequence[Any]) -> Call:
     return Call(**{**given, "keys": tuple(given["keys"] or ()), "matches": tuple(given["matches"] or ())})
 
 
+def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
+    """Returns the calls of each node in their order; rows are the node and columns `CALL`."""
+    found: dict[int, list[Call]] = {}
+    for node, *values in sorted(rows, key=lambda row: (row[0], row[2])):
+        found.setdefault(node, []).append(as_call(values))
+    return found
+
+
 def list_rows(column: pa.Array) -> list[list[tuple[Any, ...]]]:
     """Returns the rows of a column of lists of structs as tuples; nothing where the list is null."""
     values = column.flatten()

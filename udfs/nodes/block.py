@@ -6,8 +6,8 @@ of the block. `network` plays the rounds in between, so that they cost what plai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from udfs.nodes.arrow import (
     Rows,
     as_call,
     as_lists,
+    calls_by_node,
     cut_lists,
     list_rows,
     lists_of,
@@ -31,7 +32,7 @@ from udfs.nodes.link_faults import LinkFaults
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Span, Spans, Strike
 from udfs.nodes.play import Play
 from udfs.nodes.program import Call, NodeProgram
-from udfs.nodes.world import Node
+from udfs.nodes.world import Node, NodeInfo, World
 
 _LONG, _TEXT = pa.int64(), pa.string()
 FLIGHT: Mapping[str, pa.DataType] = {
@@ -50,6 +51,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "sides": ("node_id", "round", "end_round", "side"),
 }
 """What a run is given, beside its calls: lists of structs, which may be null; for the last three see `link_faults`."""
+OVERLAY = ("node_id", "name", "role")
+"""What the first block is told of each node."""
+_DUE = list(FLIGHT).index("due_round")
 
 
 def node_type(rows: Rows) -> Mapping[str, pa.DataType]:
@@ -80,60 +84,111 @@ def block_schema(rows: Rows) -> pa.Schema:
     return pa.schema([("run_id", _LONG), ("last_played", _LONG), *lists.items()])
 
 
-def block_of(program: type[NodeProgram]) -> Play:
-    """Returns the function that plays the rounds of a block.
+class Run(NamedTuple):
+    """A run before a block.
 
-    It takes one row a run: ``run_id, settings`` (JSON), ``after`` (the round that is over), ``last`` (the last round of
-    the block), ``may_duplicate``, lists `GIVEN`, ``nodes`` (`node_type`, those that are down too where anything of them
-    is durable), ``flights`` (`FLIGHT`) and ``calls`` (node_id, and `arrow.CALL`); it returns one row a run,
-    columns of `block_schema`.
+    Attributes:
+        run: Its id.
+        network: Its nodes, and what is in flight.
+        left: What it has left behind since the block before, and gets what it leaves behind in this one.
+        last: The last round of the block.
     """
 
+    run: int
+    network: Network
+    left: Played
+    last: int
+
+
+def first_block_of(program: type[NodeProgram]) -> Play:
+    """Returns the function that starts runs, and plays the rounds of their first block.
+
+    It takes one row a run: ``run_id, settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
+    lists `GIVEN`, ``calls`` (node_id, and `arrow.CALL`; those of the block), and what `world.World` has: lists
+    ``overlay`` (node_id, name, role) and ``all_calls`` (as ``calls``), and ``has_crashes``; it returns one row a run,
+    columns of `block_schema`.
+    """
+    return _play_of(program, _begun)
+
+
+def block_of(program: type[NodeProgram]) -> Play:
+    """Returns the function that plays the rounds of a later block.
+
+    It takes one row a run: ``run_id, settings, last, may_duplicate``, `GIVEN` and ``calls`` as `first_block_of`,
+    ``after`` (the round that is over), ``nodes`` (`node_type`, those that are down too where anything of them is
+    durable) and ``in_flight`` (`FLIGHT`; what was due by then is passed over); it returns one row a run, columns of
+    `block_schema`.
+    """
+    return _play_of(program, _resumed)
+
+
+def _play_of(program: type[NodeProgram], runs: Callable[[Rows, pa.RecordBatch], Iterator[Run]]) -> Play:
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(program)
         for batch in batches:
-            given = _networks(rows, batch)
+            given = runs(rows, batch)
             while left := _played(rows, given):
                 yield left
 
     return play
 
 
-def _played(rows: Rows, given: Iterator[tuple[int, Network, int]]) -> pa.RecordBatch | None:
+def _played(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
     """Plays the next runs until they leave many messages, and returns what they leave; None: no run is next."""
-    networks, n_rows = list[tuple[int, Network, Played]](), 0
+    runs, n_rows = list[Run](), 0
     with rare_collections():
-        for run, network, last in given:
-            networks.append((run, network, network.play(last)))
-            n_rows += len(networks[-1][2].handled)
+        for one in given:
+            one.network.play(one.last, one.left)
+            runs.append(one)
+            n_rows += len(one.left.handled)
             if n_rows > _BATCH_ROWS:
                 break
-        left = _left(rows, networks) if networks else None
-        for _, network, _ in networks:
-            network.close()
+        left = _left(rows, runs) if runs else None
+        for one in runs:
+            one.network.close()
         return left
 
 
-def _networks(rows: Rows, batch: pa.RecordBatch) -> Iterator[tuple[int, Network, int]]:
-    """Yields runs, as they are after the round before the block, and the last round of the block."""
-    heads = {name: batch.column(name).to_pylist() for name in ("run_id", "settings", "after", "last", "may_duplicate")}
-    lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls")}
-    nodes, flights = _nodes(rows, batch.column("nodes")), _flights(rows, batch.column("flights"))
-    for place, run in enumerate(heads["run_id"]):
-        crashes = Spans(Span(*row) for row in lists["crashes"][place])
-        given = Given(
-            run, settings_of(heads["settings"][place]),
-            {(src, dst): latency for src, dst, latency in lists["links"][place]}, _by_round(lists["calls"][place]),
-            crashes, Spans(Span(*row) for row in lists["pauses"][place]),
-            _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), heads["may_duplicate"][place],
-        )  # fmt: skip
-        after = heads["after"][place]
+def _begun(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
+    """Yields runs before their first round."""
+    overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
+    has_crashes = batch.column("has_crashes").to_pylist()
+    for place, given in enumerate(_given(batch)):
+        nodes = {node: NodeInfo(node, name, role) for node, name, role in sorted(overlays[place])}
+        world = World(nodes, given.links, calls_by_node(called[place]), given.settings, has_crashes[place])
+        yield Run(given.run, *Network.begun(rows.plan, given, world), lasts[place])
+
+
+def _resumed(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
+    """Yields runs as they are after the round before the block."""
+    nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
+    rounds = batch.column("after").to_pylist()
+    for place, given in enumerate(_given(batch)):
+        after, crashes = rounds[place], given.crashes
         up = {at: node for at, node in nodes[place] if crashes.at(at, after) is None}
         kept: dict[int, dict[str, Any]] = {at: {} for at in crashes.nodes_at(after)}
         for at, node in nodes[place]:
             if at in kept:
                 kept[at] = {name: getattr(node.program, name) for name in rows.plan.durable}
-        yield run, Network(rows.plan, given, up, flights[place], after, kept), heads["last"][place]
+        in_flight = [_flight(rows, *row) for row in flights[place] if row[_DUE] > after]
+        yield Run(given.run, Network(rows.plan, given, up, in_flight, after, kept), Played(), lasts[place])
+
+
+def _lasts(batch: pa.RecordBatch) -> list[int]:
+    found: list[int] = batch.column("last").to_pylist()
+    return found
+
+
+def _given(batch: pa.RecordBatch) -> Iterator[Given]:
+    heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
+    lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls")}
+    for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
+        crashes, pauses = (Spans(Span(*row) for row in lists[name][place]) for name in ("crashes", "pauses"))
+        yield Given(
+            run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
+            _by_round(lists["calls"][place]), crashes, pauses,
+            _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), may_duplicate,
+        )  # fmt: skip
 
 
 def _strike(*faults: Sequence[Any]) -> Strike | None:
@@ -154,10 +209,6 @@ def _nodes(rows: Rows, column: pa.Array) -> list[list[tuple[int, Node]]]:
     return cut_lists(column, pairs)
 
 
-def _flights(rows: Rows, column: pa.Array) -> list[list[Flight]]:
-    return [[_flight(rows, *row) for row in of_run] for of_run in list_rows(column)]
-
-
 def _flight(
     rows: Rows, number: int, kind: str, src: int, dst: int, sent: int, due: int, fate: str | None, source: int | None,
     source_seq: int | None, body: str | None,
@@ -165,25 +216,25 @@ def _flight(
     return Flight(number, kind, src, dst, sent, due, fate, rows.messages.message(kind, source, source_seq, body))
 
 
-def _left(rows: Rows, networks: Sequence[tuple[int, Network, Played]]) -> pa.RecordBatch:
+def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
     """Returns what runs have left behind, one row a run."""
     types = block_types(rows)
     columns: dict[str, pa.Array] = {
-        "run_id": pa.array([run for run, _, _ in networks], _LONG),
-        "last_played": pa.array([network.last_played for _, network, _ in networks], _LONG),
-        "nodes": _node_lists(rows, [network for _, network, _ in networks]),
-        "in_flight": _flight_lists(rows, [network.flights for _, network, _ in networks]),
-        "handled": _flight_lists(rows, [played.handled for _, _, played in networks]),
+        "run_id": pa.array([one.run for one in runs], _LONG),
+        "last_played": pa.array([one.network.last_played for one in runs], _LONG),
+        "nodes": _node_lists(rows, [one.network for one in runs]),
+        "in_flight": _flight_lists(rows, [one.network.flights for one in runs]),
+        "handled": _flight_lists(rows, [one.left.handled for one in runs]),
     }
     flat: dict[str, list[list[Any]]] = {
-        "delivery": [[(at, round_, *one) for at, round_, one in played.delivered] for _, _, played in networks],
-        "statuses": [played.statuses for _, _, played in networks],
-        "events": [played.calls for _, _, played in networks],
+        "delivery": [[(at, round_, *what) for at, round_, what in one.left.delivered] for one in runs],
+        "statuses": [one.left.statuses for one in runs],
+        "events": [one.left.calls for one in runs],
     }
     for name, of_runs in flat.items():
         columns[name] = as_lists(of_runs, structs(**types[name]))
     for name in rows.added:
-        columns[name] = _added_lists(rows, name, [played.appended.get(name, []) for _, _, played in networks])
+        columns[name] = _added_lists(rows, name, [one.left.appended.get(name, []) for one in runs])
     schema = block_schema(rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 

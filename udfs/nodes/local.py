@@ -84,7 +84,8 @@ class LocalNetwork:
     def play(self, last: int) -> Rows:
         """Plays up to a round, that included, and returns what these rounds leave behind; `rows` has all."""
         with rare_collections():
-            rows = self._running().play(last)
+            rows = Rows()
+            self._running().play(last, rows)
         for name in ("handled", "delivered", "statuses", "calls"):
             getattr(self.rows, name).extend(getattr(rows, name))
         for name, added in rows.appended.items():

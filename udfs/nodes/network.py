@@ -193,18 +193,20 @@ class Network:
         ]  # fmt: skip
         return min((round_ for round_ in found if round_ is not None), default=None)
 
-    def play(self, last: int) -> Rows:
-        """Plays all rounds up to one, that included, and returns what they leave behind.
+    def play(self, last: int, rows: Rows) -> None:
+        """Plays all rounds up to one, that included.
+
+        Args:
+            last: The round.
+            rows: Gets what they leave behind.
 
         Raises:
             Interrupted: They are not wanted any more.
         """
-        rows = Rows()
         while (upcoming := self.next_round()) is not None and upcoming <= last:
             check()
             self.play_round(upcoming, rows)
         self.round = max(self.round, last)
-        return rows
 
     def play_round(self, round_: int, rows: Rows) -> None:
         """Plays one round, by the numbers of the module's summary."""

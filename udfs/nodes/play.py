@@ -8,10 +8,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.nodes.arrow import DONE, INTERNAL, SENT, Rows, as_call, list_rows, rows_of, settings_of, struct_type
+from udfs.nodes.arrow import (
+    DONE,
+    INTERNAL,
+    SENT,
+    Rows,
+    as_call,
+    calls_by_node,
+    list_rows,
+    rows_of,
+    settings_of,
+    struct_type,
+)
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.context import Context, Internal
-from udfs.nodes.program import Call, Declared, NodeProgram
+from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.step import step
 from udfs.nodes.texts import text_lists
 from udfs.nodes.world import BEFORE, Node, NodeInfo, World, begin
@@ -127,12 +138,9 @@ def _worlds(batch: pa.RecordBatch) -> Iterator[World]:
     columns = [list_rows(batch.column(name)) for name in ("nodes", "links", "calls")]
     heads = [batch.column(name).to_pylist() for name in ("settings", "has_crashes")]
     for settings, has_crashes, nodes, links, called in zip(*heads, *columns, strict=True):
-        of_node: dict[int, list[Call]] = {}
-        for node, *call in sorted(called, key=lambda row: (row[0], row[2])):
-            of_node.setdefault(node, []).append(as_call(call))
         yield World(
             {node: NodeInfo(node, name, role) for node, name, role in sorted(nodes)},
-            {(src, dst): latency for src, dst, latency in sorted(links)}, of_node, settings_of(settings),
+            {(src, dst): latency for src, dst, latency in sorted(links)}, calls_by_node(called), settings_of(settings),
             has_crashes,
         )  # fmt: skip
 

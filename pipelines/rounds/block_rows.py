@@ -1,0 +1,141 @@
+"""What a block is given and what its rounds leave behind, as Arrow tables: lists of each run, and rows of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
+from pipelines.tables import MESSAGE
+from udfs.nodes.arrow import INTERNAL, rows_of
+
+_NODE = ("run_id", "node_id")
+
+
+class Played:
+    """What the rounds of a block leave behind, as tables of this process.
+
+    Attributes:
+        runs: A row a run, columns of `udfs.nodes.block.block_schema`.
+        last_round: The last round in which anything happened; None: in none.
+        n_handled: How many messages were due.
+    """
+
+    def __init__(self, runs: pa.Table, protocol: NodeProtocol) -> None:
+        """Takes it.
+
+        Args:
+            runs: As the attribute.
+            protocol: The protocol.
+        """
+        self.runs, self._protocol = runs, protocol
+        self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
+        self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
+
+    def left(self, after: int) -> dict[str, pa.Table]:
+        """Returns the rows of tables: messages that were due by then, deliveries, statuses, steps in calls' lives.
+
+        Lost messages that were due when nothing else happened in their run are among those in flight.
+        """
+        lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= after)
+        message = pa.concat_tables([exploded(self.runs, "handled"), lost])
+        return {
+            "message": with_fate(message, "delivered"),
+            "delivery": exploded(self.runs, "delivery").rename_columns({"node_id": "subscriber"}),
+            "node_status": exploded(self.runs, "statuses"),
+            "call_event": exploded(self.runs, "events"),
+        }
+
+    def grown(self) -> dict[str, pa.Table]:
+        """Returns what relations grow by that only grow."""
+        return {name: exploded(self.runs, name) for name in rows_of(self._protocol.program).plan.appended}
+
+
+class Between:
+    """The nodes of all runs between two blocks, and what is in flight."""
+
+    def __init__(self, runs: pa.Table, protocol: NodeProtocol, after: int) -> None:
+        """Takes it.
+
+        Args:
+            runs: ``run_id``, and lists ``nodes`` (`udfs.nodes.block.node_type`) and ``in_flight``
+                (`udfs.nodes.block.FLIGHT`); what was due by then is passed over.
+            protocol: The protocol.
+            after: The round that is over.
+        """
+        self.runs = runs.select(["run_id", "nodes", "in_flight"])
+        self._protocol, self._after = protocol, after
+        self._flight = exploded(self.runs, "in_flight").filter(pc.field("due_round") > after)
+
+    @property
+    def n_in_flight(self) -> int:
+        """Messages in flight."""
+        return len(self._flight)
+
+    @property
+    def next_rounds(self) -> list[int]:
+        """The rounds in which the next message is due, and in which a timer runs out, as far as there are any."""
+        wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
+        awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
+        due: int | None = pc.min(self._flight["due_round"]).as_py()
+        return awake if due is None else [*awake, due]
+
+    def nodes(self) -> dict[str, pa.Table]:
+        """Returns the relations of nodes."""
+        rows = rows_of(self._protocol.program)
+        node = exploded(self.runs, "nodes")
+        found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
+        if rows.plan.durable:
+            found[NODE_DURABLE] = node.select([*_NODE, *rows.kept])
+        return found
+
+    def messages(self) -> pa.Table:
+        """Returns the messages in flight."""
+        remaining = pc.subtract(self._flight["due_round"], self._after)
+        found = self._flight.append_column("remaining_rounds", remaining)
+        return found.select(in_flight_schema(self._protocol.payload).names)
+
+
+def with_fate(message: pa.Table, fate: str) -> pa.Table:
+    """Returns messages as rows of table ``message``; ``fate`` is that of those that have none."""
+    fates = pc.fill_null(message["fate"], fate)
+    return message.set_column(message.schema.get_field_index("fate"), "fate", fates).select(MESSAGE.columns)
+
+
+def without(rows: pa.Table, node: pa.Table) -> pa.Table:
+    """Returns the rows that belong to other nodes than the given ones (``run_id, node_id``)."""
+    place = pa.array(range(len(rows)), pa.int64())
+    kept = rows.select(_NODE).append_column("place", place).join(node, list(_NODE), join_type="left anti")
+    return rows.take(kept["place"].sort())
+
+
+def exploded(runs: pa.Table, name: str) -> pa.Table:
+    """Returns the rows of a column of lists, with their runs; batch by batch, as one array holds 2 GiB of texts."""
+    return pa.concat_tables(_exploded(batch, name) for batch in runs.to_batches())
+
+
+def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
+    column = runs.column(name)
+    run = runs.column("run_id").take(pc.list_parent_indices(column))
+    values = pc.list_flatten(column)
+    return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
+
+
+def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.Array:
+    """Returns the rows of each run as a list of structs; what `exploded` takes apart.
+
+    Args:
+        rows: Columns ``run_id``, and those that are named; None: no run has any.
+        columns: The columns of the structs.
+        run: The runs, ascending; no row is of any other.
+    """
+    if rows is None:
+        return pa.nulls(len(run), pa.list_(pa.int64()))
+    ordered = rows.sort_by("run_id").select(["run_id", *columns]).combine_chunks()
+    offsets = np.append(np.searchsorted(ordered["run_id"].to_numpy(), run.to_numpy()), len(ordered))
+    values = ordered.select(columns).to_struct_array().combine_chunks()
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)

@@ -1,0 +1,147 @@
+"""The loop over rounds: which jobs are made, when the history is committed, and what a failing job means."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+
+from pyspark.errors import PySparkException
+
+from pipelines.contract.nodes import program_error
+from pipelines.experiment.jobs import Jobs
+from pipelines.rounds.commit import History
+from pipelines.rounds.progress import Progress
+
+_MAX_BUFFERED = 2_000_000
+_MAX_HELD_BYTES = 2 * 1024**3
+
+
+class Rounds(ABC):
+    """The runs of one protocol, and what plays their rounds.
+
+    Attributes:
+        round: The round that is over; -1: none is.
+        history: Takes what the rounds leave behind.
+    """
+
+    round: int
+    history: History
+
+    @property
+    @abstractmethod
+    def n_in_flight(self) -> int:
+        """Messages in flight."""
+
+    @abstractmethod
+    def next_round(self) -> int | None:
+        """Returns the next round in which anything happens; None: nothing happens any more."""
+
+    @abstractmethod
+    def play(self, upcoming: int, last: int) -> int:
+        """Plays rounds in one job; returns how many messages were due.
+
+        Args:
+            upcoming: The first round.
+            last: The last one that may be played.
+
+        Raises:
+            PySparkException: The job failed; the rounds before it are as they were.
+        """
+
+    def play_ahead(self, upcoming: int, last: int) -> None:  # noqa: B027 - most play when they are asked to
+        """Begins to play, where that goes on while the history is committed; `play` asks for the same rounds next."""
+
+    @abstractmethod
+    def commit(self, *, is_final: bool) -> None:
+        """Writes what is buffered, and the state that changed."""
+
+    def discard(self) -> None:  # noqa: B027 - most have nothing under way
+        """Forgets what is under way for a job that has failed."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to give back
+        """Ends what is under way when no more rounds are wanted."""
+
+
+class Loop:
+    """Plays the rounds of some runs to their end."""
+
+    def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
+        """Starts after the rounds that are over.
+
+        Args:
+            rounds: The runs.
+            jobs: Rounds of a job, and between commits.
+            horizon: The last round that may happen.
+        """
+        self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
+        self._most = jobs.rounds_per_job
+        self._n_rounds = rounds.history.n_rounds  # what comes before the first round is one
+        self._n_buffered = 0
+
+    def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:
+        """Runs until nothing can happen any more, or to the horizon; commits what is left at the end.
+
+        A commit comes early when many messages are buffered, or the relations that wait for it take much room.
+
+        Args:
+            scheduled_round: The last round with a call or a fault, for the observer.
+            observe: Is told of each round, or of the last one of each job.
+
+        Raises:
+            NodeProgramError: A node program failed.
+        """
+        rounds = self._rounds
+        upcoming = self._upcoming()
+        while upcoming is not None:
+            last = self._last(upcoming)
+            try:
+                n_handled = rounds.play(upcoming, last)
+            except PySparkException as error:
+                self._most = self._shorter(error, last - upcoming + 1)
+                continue
+            self._most = max(1, self._most // 2) if n_handled > _MAX_BUFFERED else self._more()
+            observe(Progress(rounds.round, rounds.n_in_flight, n_handled, scheduled_round))
+            self._n_buffered, self._n_rounds = self._n_buffered + n_handled, self._n_rounds + last - upcoming + 1
+            upcoming = self._upcoming()
+            if upcoming is not None and self._is_full():
+                self._n_buffered = self._n_rounds = 0
+                rounds.play_ahead(upcoming, self._last(upcoming))
+                rounds.commit(is_final=False)
+        rounds.commit(is_final=True)
+
+    def _upcoming(self) -> int | None:
+        upcoming = self._rounds.next_round()
+        return upcoming if upcoming is not None and upcoming <= self._horizon else None
+
+    def _last(self, upcoming: int) -> int:
+        """Returns the last round of a job: a commit comes after it at the latest."""
+        n_rounds = max(1, min(self._most, self._jobs.commit_every - self._n_rounds))
+        return min(self._horizon, upcoming + n_rounds - 1)
+
+    def _more(self) -> int:
+        return min(self._jobs.rounds_per_job, 2 * self._most)
+
+    def _is_full(self) -> bool:
+        is_much = self._n_buffered >= _MAX_BUFFERED or self._rounds.history.n_bytes >= _MAX_HELD_BYTES
+        return is_much or self._n_rounds >= self._jobs.commit_every
+
+    def _shorter(self, error: PySparkException, n_rounds: int) -> int:
+        """Returns how many rounds are to be played after a job of so many has failed in a node program: half of them.
+
+        So all rounds before the one that fails are played.
+
+        Raises:
+            NodeProgramError: The job had one round; the rounds before it are committed.
+            PySparkException: It failed for another reason.
+        """
+        failed = program_error(error)
+        if failed is None:
+            raise error
+        self._rounds.discard()
+        if n_rounds > 1:
+            return n_rounds // 2
+        if self._rounds.round >= 0:
+            with suppress(PySparkException):  # what cannot be committed either is played again when it is resumed
+                self._rounds.commit(is_final=False)
+        raise failed from error
