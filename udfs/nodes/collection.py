@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-_RARELY = (200_000, 20, 20)
+_RARELY = (1_000_000, 20, 20)
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
 """The thresholds to return to, once for each thread that plays nodes now."""
