@@ -152,6 +152,6 @@ def test_named_tuples_are_kept_as_structs() -> None:
     assert decode is not None
     kept = encode(places)
     assert kept == [
-        {"key": 1, "value": {"node": 8, "names": []}}, {"key": 2, "value": {"node": 7, "names": ["a", "b"]}},
+        {"key": 1, "value": {"node": 8, "names": ()}}, {"key": 2, "value": {"node": 7, "names": ("a", "b")}},
     ]  # fmt: skip
     assert decode(kept) == places

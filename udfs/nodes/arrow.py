@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -130,22 +131,22 @@ class Rows:
         return [self._node(*row) for row in zip(started, volatile, durable, strict=True)]
 
     def _node(self, started: int | None, volatile: list[str | None] | None, durable: list[str | None] | None) -> Node:
-        found = self._values(self.volatile, volatile)
-        timers, watched = found.pop("timer"), found.pop("watch")
+        found = self._values(self.volatile, volatile) | self._values(self.durable, durable)
+        timers, watched = found.pop("timer", {}), found.pop("watch", {})
         program = self.plan.program()
-        program.set(found | self._values(self.durable, durable))
+        program.set(found)
         return Node(program, Internal(
             -1 if started is None else started,
             {key: one.round for key, one in timers.items()},
             {peer: Watch(one.latency_rounds, one.round) for peer, one in watched.items()},
         ))  # fmt: skip
 
-    def _values(self, declared: Mapping[str, Declared], tables: list[str | None] | None) -> dict[str, Any]:
-        """Returns the attributes of a node by name; null stands for what a node has that has just started."""
-        if tables is None:
-            return {name: one.empty() for name, one in declared.items()}
-        pairs = zip(declared.items(), tables, strict=True)
-        return {name: one.value(text_rows(one.record, text)) for (name, one), text in pairs}
+    def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
+        """Returns the attributes of a node by name; none where it has what one has that has just started."""
+        if texts is None:
+            return {}
+        tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
+        return {name: one.value(rows) for (name, one), rows in tables if rows is not None}
 
     def node_columns(self, nodes: Sequence[Node]) -> dict[str, pa.Array]:
         """Returns nodes as columns `INTERNAL` and `kept`."""
@@ -163,7 +164,8 @@ class Rows:
         internal = node.internal
         timers = [Timer(name, key, at) for (name, key), at in sorted(internal.timers.items())]
         watched = [Watched(peer, *watch) for peer, watch in sorted(internal.watched.items())]
-        return [rows_text(Timer, timers), rows_text(Watched, watched), *self._tables(self.plan.volatile, node)]
+        own = [rows_text(record, rows) if rows else None for record, rows in ((Timer, timers), (Watched, watched))]
+        return own + self._tables(self.plan.volatile, node)
 
     def _tables(self, declared: Mapping[str, Declared], node: Node) -> list[str | None]:
         given = ((one, getattr(node.program, name)) for name, one in declared.items())
@@ -230,8 +232,11 @@ def settings_of(text: str) -> Mapping[str, Any]:
 
 def as_call(values: Sequence[Any]) -> Call:
     """Returns a call of its columns, in the order of `CALL`."""
-    given = dict(zip(CALL, values, strict=True))
-    return Call(**{**given, "keys": tuple(given["keys"] or ()), "matches": tuple(given["matches"] or ())})
+    kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role, matches = values
+    return Call(
+        kind, seq, round_, subscription, join_point, topic, guarantee, tuple(keys or ()), tuple(matches or ()), peer,
+        role,
+    )  # fmt: skip
 
 
 def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:
@@ -272,12 +277,10 @@ def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Ar
     """Returns columns, as values or as Arrow has them, cut into lists of some lengths: a column of lists of structs."""
     fields = list(kind.value_type)
     given = ((columns[field.name], field.type) for field in fields)
-    arrays = [one if isinstance(one, pa.Array) else pa.array(list(one), type_) for one, type_ in given]
+    arrays = [one if isinstance(one, pa.Array) else pa.array(one, type_) for one, type_ in given]
     values = pa.StructArray.from_arrays(arrays, fields=fields)
-    offsets = [0]
-    for length in lengths:
-        offsets.append(offsets[-1] + length)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=kind)
+    offsets = pa.array([0, *accumulate(lengths)], pa.int32())
+    return pa.ListArray.from_arrays(offsets, values, type=kind)
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:

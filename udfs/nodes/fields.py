@@ -17,11 +17,13 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
+from udfs.nodes.writers import Writer, called, compiled, pairs, plain
 
 _PLAIN: dict[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 _SQL = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}
@@ -36,11 +38,15 @@ class FieldType:
         arrow: The type of the column.
         encode: Turns a value into what JSON and Arrow take; None where it already is.
         decode: Turns it back; None where nothing is to do.
+        writer: How it is written as JSON.
+        is_optional: Whether it may be None.
     """
 
     arrow: pa.DataType
-    encode: Convert | None = None
-    decode: Convert | None = None
+    encode: Convert | None
+    decode: Convert | None
+    writer: Writer
+    is_optional: bool = False
 
     @property
     def sql(self) -> str:
@@ -68,11 +74,12 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
         TypeError: The annotation is none of those that the module names.
     """
     if annotation in _PLAIN:
-        return FieldType(_PLAIN[annotation])
+        return FieldType(_PLAIN[annotation], None, None, plain(annotation))
     origin, given = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         inner = field_type(next(one for one in given if one is not type(None)), where)
-        return FieldType(inner.arrow, _unless_none(inner.encode), _unless_none(inner.decode))
+        convert = _unless_none(inner.encode), _unless_none(inner.decode)
+        return FieldType(inner.arrow, *convert, inner.writer.or_null(), is_optional=True)
     if origin in (list, tuple) and (origin is list or given[1:] == (Ellipsis,)):
         return _sequence(origin, field_type(given[0], where))
     if origin in (set, frozenset):
@@ -85,6 +92,11 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
         f"{where} is annotated with {annotation!r}; allowed: int, float, str, bool, a dataclass or NamedTuple of"
         " such fields, and lists, tuples, sets and dicts of these, each with `| None` or without"
     )
+
+
+def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
+    """Returns what writes some fields of a dataclass or NamedTuple as a JSON object."""
+    return compiled({name: kind.writer for name, kind in types.items()})
 
 
 def types_of(record: type) -> dict[str, FieldType]:
@@ -117,10 +129,12 @@ def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any
         return list(items) if item.encode is None else [item.encode(one) for one in items]
 
     def decode(value: Any) -> Any:  # noqa: ANN401
-        return origin(value if item.decode is None else (item.decode(one) for one in value))
+        return origin(item.decode(one) for one in value)  # type: ignore[misc]
 
-    is_same = origin is list and item.encode is None
-    return FieldType(pa.list_(item.arrow), None if is_same else encode, None if is_same else decode)
+    is_same = order is None and item.encode is None
+    of_items = None if origin is list else origin
+    convert = None if is_same else encode, of_items if item.decode is None else decode
+    return FieldType(pa.list_(item.arrow), *convert, item.writer.array(is_sorted=order is not None))
 
 
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
@@ -138,7 +152,7 @@ def _mapping(key: FieldType, value: FieldType) -> FieldType:
         return {of_key(one["key"]): of_value(one.get("value")) for one in given}
 
     kind = pa.struct([pa.field("key", key.arrow), pa.field("value", value.arrow)])
-    return FieldType(pa.list_(kind), encode, decode)
+    return FieldType(pa.list_(kind), encode, decode, pairs(key.writer, value.writer))
 
 
 def _struct(record: type) -> FieldType:
@@ -153,7 +167,8 @@ def _struct(record: type) -> FieldType:
         given = ((convert, value.get(name)) for name, _, convert in fields)
         return record(*(one if convert is None else convert(one) for convert, one in given))
 
-    return FieldType(pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()]), encode, decode)
+    arrow = pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()])
+    return FieldType(arrow, encode, decode, called(written(kinds)))
 
 
 def _same(value: Any) -> Any:  # noqa: ANN401

@@ -6,9 +6,9 @@ their keys, so a node that has been kept in memory has to go through them in tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView
+from collections.abc import Iterable, Iterator, KeysView
 from operator import itemgetter
-from typing import TypeVar
+from typing import Self, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,8 +24,16 @@ class Keyed(dict[K, V]):
 
     def __init__(self, rows: dict[K, V] | None = None) -> None:
         """Starts with some rows."""
-        super().__init__(rows or ())
+        if rows:
+            super().__init__(rows)
         self._is_sorted = not rows
+
+    @classmethod
+    def in_order(cls, rows: Iterable[tuple[K, V]]) -> Self:
+        """Returns rows that come in the order of keys."""
+        found = cls()
+        dict.update(found, rows)
+        return found
 
     def _sort(self) -> None:
         """Puts the rows into their order, where a key was added since this was done last."""

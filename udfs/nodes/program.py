@@ -86,9 +86,10 @@ class Declared:
     record: type
     is_durable: bool
 
-    def empty(self) -> Any:  # noqa: ANN401 - a dict, a list or a record
-        """Returns its value at a node that has just started."""
-        return _EMPTY.get(self.form, self.record)()
+    @property
+    def empty(self) -> Callable[[], Any]:
+        """What makes its value at a node that has just started."""
+        return _EMPTY.get(self.form, self.record)
 
     def rows(self, value: Any) -> Sequence[Any]:  # noqa: ANN401
         """Returns a value as rows, in the order in which they are kept."""
@@ -98,10 +99,10 @@ class Declared:
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Returns the value that rows stand for."""
+        """Returns the value that rows stand for, which are in the order in which `rows` returns them."""
         if self.form == "keyed":
             key = key_of(self.record)
-            return Keyed({key(row): row for row in rows})
+            return Keyed.in_order((key(row), row) for row in rows)
         if self.form == "one":
             return rows[0] if rows else self.record()
         return list(rows)
@@ -161,19 +162,21 @@ class NodeProgram:
     down_kind: ClassVar[str] = "NODE_DOWN"
     detection: ClassVar[str] = "detection_rounds"
     declared: ClassVar[Mapping[str, Declared]] = {}
+    _empty: ClassVar[Sequence[tuple[str, Callable[[], Any]]]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401
         """Collects the declarations."""
         super().__init_subclass__(**kwargs)
         own = {name: given for name, given in vars(cls).items() if isinstance(given, Declared)}
         cls.declared = {**cls.declared, **own}
+        cls._empty = [(name, given.empty) for name, given in cls.declared.items()]
         for name, given in own.items():
             spec_of(given.record)
             delattr(cls, name)
 
     def __init__(self) -> None:
         """Starts with nothing."""
-        self.set({name: given.empty() for name, given in self.declared.items()})
+        self.set({name: empty() for name, empty in self._empty})
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Sets declared attributes to values as `Declared` makes them."""

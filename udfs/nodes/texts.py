@@ -7,7 +7,7 @@ tables that users read are made of it when they are written.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,30 +15,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from udfs.nodes.fields import FieldType
+from udfs.nodes.fields import written
 from udfs.nodes.program import Plan
 from udfs.nodes.records import HEAD, spec_of
 
 _BLOCK_BYTES = 1 << 20
 _Convert = Callable[[Any], Any] | None
-_to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _of_text = json.JSONDecoder().decode
 
 
-def rows_text(record: type, rows: Sequence[Any]) -> str | None:
-    """Returns records as a JSON array of objects; None: there are none."""
-    if not rows:
-        return None
-    fields = encoders(record)
-    return _to_text([_shown(row, fields) for row in rows])
+def rows_text(record: type, rows: Iterable[Any]) -> str:
+    """Returns records as a JSON array of objects."""
+    try:
+        return f"[{','.join(map(_text(record), rows))}]"
+    except TypeError as error:
+        raise _unfit(rows, error) from error
 
 
-def text_rows(record: type, text: str | None) -> list[Any]:
-    """Returns the records that `rows_text` has made a text of."""
-    if text is None:
-        return []
-    fields = _decoders(record)
-    return [record(*_values(given, fields)) for given in _of_text(text)]
+def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
+    """Returns the records of tables that `rows_text` has made texts of; None where there is no text.
+
+    Args:
+        records: The class of each table's records.
+        texts: The texts, of as many tables.
+    """
+    tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
+    return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
 
 
 def text_lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -67,9 +69,10 @@ class Messages:
 
     def __init__(self, plan: Plan) -> None:
         """Reads the classes of messages."""
-        self._shown = {cls: [one for one in encoders(cls) if one[0] not in HEAD] for cls in plan.kinds.values()}
-        self._served = {cls: [name in spec_of(cls).types for name in HEAD] for cls in plan.kinds.values()}
-        self._classes = {kind: (cls, _decoders(cls), bool(self._shown[cls])) for kind, cls in plan.kinds.items()}
+        names = {cls: list(spec_of(cls).types) for cls in plan.kinds.values()}
+        self._text = {cls: None if set(of) <= set(HEAD) else _text(cls, *HEAD) for cls, of in names.items()}
+        self._served = {cls: [name in of for name in HEAD] for cls, of in names.items()}
+        self._classes = {kind: (_made(cls), self._text[cls] is not None) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
         """Returns messages as columns ``source``, ``source_seq`` and ``body``."""
@@ -79,41 +82,56 @@ class Messages:
             has_source, has_seq = self._served[cls]
             source.append(message.source if has_source else None)
             source_seq.append(message.source_seq if has_seq else None)
-            fields = self._shown[cls]
-            body.append(_to_text(_shown(message, fields)) if fields else None)
+            text = self._text[cls]
+            try:
+                body.append(None if text is None else text(message))
+            except TypeError as error:
+                raise _unfit([message], error) from error
         return {"source": source, "source_seq": source_seq, "body": body}
 
     def message(self, kind: str, source: int | None, source_seq: int | None, body: str | None) -> Any:  # noqa: ANN401
         """Returns the message of a kind that columns stand for."""
-        cls, fields, has_body = self._classes[kind]
+        make, has_body = self._classes[kind]
         given = _of_text(body or "{}") if has_body else {}
         given["source"], given["source_seq"] = source, source_seq
-        return cls(*_values(given, fields))
+        return make(given)
 
 
 @cache
 def encoders(cls: type) -> list[tuple[str, _Convert]]:
     """Returns the fields of a record or message, and what turns each into what JSON and Arrow take."""
-    return [(name, kind.encode) for name, kind in _types(cls).items()]
+    return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
+
+
+def _unfit(rows: Iterable[Any], error: TypeError) -> TypeError:
+    """Returns an error that names the field whose value is not as annotated."""
+    for row in rows:
+        cls: Any = type(row)
+        for name, kind in spec_of(cls).types.items():
+            try:
+                written({name: kind})(row)
+            except TypeError:
+                return TypeError(
+                    f"{type(row).__name__}.{name} is {getattr(row, name)!r}; set what it is annotated with"
+                )
+    return error
 
 
 @cache
-def _decoders(cls: type) -> list[tuple[str, _Convert]]:
-    return [(name, kind.decode) for name, kind in _types(cls).items()]
+def _text(cls: type, *others: str) -> Callable[[Any], str]:
+    """Returns what turns a record or message into a JSON object of its fields but some others."""
+    return written({name: kind for name, kind in spec_of(cls).types.items() if name not in others})
 
 
-def _types(cls: type) -> dict[str, FieldType]:
-    return spec_of(cls).types
+@cache
+def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
+    """Returns what makes a record or message of such an object; fields that are not there are None."""
+    names = list(spec_of(cls).types)
+    decoded = [(name, kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 
+    def made(given: dict[str, Any]) -> Any:  # noqa: ANN401
+        for name, decode in decoded:
+            given[name] = decode(given.get(name))
+        return cls(*map(given.get, names))
 
-def _shown(row: Any, fields: Sequence[tuple[str, _Convert]]) -> dict[str, Any]:  # noqa: ANN401
-    shown = {}
-    for name, encode in fields:
-        value = getattr(row, name)
-        if value is not None:
-            shown[name] = value if encode is None else encode(value)
-    return shown
-
-
-def _values(given: dict[str, Any], fields: Sequence[tuple[str, _Convert]]) -> list[Any]:
-    return [given.get(name) if decode is None else decode(given.get(name)) for name, decode in fields]
+    return made

@@ -1,0 +1,184 @@
+"""Records as JSON: what writers make of them is what the standard encoder makes, comes back, and becomes rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, strategies as st
+
+from udfs.nodes.arrow import struct_type
+from udfs.nodes.fields import written
+from udfs.nodes.program import NodeProgram, Plan
+from udfs.nodes.records import message, record, spec_of
+from udfs.nodes.texts import Messages, rows_text, text_lists, text_rows
+
+
+class Place(NamedTuple):
+    """Where something is."""
+
+    node: int
+    name: str | None
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of a row."""
+
+    weight: float
+    places: list[Place]
+
+
+@record()
+class Whole:
+    """A row with fields of all kinds.
+
+    Attributes:
+        number: A number.
+        text: A text.
+        share: A number with a fraction.
+        is_set: A truth value.
+        perhaps: A number, or none.
+        names: Texts in an order.
+        known: Numbers.
+        gaps: Numbers, some of them none.
+        part: A part.
+        by_key: Parts by number; some have none.
+        nested: Lists of lists.
+    """
+
+    number: int
+    text: str
+    share: float
+    is_set: bool
+    perhaps: int | None
+    names: tuple[str, ...]
+    known: frozenset[int]
+    gaps: list[int | None]
+    part: Part | None
+    by_key: dict[int, Place | None]
+    nested: list[list[str]] = field(default_factory=list)
+
+
+_LONGS = st.integers(-(2**63), 2**63 - 1)
+_WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+_FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+_PLACES = st.builds(Place, _LONGS, st.none() | _WORDS)
+_WHOLES = st.builds(
+    Whole, _LONGS, _WORDS, _FLOATS, st.booleans(), st.none() | _LONGS, st.lists(_WORDS, max_size=3).map(tuple),
+    st.frozensets(_LONGS, max_size=3), st.lists(st.none() | _LONGS, max_size=3),
+    st.none() | st.builds(Part, _FLOATS, st.lists(_PLACES, max_size=2)),
+    st.dictionaries(_LONGS, st.none() | _PLACES, max_size=3), st.lists(st.lists(_WORDS, max_size=2), max_size=2),
+)  # fmt: skip
+
+
+def encoded(row: Whole) -> dict[str, Any]:
+    """Returns a row as an object, by the functions that columns are made with."""
+    values = {name: (kind.encode, getattr(row, name)) for name, kind in spec_of(Whole).types.items()}
+    return {name: one if encode is None else encode(one) for name, (encode, one) in values.items() if one is not None}
+
+
+@given(st.lists(_WHOLES, min_size=1, max_size=3))
+def test_a_text_is_what_the_encoder_makes(rows: list[Whole]) -> None:
+    expected = json.dumps([encoded(row) for row in rows], ensure_ascii=False, separators=(",", ":"))
+    assert rows_text(Whole, rows) == expected
+
+
+@given(st.lists(_WHOLES, max_size=3), st.lists(_WHOLES, min_size=1, max_size=3))
+def test_rows_come_back(some: list[Whole], others: list[Whole]) -> None:
+    texts = [rows_text(Whole, some), None, rows_text(Whole, others)]
+    assert text_rows([Whole] * 3, texts) == [some, None, others]
+
+
+@given(st.lists(st.lists(_WHOLES, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_texts_become_the_rows_that_columns_have(of_nodes: list[list[Whole]]) -> None:
+    found = text_lists(pa.array([rows_text(Whole, rows) for rows in of_nodes]), struct_type(Whole))
+    assert found.to_pylist() == pa.array([[*map(encoded, rows)] for rows in of_nodes], struct_type(Whole)).to_pylist()
+
+
+def test_a_text_longer_than_a_block_of_the_reader_becomes_rows() -> None:
+    rows = [Whole(number, "x" * 5000, 0.5, False, None, (), frozenset(), [], None, {}) for number in range(500)]
+    found = text_lists(pa.array([rows_text(Whole, rows), rows_text(Whole, rows[:1])]), struct_type(Whole))
+    assert [len(one) for one in found.to_pylist()] == [500, 1]
+
+
+@record()
+class Counted:
+    """A count.
+
+    Attributes:
+        n: How many.
+        of: Of what.
+    """
+
+    n: int = 0
+    of: str = ""
+
+
+@pytest.mark.parametrize(("n", "shown"), [(1.5, "1.5"), ("7", "'7'"), (None, "None")])
+def test_a_value_of_another_type_is_told_with_its_field(n: Any, shown: str) -> None:
+    with pytest.raises(TypeError, match=rf"Counted\.n is {shown}; set what it is annotated with"):
+        rows_text(Counted, [Counted(3), Counted(n)])
+
+
+def test_a_truth_value_counts_as_a_number_where_it_stands_for_one() -> None:
+    assert rows_text(Counted, [Counted(True)]) == '[{"n":1,"of":""}]'
+
+
+@message()
+class Ping:
+    """Carries nothing."""
+
+
+@message()
+class Pong:
+    """Carries a count.
+
+    Attributes:
+        source: Who asked.
+        n: How many.
+    """
+
+    source: int
+    n: int
+
+
+class Table(NodeProgram):
+    """Plays."""
+
+    messages = (Ping, Pong)
+
+    def on_message(self, m: Any, src: int, ctx: Any) -> None:
+        """Does nothing."""
+
+
+def test_what_a_message_carries_comes_back() -> None:
+    messages = Messages(Plan.of(Table))
+    columns = messages.columns([Ping(), Pong(3, 4)])
+    assert columns == {"source": [None, 3], "source_seq": [None, None], "body": [None, '{"n":4}']}
+    assert messages.message("Pong", 3, None, '{"n":4}') == Pong(3, 4)
+    assert messages.message("Ping", None, None, None) == Ping()
+
+
+def test_a_message_with_a_value_of_another_type_is_told_with_its_field() -> None:
+    with pytest.raises(TypeError, match=r"Pong\.n is 'four'"):
+        Messages(Plan.of(Table)).columns([Pong(3, "four")])  # type: ignore[arg-type]
+
+
+def test_names_that_expressions_use_may_be_names_of_fields() -> None:
+    @record()
+    class Odd:
+        """A row.
+
+        Attributes:
+            row: A number.
+            one: More of them.
+        """
+
+        row: int
+        one: list[int]
+
+    assert written(spec_of(Odd).types)(Odd(1, [2, 3])) == '{"row":1,"one":[2,3]}'
