@@ -41,7 +41,7 @@ FLIGHT: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 """The columns of a message in flight."""
 _AT = {"node_id": _LONG, "round": _LONG}
-_BATCH_ROWS = 200_000
+_BATCH_ROWS = 20_000
 GIVEN: Mapping[str, tuple[str, ...]] = {
     "links": ("src", "dst", "latency_rounds"),
     "crashes": ("node_id", "round", "end_round"),
