@@ -78,7 +78,7 @@ class InWorkers:
     """An Arrow function whose batches are worked on by other processes; rows have to be independent of each other.
 
     Attributes:
-        text: The function, pickled.
+        text: What makes the function, pickled.
         n_workers: How many processes there are.
     """
 
@@ -120,16 +120,17 @@ def rows_of_a_part(n_rows: int, n_workers: int) -> int:
     return -(-n_rows // (n_workers * _PARTS_PER_WORKER)) or 1
 
 
-def in_workers(function: Play, n_workers: int) -> Play:
+def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
     """Returns an Arrow function that has processes of their own work on its rows; they end when nobody needs them.
 
     Args:
-        function: Each row of what it returns depends on one row that it is given.
-        n_workers: Processes; with one or none the function is returned as it is.
+        make: Makes a function of which each row that it returns depends on one row that it is given. What can be
+            imported is named in what the processes get, and costs them no more than that.
+        n_workers: Processes; with one or none the function works in this one.
     """
     if n_workers < 2:
-        return function
-    text: bytes = dumps(function)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
+        return make()
+    text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # who needs them finds out
         executor = _pool(n_workers).executor
         for _ in range(n_workers):  # they start meanwhile

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,8 +84,8 @@ class Blocks(Rounds):
         is_many = len(setting) >= _MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
         self._n_executors = session.partitions if is_many and session.engine != "sail" else 0
-        self._play = in_workers(block_of(protocol.program), self._n_workers)
-        self._begin = in_workers(first_block_of(protocol.program), self._n_workers)
+        self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
+        self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         self._given = self._given_of(setting.sort_by("run_id"))
         self._between: Between | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)

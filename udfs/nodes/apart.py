@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from udfs.nodes.collection import collect_rarely
 from udfs.nodes.packed import batches_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from udfs.nodes.play import Play
 
 _LOOK_SECONDS = 1.0
@@ -28,6 +31,7 @@ def serve(parent: int) -> None:
         parent: The process that has started this one; it gets Ctrl-C, too, and ends what is to be ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_rarely()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -39,18 +43,19 @@ def serve(parent: int) -> None:
 
 @lru_cache(maxsize=16)
 def _function(text: bytes) -> Play:
-    """Returns a pickled function, the same one each time: what it remembers of its program stays."""
-    found: Play = pickle.loads(text)  # noqa: S301 - our own
-    return found
+    """Returns the function that a pickled one makes, the same one each time: what it remembers of its program stays."""
+    make: Callable[[], Play] = pickle.loads(text)  # noqa: S301 - our own
+    return make()
 
 
 def prepare(text: bytes) -> None:
     """Imports what a function needs, before rows come; none of that is ever garbage.
 
     Args:
-        text: The function, pickled.
+        text: What makes the function, pickled.
     """
     _function(text)
+    pa.array([0])  # looks for pandas, once
     gc.freeze()
 
 
@@ -58,7 +63,7 @@ def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
     """Returns what an Arrow function makes of some rows.
 
     Args:
-        text: The function, pickled.
+        text: What makes the function, pickled.
         stream: The rows, as an Arrow stream.
     """
     return list(_function(text)(batches_of(stream)))

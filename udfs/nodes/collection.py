@@ -13,6 +13,11 @@ _usual: list[tuple[int, int, int]] = []
 """The thresholds to return to, once for each thread that plays nodes now."""
 
 
+def collect_rarely() -> None:
+    """Has Python look for unreachable cycles rarely from now on, in a process that only plays nodes."""
+    gc.set_threshold(*_RARELY)
+
+
 @contextmanager
 def rare_collections() -> Iterator[None]:
     """Has Python look for unreachable cycles rarely meanwhile.
