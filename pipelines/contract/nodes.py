@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F, types as T
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
@@ -218,21 +217,6 @@ class NodeProtocol(Protocol):
         given = {name: name for name in names}
         return outbox(sent, self.payload, src="node_id", trigger="position", **given)
 
-    def declared_tables(self, state: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Returns the tables of declarations, as the relations of nodes that they follow from make them.
-
-        Args:
-            state: `NODE_STATE`, and `NODE_DURABLE` where anything is durable.
-        """
-        found = {}
-        for name, one in {**self._rows.volatile, **self._rows.durable}.items():
-            of, column, place = _texts(self._rows, name)
-            node = state[of]
-            texts = node.select(NODE).append_column("text", pc.list_element(node[column], place))
-            batches = texts.filter(pc.field("text").is_valid()).to_batches()
-            found[name] = pa.Table.from_batches(table_of(one)(batches), table_schema(one))
-        return found
-
     def _crash_reports(self, round_: Round, crashed: DataFrame) -> DataFrame:
         """Returns the reports of the nodes that watch a node which crashes: the outbox."""
         node = round_.state[NODE_STATE]
@@ -324,22 +308,16 @@ def _shown(name: str, one: Declared) -> Table:
 
 def _derived(rows: Rows, name: str) -> Derived:
     """Returns how the table of a declaration follows from the texts of nodes."""
-    of, column, place = _texts(rows, name)
-    one = {**rows.durable, **rows.volatile}[name]
-    text, schema = f"get({column}, {place})", table_schema(one)
+    is_durable = name in rows.durable
+    declared = rows.durable if is_durable else rows.volatile
+    column = "durable_tables" if is_durable else "volatile_tables"
+    text, schema = f"get({column}, {list(declared).index(name)})", table_schema(declared[name])
 
     def make(node: DataFrame) -> DataFrame:
         given = (*NODE, f"{text} as text")
-        return mapped(node.where(f"{text} is not null"), given, table_of(one), schema)
+        return mapped(node.where(f"{text} is not null"), given, table_of(declared[name]), schema)
 
-    return Derived(of, make, text)
-
-
-def _texts(rows: Rows, name: str) -> tuple[str, str, int]:
-    """Returns where the texts of a declaration's rows are: the relation of nodes, its column, and the place there."""
-    if name in rows.durable:
-        return NODE_DURABLE, "durable_tables", list(rows.durable).index(name)
-    return NODE_STATE, "volatile_tables", list(rows.volatile).index(name)
+    return Derived(NODE_DURABLE if is_durable else NODE_STATE, make, text)
 
 
 def _commented(schema: T.StructType, comments: Mapping[str, str]) -> T.StructType:

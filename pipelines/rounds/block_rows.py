@@ -56,18 +56,25 @@ class Played:
 
 
 class Between:
-    """The nodes of all runs between two blocks, and what is in flight."""
+    """The nodes of all runs between two blocks, and what is in flight.
+
+    Attributes:
+        runs: A row a run.
+    """
 
     def __init__(self, runs: pa.Table, protocol: NodeProtocol, after: int) -> None:
         """Takes it.
 
         Args:
-            runs: ``run_id``, and lists ``nodes`` (`udfs.nodes.block.node_type`) and ``in_flight``
-                (`udfs.nodes.block.FLIGHT`); what was due by then is passed over.
+            runs: ``run_id``, lists ``nodes`` (`udfs.nodes.block.node_type`) and ``in_flight``
+                (`udfs.nodes.block.FLIGHT`; what was due by then is passed over), and where a block has left them the
+                rows of declarations, a list each.
             protocol: The protocol.
             after: The round that is over.
         """
-        self.runs = runs.select(["run_id", "nodes", "in_flight"])
+        rows = rows_of(protocol.program)
+        self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
+        self.runs = runs.select(["run_id", "nodes", "in_flight", *self._shown])
         self._protocol, self._after = protocol, after
         self._flight = exploded(self.runs, "in_flight").filter(pc.field("due_round") > after)
 
@@ -84,14 +91,14 @@ class Between:
         due: int | None = pc.min(self._flight["due_round"]).as_py()
         return awake if due is None else [*awake, due]
 
-    def nodes(self) -> dict[str, pa.Table]:
-        """Returns the relations of nodes."""
+    def state(self) -> dict[str, pa.Table]:
+        """Returns the relations of nodes, and the tables of declarations."""
         rows = rows_of(self._protocol.program)
         node = exploded(self.runs, "nodes")
         found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
         if rows.plan.durable:
             found[NODE_DURABLE] = node.select([*_NODE, *rows.kept])
-        return found
+        return found | {name: exploded(self.runs, name) for name in self._shown}
 
     def messages(self) -> pa.Table:
         """Returns the messages in flight."""

@@ -90,6 +90,7 @@ class Blocks(Rounds):
         self._between: Between | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
         self._written = set[str]()
+        self._is_changed = False
         self._block: _Block | None = None
         self._thread = ThreadPoolExecutor(1)
 
@@ -159,7 +160,7 @@ class Blocks(Rounds):
             self._grown[name].append(rows)
         self.history.add_tables(upcoming, found.left(over))
         self._between = Between(found.runs, self._protocol, over)
-        self.round = over
+        self.round, self._is_changed = over, True
         return found.n_handled
 
     def _begun(self, last: int) -> _Block:
@@ -198,17 +199,22 @@ class Blocks(Rounds):
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered, and the state."""
         assert self._between is not None  # noqa: S101 - the first block comes before
-        node, messages = self._between.nodes(), self._between.messages()
-        whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
-        shown = self._protocol.declared_tables(node)
-        rows = {name: rows for name, rows in {**node, **whole, **shown}.items() if len(rows) or name in self._written}
-        self._written = {name for name in rows if len(rows[name])}
-        state: dict[str, pa.Table | DataFrame] = {**rows}
-        for one in self._protocol.shown:
-            if one.of in rows:
-                state[one.table.name] = one.make(frame_of(self._session.spark, shown[one.of]))
+        messages = self._between.messages()
+        state = self._changed_state(self._between) if self._is_changed else {}
+        self._is_changed = False
         named = {f"{STATE}{name}": rows for name, rows in state.items()} | {IN_FLIGHT: messages}
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
+
+    def _changed_state(self, between: Between) -> dict[str, pa.Table | DataFrame]:
+        """Returns the state tables; of those that had no rows at the last commit the ones that have some."""
+        whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
+        found = {name: rows for name, rows in (between.state() | whole).items() if len(rows) or name in self._written}
+        self._written = {name for name in found if len(found[name])}
+        frames = {
+            one.table.name: one.make(frame_of(self._session.spark, found[one.of]))
+            for one in self._protocol.shown if one.of in found
+        }  # fmt: skip
+        return {**found, **frames}
 
     def discard(self) -> None:
         """Forgets the block that has failed."""

@@ -121,9 +121,8 @@ def test_processes_of_their_own_leave_the_same_rows(sail: Session, tmp_path: Pat
     assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
 
 
-def _batches(n_rows: int) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_pydict({"place": range(n_rows)})
-    yield pa.RecordBatch.from_pydict({"place": range(n_rows, n_rows + 3)})
+def _batches() -> list[pa.RecordBatch]:
+    return pa.table({"place": range(43)}).to_batches(5)
 
 
 def _marking(deadly_row: int | None = None) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -141,17 +140,18 @@ def _marking(deadly_row: int | None = None) -> Callable[[Iterable[pa.RecordBatch
 
 def test_rows_keep_their_order_whoever_works_on_them() -> None:
     function = _marking()
-    assert in_workers(function, 1) is function
-    found = pa.Table.from_batches(in_workers(function, 2)(_batches(40))).to_pydict()
+    assert in_workers(lambda: function, 1) is function
+    found = pa.Table.from_batches(in_workers(lambda: function, 2)(_batches())).to_pydict()
     assert found["place"] == [*range(43)]
     assert os.getpid() not in found["process"]
 
 
 def test_a_process_that_dies_costs_no_row() -> None:
-    found = pa.Table.from_batches(in_workers(_marking(deadly_row=5), 2)(_batches(40))).to_pydict()
+    deadly, function = _marking(deadly_row=5), _marking()
+    found = pa.Table.from_batches(in_workers(lambda: deadly, 2)(_batches())).to_pydict()
     assert found["place"] == [*range(43)]
     assert found["process"][5] == os.getpid()
-    again = pa.Table.from_batches(in_workers(_marking(), 2)(_batches(40))).to_pydict()
+    again = pa.Table.from_batches(in_workers(lambda: function, 2)(_batches())).to_pydict()
     assert os.getpid() not in again["process"]
 
 
@@ -161,8 +161,8 @@ def _endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def test_processes_that_nobody_waits_for_any_more_end_at_once(sail: Session) -> None:
-    (alone,) = list(_batches(40))[:1]
-    function = in_workers(lambda batches: _endless(batches), 2)
+    alone, *_ = _batches()
+    function = in_workers(lambda: _endless, 2)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(list, function([alone]))
         time.sleep(1)

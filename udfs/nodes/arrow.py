@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -95,6 +95,22 @@ def struct_type(cls: type) -> pa.DataType:
     return structs(**{name: kind.arrow for name, kind in spec_of(cls).types.items()})
 
 
+TableRows = Sequence[Sequence[Any]]
+"""The rows of each of the tables of a node."""
+
+
+class Tables(NamedTuple):
+    """The rows of nodes, those of each node apart.
+
+    Attributes:
+        volatile: The rows of each of the tables `Rows.volatile`.
+        durable: Those of each of the tables `Rows.durable`.
+    """
+
+    volatile: Sequence[TableRows]
+    durable: Sequence[TableRows]
+
+
 class Rows:
     """The nodes of a program as columns."""
 
@@ -148,28 +164,31 @@ class Rows:
         tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
         return {name: one.value(rows) for (name, one), rows in tables if rows is not None}
 
-    def node_columns(self, nodes: Sequence[Node]) -> dict[str, pa.Array]:
-        """Returns nodes as columns `INTERNAL` and `kept`."""
+    def tables(self, nodes: Sequence[Node]) -> Tables:
+        """Returns the rows of nodes."""
+        return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
+
+    def node_columns(self, nodes: Sequence[Node], tables: Tables) -> dict[str, pa.Array]:
+        """Returns nodes as columns `INTERNAL` and `kept`.
+
+        Args:
+            nodes: The nodes.
+            tables: Their rows.
+        """
         columns = {
             "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
             "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
-            "volatile_tables": pa.array([self._volatile(node) for node in nodes], INTERNAL["volatile_tables"]),
+            "volatile_tables": _texts(self.volatile, tables.volatile),
         }
         if self.durable:
-            durable = [self._tables(self.durable, node) for node in nodes]
-            columns["durable_tables"] = pa.array(durable, KEPT["durable_tables"])
+            columns["durable_tables"] = _texts(self.durable, tables.durable)
         return columns
 
-    def _volatile(self, node: Node) -> list[str | None]:
+    def _volatile_rows(self, node: Node) -> TableRows:
         internal = node.internal
         timers = [Timer(name, key, at) for (name, key), at in sorted(internal.timers.items())]
         watched = [Watched(peer, *watch) for peer, watch in sorted(internal.watched.items())]
-        own = [rows_text(record, rows) if rows else None for record, rows in ((Timer, timers), (Watched, watched))]
-        return own + self._tables(self.plan.volatile, node)
-
-    def _tables(self, declared: Mapping[str, Declared], node: Node) -> list[str | None]:
-        given = ((one, getattr(node.program, name)) for name, one in declared.items())
-        return [rows_text(one.record, one.rows(value)) if value else None for one, value in given]
+        return [timers, watched, *_rows(self.plan.volatile, node)]
 
     def sent_column(self, contexts: Sequence[Context]) -> pa.Array:
         """Returns what nodes send, one list a node."""
@@ -211,6 +230,23 @@ class Rows:
             ]
             for of_node in list_rows(column)
         ]
+
+
+def _rows(declared: Mapping[str, Declared], node: Node) -> TableRows:
+    given = ((one, getattr(node.program, name)) for name, one in declared.items())
+    return [one.rows(value) if value else () for one, value in given]
+
+
+def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
+    """Returns the rows of tables as texts, a list for each node."""
+    records = [one.record for one in declared.values()]
+    return pa.array(
+        [
+            [rows_text(record, rows) if rows else None for record, rows in zip(records, tables, strict=True)]
+            for tables in of_nodes
+        ],
+        pa.list_(_TEXT),
+    )
 
 
 _ROWS: dict[type[NodeProgram], Rows] = {}

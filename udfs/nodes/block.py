@@ -16,6 +16,7 @@ from udfs.nodes.arrow import (
     DONE,
     INTERNAL,
     Rows,
+    TableRows,
     as_call,
     as_lists,
     calls_by_node,
@@ -25,13 +26,14 @@ from udfs.nodes.arrow import (
     record_columns,
     rows_of,
     settings_of,
+    struct_type,
     structs,
 )
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Span, Spans, Strike
 from udfs.nodes.play import Play
-from udfs.nodes.program import Call, NodeProgram
+from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.world import Node, NodeInfo, World
 
 _LONG, _TEXT = pa.int64(), pa.string()
@@ -71,7 +73,14 @@ def block_types(rows: Rows) -> dict[str, Mapping[str, pa.DataType]]:
         "statuses": _AT | {"status": _TEXT},
         "events": {"source": _LONG, "source_seq": _LONG, "round": _LONG, "event": _TEXT},
         **{name: {"node_id": _LONG, **_fields(kind)} for name, kind in rows.added.items()},
+        **{name: shown_type(one) for name, one in {**rows.volatile, **rows.durable}.items()},
     }
+
+
+def shown_type(one: Declared) -> dict[str, pa.DataType]:
+    """Returns the columns of the rows of a declaration."""
+    place = {"position": _LONG} if one.form == "ordered" else {}
+    return {"node_id": _LONG, **place, **_fields(struct_type(one.record))}
 
 
 def _fields(kind: pa.DataType) -> dict[str, pa.DataType]:
@@ -222,7 +231,7 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([one.run for one in runs], _LONG),
         "last_played": pa.array([one.network.last_played for one in runs], _LONG),
-        "nodes": _node_lists(rows, [one.network for one in runs]),
+        **_node_lists(rows, [one.network for one in runs]),
         "in_flight": _flight_lists(rows, [one.network.flights for one in runs]),
         "handled": _flight_lists(rows, [one.left.handled for one in runs]),
     }
@@ -247,8 +256,8 @@ def _flight_lists(rows: Rows, of_runs: Sequence[Sequence[Flight]]) -> pa.Array:
     return lists_of([len(flights) for flights in of_runs], columns, structs(**FLIGHT))
 
 
-def _node_lists(rows: Rows, networks: Sequence[Network]) -> pa.Array:
-    """Returns the nodes of runs; of those that are down what is durable, if anything is."""
+def _node_lists(rows: Rows, networks: Sequence[Network]) -> dict[str, pa.Array]:
+    """Returns the nodes of runs, and the rows of their declarations; of nodes that are down what is durable."""
     found: list[list[tuple[int, Node, bool]]] = []
     for network in networks:
         of_run = [(at, node, True) for at, node in sorted(network.nodes.items())]
@@ -259,9 +268,45 @@ def _node_lists(rows: Rows, networks: Sequence[Network]) -> pa.Array:
             of_run.append((at, Node(program), False))
         found.append(of_run)
     flat = [one for of_run in found for one in of_run]
-    columns = {"node_id": pa.array([at for at, _, _ in flat], _LONG), **rows.node_columns([one for _, one, _ in flat])}
-    columns["started_round"] = pa.array([node.internal.started_round if up else None for _, node, up in flat], _LONG)
-    return lists_of([len(of_run) for of_run in found], columns, structs(**node_type(rows)))
+    tables = rows.tables([node for _, node, _ in flat])
+    columns = {
+        "node_id": pa.array([at for at, _, _ in flat], _LONG),
+        **rows.node_columns([node for _, node, _ in flat], tables),
+        "started_round": pa.array([node.internal.started_round if up else None for _, node, up in flat], _LONG),
+    }
+    owners = [(run, at) for run, of_run in enumerate(found) for at, *_ in of_run]
+    volatile = [of_node if up else () for of_node, (*_, up) in zip(tables.volatile, flat, strict=True)]
+    return {
+        "nodes": lists_of([*map(len, found)], columns, structs(**node_type(rows))),
+        **_shown_lists(rows.volatile, len(found), owners, volatile),
+        **_shown_lists(rows.durable, len(found), owners, tables.durable),
+    }
+
+
+def _shown_lists(
+    declared: Mapping[str, Declared], n_runs: int, owners: Sequence[tuple[int, int]], of_nodes: Sequence[TableRows]
+) -> dict[str, pa.Array]:
+    """Returns the rows of declarations, a list for each run.
+
+    Args:
+        declared: The declarations.
+        n_runs: How many runs there are.
+        owners: The place of its run, and its id, of each node of all runs.
+        of_nodes: The rows of each declaration at each of them; nothing where it is down.
+    """
+    found = {}
+    for place, (name, one) in enumerate(declared.items()):
+        given = zip(owners, of_nodes, strict=True)
+        full = [(*owner, tables[place]) for owner, tables in given if tables and tables[place]]
+        lengths = [0] * n_runs
+        for run, _, rows in full:
+            lengths[run] += len(rows)
+        columns: dict[str, list[Any]] = record_columns(one, [row for *_, rows in full for row in rows])
+        columns["node_id"] = [at for _, at, rows in full for _ in rows]
+        if one.form == "ordered":
+            columns["position"] = [position for *_, rows in full for position in range(len(rows))]
+        found[name] = lists_of(lengths, columns, structs(**shown_type(one)))
+    return found
 
 
 def _added_lists(rows: Rows, name: str, of_runs: Sequence[Sequence[tuple[int, Any]]]) -> pa.Array:

@@ -147,7 +147,7 @@ def _worlds(batch: pa.RecordBatch) -> Iterator[World]:
 
 def _batch(rows: Rows, head: dict[str, Any], nodes: list[Node], contexts: list[Context]) -> pa.RecordBatch:
     columns = {
-        **head, **rows.node_columns(nodes), "sent": rows.sent_column(contexts),
+        **head, **rows.node_columns(nodes, rows.tables(nodes)), "sent": rows.sent_column(contexts),
         **rows.added_columns([node.program for node in nodes]), **rows.done_columns(contexts),
     }  # fmt: skip
     schema = round_schema(rows)
