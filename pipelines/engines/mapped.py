@@ -59,7 +59,9 @@ def played(
     Raises:
         PySparkException: The function fails.
     """
-    batches = given.to_batches(rows_of_a_part(len(given), max(n_parts, 1)))
+    n_rows = rows_of_a_part(len(given), max(n_parts, 1))
+    parts = (given.slice(first, n_rows).combine_chunks() for first in range(0, len(given), n_rows))
+    batches = [batch for part in parts for batch in part.to_batches()]
     if n_executors == 0:
         return _called(function, batches, schema)
     # Spark would turn each value of each row into a form of its own, and back.
