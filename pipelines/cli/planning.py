@@ -76,7 +76,8 @@ def _jobs(prepared: Prepared, rows: list[Combination]) -> Iterator[str]:
     n_nodes = max(row.n_nodes for row in rows)
     found: dict[str, list[str]] = {}
     for name in prepared.protocols:
-        jobs = jobs_of(is_node_program=PROTOCOLS[name].is_node_program, n_nodes=n_nodes)
+        n_runs = sum(run.scenario.protocol.name == name for run in prepared.runs)
+        jobs = jobs_of(is_node_program=PROTOCOLS[name].is_node_program, n_nodes=n_nodes, n_runs=n_runs)
         what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
         told = f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
         found.setdefault(told, []).append(name)

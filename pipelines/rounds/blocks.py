@@ -28,6 +28,7 @@ from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
 from pipelines.engines.workers import in_workers
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
@@ -39,8 +40,6 @@ from udfs.nodes.world import BEFORE
 
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
-_MANY_RUNS = 16
-"""With fewer runs, processes for them take longer to start, and jobs to be planned, than they save."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Blocks(Rounds):
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
         session = materialiser.session
         self._session = session
-        is_many = len(setting) >= _MANY_RUNS
+        is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
         self._n_executors = session.partitions if is_many and session.engine != "sail" else 0
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)

@@ -70,7 +70,7 @@ class Experiment:
         """Returns how its rounds become jobs."""
         return jobs_of(
             is_node_program=isinstance(protocol, NodeProtocol), n_nodes=self.inputs.most_nodes,
-            asked=self.rounds_per_job, commit_every=self.commit_every,
+            n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
         )  # fmt: skip
 
     def of(self, batch: Batch) -> Experiment:

@@ -40,7 +40,7 @@ def test_the_rows_are_those_of_sail(
 ) -> None:
     """The server writes and reads its tables itself, and its executors play nodes, as with many rows and runs."""
     monkeypatch.setattr("pipelines.store.store.Store._is_slow", False)
-    monkeypatch.setattr("pipelines.rounds.blocks._MANY_RUNS", 1)
+    monkeypatch.setattr("pipelines.rounds.blocks.MANY_RUNS", 1)
     text = NODES if protocol == "ginger" else SCENARIO
     (tmp_path / "s.yaml").write_text(text.format(protocol=protocol))
     for session in (connect, sail):

@@ -110,7 +110,7 @@ def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path,
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has two processes play the runs, few as they are."""
-    monkeypatch.setattr(blocks, "_MANY_RUNS", 1)
+    monkeypatch.setattr(blocks, "MANY_RUNS", 1)
     monkeypatch.setattr(Session, "n_python_workers", 2)
 
 
@@ -240,7 +240,7 @@ def test_spark_leaves_the_same_rows(
     spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_partitions: int, who: str
 ) -> None:
     if who == "executors":
-        monkeypatch.setattr(blocks, "_MANY_RUNS", 1)
+        monkeypatch.setattr(blocks, "MANY_RUNS", 1)
     of = runs(is_lossy=True)[:2]
     one = by_run(run_all(of, sail, tmp_path / "sail"))
     spark.activate()
