@@ -21,6 +21,7 @@ from pipelines.experiment.plan import build, mappings, notes
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.files import remembered
 from pipelines.result import Result
+from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment
 from pipelines.rounds.progress import Progress
 from pipelines.rounds.reporters import Form, is_notebook, reporter
@@ -114,7 +115,8 @@ def run_prepared(
         with named_damage(root):
             check_empty(root)
     files: dict[str, Path] = {}
-    inputs = _build(prepared, files, say)
+    with players(prepared.runs, chosen, rounds_per_job):
+        inputs = _build(prepared, files, say)
     with ExitStack() as closing:
         small = is_small(inputs)
         if chosen == "spark" and spark is None and running_session() is None and small:
@@ -210,7 +212,8 @@ def _resume(
     root: Root, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
 ) -> None:
     prepared = manifest.prepared()
-    inputs = _build(prepared, manifest.found(), say)
+    with players(prepared.runs, manifest.engine, manifest.rounds_per_job):
+        inputs = _build(prepared, manifest.found(), say)
     say(f"resuming {done(last_commit(store))}")
     try:
         _execute(prepared, manifest, inputs, store, observe, say)

@@ -15,6 +15,7 @@ from pipelines.audits.run import AuditReport, audit_store, found_by
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import protocol_module
+from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
@@ -47,7 +48,9 @@ def run_all(
     folder = root / f"store{next(_NUMBER)}"
     folder.mkdir(parents=True)
     store = Store(folder, session)
-    experiment = Experiment(runs, build_inputs(runs, None), commit_every, rounds_per_job=rounds_per_job)
+    with players(runs, session.engine, rounds_per_job):
+        inputs = build_inputs(runs, None)
+    experiment = Experiment(runs, inputs, commit_every, rounds_per_job=rounds_per_job)
     execute(experiment, session, store, lambda progress: None)
     return store
 

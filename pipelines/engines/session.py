@@ -27,6 +27,7 @@ from pipelines.engines.remote import connect_given, is_remote, is_sail
 from pipelines.engines.rows.operators import ON_SPARK, limited, most_rows
 from pipelines.engines.sail import start_sail
 from pipelines.engines.scratch import open_scratch
+from pipelines.engines.workers import n_workers_of
 from pipelines.errors import EngineError, nearest
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -81,7 +82,7 @@ class Session:
     @property
     def n_python_workers(self) -> int:
         """Processes that Python functions need to use all cores: Sail runs them in this one, Spark has its own."""
-        return self.partitions if self.engine == "sail" else 0
+        return n_workers_of(self.engine)
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:

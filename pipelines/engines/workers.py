@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -115,6 +115,11 @@ class InWorkers:
         return result
 
 
+def n_workers_of(engine: str) -> int:
+    """Returns how many processes Python functions need to use all cores; Spark has its own."""
+    return (os.cpu_count() or 1) if engine == "sail" else 0
+
+
 def rows_of_a_part(n_rows: int, n_workers: int) -> int:
     """Returns how many rows a worker gets at a time."""
     return -(-n_rows // (n_workers * _PARTS_PER_WORKER)) or 1
@@ -128,11 +133,32 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
             imported is named in what the processes get, and costs them no more than that.
         n_workers: Processes; with one or none the function works in this one.
     """
-    if n_workers < 2:
-        return make()
+    return make() if n_workers < 2 else InWorkers(_prepared(make, n_workers), n_workers)
+
+
+@contextmanager
+def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
+    """Has the processes of `in_workers` start while something else is made ready; if that fails, they end.
+
+    Args:
+        make: As in `in_workers`.
+        n_workers: Processes; with one or none nothing starts.
+    """
+    if n_workers > 1:
+        _prepared(make, n_workers)
+    try:
+        yield
+    except BaseException:
+        if n_workers > 1:
+            stop_workers()
+        raise
+
+
+def _prepared(make: Callable[[], Play], n_workers: int) -> bytes:
+    """Has processes start and import what a function needs; returns what makes it, pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # who needs them finds out
         executor = _pool(n_workers).executor
         for _ in range(n_workers):  # they start meanwhile
             executor.submit(prepare, text)
-    return InWorkers(text, n_workers)
+    return text

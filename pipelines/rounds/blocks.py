@@ -9,9 +9,10 @@ program commits the block before.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,14 +27,16 @@ from pipelines.engines.inline import frame_of
 from pipelines.engines.mapped import played
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
-from pipelines.engines.workers import in_workers
+from pipelines.engines.workers import in_workers, n_workers_of, starting
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
+from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.faults.run_faults import RunFaults
 from pipelines.rounds.loop import Rounds
+from pipelines.scenario.expand import RunConfig
 from udfs.nodes.arrow import CALL, rows_of
 from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.world import BEFORE
@@ -222,6 +225,22 @@ class Blocks(Rounds):
     def close(self) -> None:
         """Takes no more blocks; what is being played comes to its end by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def players(runs: Sequence[RunConfig], engine: str, rounds_per_job: int | None) -> AbstractContextManager[None]:
+    """Has the processes start that will play runs, while these are built.
+
+    Args:
+        runs: The runs.
+        engine: The engine.
+        rounds_per_job: As the user asks for it.
+    """
+    n_runs = Counter(run.scenario.protocol.name for run in runs)
+    many = [name for name in n_runs if PROTOCOLS[name].is_node_program and n_runs[name] >= MANY_RUNS]
+    protocol = protocol_module(many[0]) if many and rounds_per_job != 1 else None
+    if not isinstance(protocol, NodeProtocol):
+        return nullcontext()
+    return starting(partial(first_block_of, protocol.program), n_workers_of(engine))
 
 
 def _rows(frame: DataFrame | None) -> pa.Table | None:
