@@ -47,7 +47,8 @@ def build_inputs(
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     for number, run in enumerate(runs, 1):
         for name, rows in _run_tables(run, build_run(run, beside)).items():
-            parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
+            if len(rows) or not parts[name]:
+                parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
         observe(number)
     tables = {
         name: pa.concat_tables(rows, promote_options="default").combine_chunks() for name, rows in parts.items() if rows

@@ -20,6 +20,9 @@ _CALL_BODY = {
     "topic": pa.string(), "guarantee": pa.string(), "keys": pa.list_(pa.string()),
     "peer": pa.int64(), "role": pa.string(),
 }  # fmt: skip
+_NO_CALLS = pa.schema(
+    [("node_id", pa.int64()), ("round", pa.int64()), ("kind", pa.string()), *_CALL_BODY.items()]
+).empty_table()
 _CALL_ORDER = {
     "join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3, "register": 4, "deregister": 5, "steer": 6, "leave": 7,
 }  # fmt: skip
@@ -68,6 +71,8 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
 
 
 def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: Any) -> pa.Table:  # noqa: ANN401
+    if not len(node):
+        return _NO_CALLS
     rows: dict[str, Any] = {"node_id": node, "round": round_, "kind": pa.array([kind] * len(node), pa.string())}
     for name, of_type in _CALL_BODY.items():
         rows[name] = body.get(name, pa.nulls(len(node), of_type))
@@ -75,6 +80,8 @@ def _call_rows(kind: str, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body
 
 
 def _other_rows(call: pa.Table) -> pa.Table:
+    if not len(call):
+        return _NO_CALLS
     names = ["node_id", "round", "kind", *_CALL_BODY]
     return pa.table({
         name: call[name] if name in call.column_names else pa.nulls(len(call), _CALL_BODY[name]) for name in names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -61,12 +62,16 @@ def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
         is_alone: Whether those that ask for more than a topic have none, too.
     """
     encoded = predicate.combine_chunks().dictionary_encode()
-    topics = []
-    for text in encoded.dictionary.to_pylist():
-        comparisons = _comparisons(text)
-        asked = [value for attribute, op, _, value in comparisons if (attribute, op) == ("topic", "=")]
-        topics.append(asked[0] if asked and not (is_alone and comparisons[1:]) else None)
+    topics = [_topic(text, is_alone=is_alone) for text in encoded.dictionary.to_pylist()]
     return pa.array(topics, pa.string()).take(encoded.indices)
+
+
+@lru_cache(maxsize=10_000)
+def _topic(text: str, *, is_alone: bool) -> str | None:
+    """Returns the topic that a canonical text asks for."""
+    comparisons = _comparisons(text)
+    asked = [value for attribute, op, _, value in comparisons if (attribute, op) == ("topic", "=")]
+    return asked[0] if asked and not (is_alone and comparisons[1:]) else None
 
 
 def _comparisons(text: str) -> list[Comparison]:

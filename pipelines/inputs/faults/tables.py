@@ -81,5 +81,7 @@ class Faults:
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     """Makes a table of rows."""
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
+    if not rows:
+        return schema.empty_table()
+    columns = zip(zip(*rows, strict=True), schema, strict=True)
+    return pa.table([pa.array(column, field.type) for column, field in columns], schema)

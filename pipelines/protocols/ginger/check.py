@@ -93,8 +93,10 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     found = [*_call_problems(overlay, workload)]
     yield from found
     if not found:
-        yield from _topic_problems(overlay, workload)
-        yield from _join_problems(overlay, workload)
+        tree = _Tree(overlay)
+        topics = _topics(tree, workload.subscription)
+        yield from _topic_problems(overlay, workload, tree, topics)
+        yield from _join_problems(overlay, workload, topics)
     yield from _unsupported(overlay, faults)
     most = 2 * settings.max_hops * max(overlay.latency_rounds.tolist(), default=0)
     if (len(faults.crash) or len(workload.join)) and settings.timer_rounds < most:
@@ -111,10 +113,8 @@ def _unsupported(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
             yield Problem(("faults",), f"{overlay.names[node]!r} is a client; with protocol ginger only brokers crash")
 
 
-def _join_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic]) -> Iterator[Problem]:
     """Brokers join when the sub-trees stand; that no client hangs on them says `workload.joins`."""
-    tree = _Tree(overlay)
-    topics = _topics(tree, workload.subscription)
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
         place, node = ("workload", "joins", index), row["node_id"]
@@ -165,9 +165,9 @@ def _twice(overlay: Overlay, subscription: pa.Table) -> Iterator[Problem]:
             yield Problem((*_SUBSCRIPTIONS, index), message)
 
 
-def _topic_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    tree = _Tree(overlay)
-    topics = _topics(tree, workload.subscription)
+def _topic_problems(
+    overlay: Overlay, workload: Workload, tree: _Tree, topics: Mapping[str, _Topic]
+) -> Iterator[Problem]:  # fmt: skip
     for index, row in enumerate(workload.publication.to_pylist()):
         place = (*_PUBLICATIONS, index)
         name, client = row["topic"], overlay.names[row["node_id"]]
