@@ -211,19 +211,24 @@ def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp
         assert sorted(delivered) == sorted(r[1:] for r in rows(store, "delivery", *columns) if r[0] == run.run_id)
 
 
-@pytest.mark.parametrize("way", ["round by round", "blocks", "processes"])
+@pytest.mark.parametrize(
+    ("way", "commit_every"), [("round by round", 50), ("blocks", 50), ("processes", 50), ("processes ahead", 6)]
+)
 def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
-    sail: Session, tmp_path: Path, way: str, request: pytest.FixtureRequest
+    sail: Session, tmp_path: Path, way: str, commit_every: int, request: pytest.FixtureRequest
 ) -> None:
-    """All rounds before are committed, those of the other runs too; the mended program goes on from there."""
+    """All rounds before are committed, those of the other runs too; the mended program goes on from there.
+
+    With few rounds between commits the block that fails is being played while the one before is committed.
+    """
     rounds_per_job = 1 if way == "round by round" else None
-    if way == "processes":
+    if "processes" in way:
         request.getfixturevalue("workers")
     whole = by_run(run_all(runs(is_lossy=False), sail, tmp_path / "whole"))
     fails = next(round_ for *_, round_ in sorted(_published(whole)) if round_ > 30)
     place = rf"protocol flooding, run \d, node \d, round {fails}, .*KeyError: 'planted'"
     with pytest.raises(NodeProgramError, match=place):
-        run_all(runs(is_lossy=False, fails_in_round=fails), sail, tmp_path / "failed", rounds_per_job=rounds_per_job)
+        run_all(runs(is_lossy=False, fails_in_round=fails), sail, tmp_path / "failed", commit_every, rounds_per_job)
     (folder,) = (tmp_path / "failed").iterdir()
     store = Store(folder, sail)
     last = max(row[0] for row in rows(store, "round_commit", "last_round"))

@@ -1,0 +1,74 @@
+"""The processes that play runs start while these are built, if there will be work for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+
+from pipelines.engines import workers
+from pipelines.experiment.jobs import MANY_RUNS
+from pipelines.rounds import blocks
+from pipelines.scenario.expand import RunConfig
+from pipelines.testing import run_configs, scenario
+from udfs.nodes.play import Play
+
+GINGER = scenario(
+    protocol={"name": "ginger"}, overlay={"links": [["A", "B"]], "clients": [{"name": "C", "at": "A"}]}, workload={}
+)
+DELTA = scenario(protocol={"name": "delta", "delta": 1}, overlay={"links": [["A", "B"]]}, workload={})
+
+
+def runs(**n_runs: int) -> list[RunConfig]:
+    """Returns so many runs of protocols."""
+    return run_configs([GINGER] * n_runs.get("ginger", 0) + [DELTA] * n_runs.get("delta", 0))
+
+
+@pytest.mark.parametrize(
+    ("n_runs", "engine", "rounds_per_job", "n_started"),
+    [
+        ({"ginger": MANY_RUNS}, "sail", None, os.cpu_count()),
+        ({"delta": 1, "ginger": MANY_RUNS}, "sail", 20, os.cpu_count()),
+        ({"ginger": MANY_RUNS}, "spark", None, 0),
+        ({"ginger": MANY_RUNS}, "sail", 1, None),
+        ({"ginger": MANY_RUNS - 1, "delta": 1}, "sail", None, None),
+        ({"delta": MANY_RUNS}, "sail", None, None),
+    ],
+)
+def test_who_has_processes_start(
+    monkeypatch: pytest.MonkeyPatch, n_runs: dict[str, int], engine: str, rounds_per_job: int | None,
+    n_started: int | None,
+) -> None:  # fmt: skip
+    told: list[int] = []
+
+    def starting(make: Callable[[], Play], n_workers: int) -> AbstractContextManager[None]:
+        told.append(n_workers)
+        return nullcontext()
+
+    monkeypatch.setattr(blocks, "starting", starting)
+    with blocks.players(runs(**n_runs), engine, rounds_per_job):
+        assert told == ([] if n_started is None else [n_started])
+
+
+def _make() -> Play:
+    return iter
+
+
+def test_processes_end_if_the_runs_cannot_be_built() -> None:
+    with workers.starting(_make, 2):
+        executor = workers._pools[2].executor
+    assert workers._pools[2].executor is executor
+    with pytest.raises(ValueError, match="no such overlay"), workers.starting(_make, 2):
+        raise ValueError("no such overlay")
+    assert 2 not in workers._pools
+    with pytest.raises(RuntimeError):
+        executor.submit(print)
+
+
+def test_no_process_starts_for_one_core() -> None:
+    workers.stop_workers()
+    with pytest.raises(ValueError, match="no such overlay"), workers.starting(_make, 1):
+        raise ValueError("no such overlay")
+    assert not workers._pools
