@@ -6,15 +6,16 @@
 Protocol skipring: so many subscribers join one topic, two publish, and every node has a Timeout every ten rounds.
 Protocol ginger: a bank with five replicas on a tree of so many brokers, all of which operate at once. Ways: ``round by
 round``, a job a round (for the fewest runs only); ``blocks``, the rounds up to a commit in one job; ``local``, the
-network without an engine and without a history, in one process. Columns: messages handled, seconds, CPU seconds,
-messages a CPU second, how many times that of ``local`` that is, and the most memory that the process had taken
-by then, in MiB; engine sail is in it, the JVM of Spark is not, nor in the CPU seconds. A row is told in a line when it
-is there.
+network without an engine and without a history, in one process, again and again for some seconds, before and after the
+others. Columns: messages handled, seconds, messages a second, the share of those that ``local`` would have on as many
+cores, and the most memory that the process had taken by then, in MiB; engine sail is in it, the JVM of Spark and
+processes that play runs are not. A row is told in a line when it is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import sys
 import tempfile
@@ -44,17 +45,8 @@ EVERY = 20
 """Rounds from one operation of a replica to the next."""
 
 
-class Clock:
-    """Seconds by the clock, and of CPU."""
-
-    def __init__(self) -> None:
-        """Starts."""
-        self._start = time.perf_counter(), time.process_time()
-
-    def stop(self) -> None:
-        """Stops."""
-        self.seconds = time.perf_counter() - self._start[0]
-        self.cpu_seconds = time.process_time() - self._start[1]
+LOCAL_SECONDS = 4.0
+"""How long the network without an engine is played: one run of it takes too little to be timed."""
 
 
 def skipring(n_nodes: int, n_rounds: int) -> dict[str, Any]:
@@ -95,8 +87,8 @@ def ginger(n_nodes: int, n_rounds: int) -> dict[str, Any]:
     }
 
 
-def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job: int | None) -> tuple[int, Clock]:
-    """Returns the messages that an engine handled, and how long it took."""
+def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job: int | None) -> tuple[int, float]:
+    """Returns the messages that an engine handled, and the seconds that it took."""
     runs, n_handled = run_configs([parts] * n_runs), 0
 
     def observe(progress: Progress) -> None:
@@ -106,14 +98,23 @@ def played(session: Session, n_runs: int, parts: dict[str, Any], rounds_per_job:
     what = Experiment(runs, build_inputs(runs, None), None, rounds_per_job=rounds_per_job)
     session.activate()
     with tempfile.TemporaryDirectory() as folder:
-        start = Clock()
+        start = time.perf_counter()
         execute(what, session, Store(Path(folder), session), observe)
-        start.stop()
-        return n_handled, start
+        return n_handled, time.perf_counter() - start
 
 
-def local(parts: dict[str, Any]) -> tuple[int, Clock]:
-    """Returns the same for a network without an engine."""
+def local(parts: dict[str, Any]) -> tuple[int, float]:
+    """Returns the same for a network without an engine, played again and again."""
+    n_handled, seconds = 0, 0.0
+    while seconds < LOCAL_SECONDS:
+        network = _network(parts)
+        start = time.perf_counter()
+        n_handled += len(network.play(parts["time"]["rounds"]).handled)
+        seconds += time.perf_counter() - start
+    return n_handled, seconds
+
+
+def _network(parts: dict[str, Any]) -> LocalNetwork:
     (run,) = run_configs([parts])
     inputs = build_inputs([run], None)
     protocol = protocol_module(parts["protocol"]["name"])
@@ -128,10 +129,7 @@ def local(parts: dict[str, Any]) -> tuple[int, Clock]:
             row["node_id"], row["kind"], row["round"], topic=row["topic"], subscription_id=row["subscription_id"],
             guarantee=row["guarantee"], keys=tuple(row["keys"] or ()),
         )  # fmt: skip
-    start = Clock()
-    rows = network.play(parts["time"]["rounds"])
-    start.stop()
-    return len(rows.handled), start
+    return network
 
 
 def main() -> None:
@@ -146,23 +144,26 @@ def main() -> None:
     given = parser.parse_args()
     scenario = {"skipring": skipring, "ginger": ginger}[given.protocol]
     parts, counts = scenario(given.nodes, given.rounds), [int(one) for one in given.runs.split(",")]
-    table = Table("way", "runs", "messages", "seconds", "CPU s", "messages a CPU s", "of local", "MiB")
-    n_local, took_local = local(parts)
-    rate = n_local / took_local.cpu_seconds
+    table = Table("way", "runs", "messages", "seconds", "messages a second", "of local on all cores", "MiB")
+    rates = list[float]()
 
-    def row(way: str, n_runs: int, n_messages: int, took: Clock) -> None:
-        cpu, peak = took.cpu_seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        cells = (way, f"{n_runs:,}", f"{n_messages:,}", f"{took.seconds:.2f}", f"{cpu:.2f}", f"{n_messages / cpu:,.0f}")
-        table.add_row(*cells, f"{n_messages / cpu / rate:.2f}", f"{peak:,.0f}")
+    def row(way: str, n_runs: int | None, n_messages: int, seconds: float) -> None:
+        rate, peak = n_messages / seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        share = "-" if n_runs is None else f"{rate / (os.cpu_count() or 1) / rates[0]:.2f}"
+        runs = "-" if n_runs is None else f"{n_runs:,}"
+        cells = (way, runs, f"{n_messages:,}", f"{seconds:.2f}", f"{rate:,.0f}", share, f"{peak:,.0f}")
+        table.add_row(*cells)
         print(" ".join(cells), flush=True)
+        rates.append(rate)
 
-    row("local", 1, n_local, took_local)
+    row("local", None, *local(parts))
     with open_session(given.engine) as session:
         played(session, 1, scenario(10, 100), None)  # the first job of an engine takes longer
         if not given.no_single:
             row("round by round", counts[0], *played(session, counts[0], parts, 1))
         for n_runs in counts:
             row("blocks", n_runs, *played(session, n_runs, parts, None))
+    row("local", None, *local(parts))
     Console(width=120).print(table)
 
 
