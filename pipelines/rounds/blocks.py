@@ -27,7 +27,7 @@ from pipelines.engines.inline import frame_of
 from pipelines.engines.mapped import played
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
-from pipelines.engines.workers import in_workers, n_workers_of, starting
+from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.protocols import PROTOCOLS, protocol_module
@@ -37,6 +37,7 @@ from pipelines.rounds.commit import History
 from pipelines.rounds.faults.run_faults import RunFaults
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
+from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, rows_of
 from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.world import BEFORE
@@ -95,6 +96,7 @@ class Blocks(Rounds):
         self._is_changed = False
         self._block: _Block | None = None
         self._thread = ThreadPoolExecutor(1)
+        interruption.proceed()
 
     def _given_of(self, setting: pa.Table) -> pa.Table:
         """Returns what each run is given in all blocks."""
@@ -150,10 +152,11 @@ class Blocks(Rounds):
 
     def play(self, upcoming: int, last: int) -> int:
         """Plays rounds, or waits for those that are being played; returns how many messages were due."""
-        block, self._block = self._block, None
-        if block is None or block.asked != last:
-            block = self._begun(last)
+        if self._block is None or self._block.asked != last:
+            self._block = self._begun(last)
+        block = self._block
         found = Played(block.runs.result(), self._protocol)
+        self._block = None
         over = block.last if found.last_round is None else found.last_round
         crashed = self._faults.crashes.crashed_between(self.round, block.last)
         if crashed is not None:
@@ -223,7 +226,10 @@ class Blocks(Rounds):
         self._block = None
 
     def close(self) -> None:
-        """Takes no more blocks; what is being played comes to its end by itself."""
+        """Takes no more blocks; one that is being played, as when the program is interrupted, ends before its time."""
+        if self._block is not None:
+            interruption.interrupt()
+            stop_workers()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

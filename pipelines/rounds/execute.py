@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -115,7 +115,6 @@ def execute(
         with (
             ties_named(), session.suited(is_small=small), session.planned() as planned,
             closing(_materialiser(part, planned, is_small=small)) as materialiser,
-            _interruptible(materialiser),
         ):  # fmt: skip
             rows = store.within(planned, is_small=small)
             names = {name: table.name for name, table in tables[batch.protocol].items()}
@@ -126,16 +125,6 @@ def _materialiser(part: Experiment, session: Session, *, is_small: bool) -> Mate
     return materialiser_for(
         session, is_small=is_small, is_eventful=len(part.inputs.crash) > 0, n_runs=len(part.runs)
     )  # fmt: skip
-
-
-@contextmanager
-def _interruptible(materialiser: Materialiser) -> Iterator[None]:
-    """Has an interruption (Ctrl-C) end what the engine does for the rounds, before anybody waits for that."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        materialiser.interrupt()
-        raise
 
 
 def _run(

@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -269,6 +270,35 @@ def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_pa
     audited = cli("audit", tmp_path / "store")
     assert audited.exit_code == 2
     assert audited.stdout.startswith("unknown: the runs are not finished, round ")
+
+
+LONG_BLOCK = """
+name: bank
+protocol: {name: ginger}
+overlay:
+  links: [[B0, B1], [B1, B2]]
+  clients: [{name: C0, at: B0}, {name: C1, at: B2}]
+workload:
+  subscriptions: [{at: C0, topic: bank}, {at: C1, topic: bank}]
+  publications: {generate: {kind: bank, round: 60, accounts: 10, operations: 99000, interval: 5}}
+time: {rounds: 500000}
+"""
+
+
+@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
+def test_an_interruption_ends_a_block_before_its_time(tmp_path: Path, engine: str) -> None:
+    """All the rounds are one job here, which takes minutes."""
+    path = scenario_file(tmp_path, LONG_BLOCK)
+    command = [sys.executable, "-m", "pipelines", "run", str(path), "--json", "--store", "store", "--engine", engine]
+    with started([*command, "--commit-every", "500000"], tmp_path) as (running, out, err):
+        while not list((tmp_path / "store" / "node").glob("*.parquet")):
+            assert running.poll() is None
+            time.sleep(0.1)
+        time.sleep(2)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+        assert err.read() == "interrupted\n"
+        assert '"round"' not in out.read()
 
 
 def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:

@@ -18,18 +18,18 @@ from support import flooding
 from support.engines import spread
 from support.replicas import Tables, broken_off, by_run, differing
 
-from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.session import Session
-from pipelines.engines.workers import in_workers
+from pipelines.engines.workers import _pools as POOLS, in_workers, stop_workers
 from pipelines.errors import NodeProgramError
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import PACKAGES, PROTOCOLS
 from pipelines.rounds import blocks
+from pipelines.rounds.commit import History
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
-from udfs.nodes.interruption import Interrupted
+from udfs.nodes import interruption
 from udfs.nodes.local import LocalNetwork
 
 N_NODES = 9
@@ -160,29 +160,52 @@ def _endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(0.1)
 
 
-def test_processes_that_nobody_waits_for_any_more_end_at_once(sail: Session) -> None:
+def test_processes_that_nobody_waits_for_any_more_end_at_once() -> None:
     alone, *_ = _batches()
     function = in_workers(lambda: _endless, 2)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(list, function([alone]))
         time.sleep(1)
         assert not waiting.done()
-        materialiser_for(sail).interrupt()
+        stop_workers()
         with pytest.raises(RuntimeError, match="shutdown"):
             waiting.result(timeout=60)
 
 
-def test_nodes_that_are_played_in_this_process_stop_before_their_next_round(sail: Session) -> None:
-    materialiser = materialiser_for(sail)
+def test_nodes_stop_before_their_next_round_when_they_are_wanted_no_more() -> None:
     network = LocalNetwork(flooding.Flooding, links={(0, 1): 1, (1, 0): 1}, settings={"seed": 0, **flooding.SETTINGS})
     network.call(0, "publish", 2)
-    materialiser.interrupt()
-    with pytest.raises(Interrupted):
+    interruption.interrupt()
+    with pytest.raises(interruption.Interrupted):
         network.play(5)
     assert network.rows.handled == []
-    materialiser_for(sail).close()
+    interruption.proceed()
     network.play(5)
     assert network.rows.handled
+
+
+def test_a_block_that_is_played_ahead_ends_with_the_program(
+    sail: Session, tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed stays, and the next run in the same program plays again."""
+    commit = History.commit
+
+    def interrupted(history: History, *given: Any, **named: Any) -> None:
+        commit(history, *given, **named)
+        raise KeyboardInterrupt
+
+    of = runs(is_lossy=False)
+    whole = by_run(run_all(of, sail, tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        patch.setattr(History, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_all(of, sail, tmp_path / "broken", commit_every=20)
+    assert not POOLS
+    (folder,) = (tmp_path / "broken").iterdir()
+    store = Store(folder, sail)
+    execute(Experiment(of, build_inputs(of, None), 20), sail, store, lambda progress: None)
+    found = by_run(store)
+    assert {run: list(differing(whole[run], found[run])) for run in whole} == {run: [] for run in whole}
 
 
 def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether what nodes do is still wanted: an engine that has them play in this process cannot end a function."""
+"""Whether what nodes do is still wanted: a thread that plays them cannot be ended from outside."""
 
 from __future__ import annotations
 

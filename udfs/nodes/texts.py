@@ -18,6 +18,7 @@ from pyarrow.json import ParseOptions, ReadOptions, read_json
 from udfs.nodes.fields import written
 from udfs.nodes.program import Plan
 from udfs.nodes.records import HEAD, spec_of
+from udfs.nodes.step import ProgramError
 
 _BLOCK_BYTES = 1 << 20
 _Convert = Callable[[Any], Any] | None
@@ -103,7 +104,7 @@ def encoders(cls: type) -> list[tuple[str, _Convert]]:
     return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
 
 
-def _unfit(rows: Iterable[Any], error: TypeError) -> TypeError:
+def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
     """Returns an error that names the field whose value is not as annotated."""
     for row in rows:
         cls: Any = type(row)
@@ -111,10 +112,8 @@ def _unfit(rows: Iterable[Any], error: TypeError) -> TypeError:
             try:
                 written({name: kind})(row)
             except TypeError:
-                return TypeError(
-                    f"{type(row).__name__}.{name} is {getattr(row, name)!r}; set what it is annotated with"
-                )
-    return error
+                return ProgramError(f"{cls.__name__}.{name} is {getattr(row, name)!r}; allowed: {kind.sql}")
+    return ProgramError(str(error))
 
 
 @cache

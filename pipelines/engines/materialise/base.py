@@ -114,9 +114,6 @@ class Materialiser(ABC):
     def discard(self) -> None:  # noqa: B027 - most engines have nothing under way
         """Forgets what is being written for a round that has failed; relations of earlier rounds stay."""
 
-    def interrupt(self) -> None:  # noqa: B027 - most engines end what they do when they are left
-        """Ends what is under way where it would go on by itself; no relation may be made afterwards."""
-
     def repartition(self, frame: DataFrame) -> DataFrame:
         """Returns rows that come from elsewhere placed like those of relations."""
         return frame

@@ -22,8 +22,6 @@ from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.kinds import UnfinishedError, UnknownPlanError, kinds_of, rows_of
 from pipelines.engines.rows.operators import Rows
 from pipelines.engines.session import Session
-from pipelines.engines.workers import stop_workers
-from udfs.nodes import interruption
 
 _N_WRITERS = 3
 _FEW_ROWS = 5000
@@ -46,15 +44,9 @@ class FileMaterialiser(HereMaterialiser[Made]):
         self._writers = ThreadPoolExecutor(_N_WRITERS)
         self._pending: list[Future[Made]] = []
         self._ended: list[Path] = []
-        interruption.proceed()
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{next(self._number)}_{name}"
-
-    def interrupt(self) -> None:
-        """Ends the node programs that are played: Sail, which runs them in this process, waits for them otherwise."""
-        interruption.interrupt()
-        stop_workers()
 
     def close(self) -> None:
         """Removes all relations that are left."""
