@@ -250,8 +250,8 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
 
 def _flight_lists(rows: Rows, of_runs: Sequence[Sequence[Flight]]) -> pa.Array:
     flat = [flight for flights in of_runs for flight in flights]
-    heads: Any = list(zip(*(flight[:-1] for flight in flat), strict=True)) or [()] * (len(Flight._fields) - 1)
-    columns = rows.messages.columns([flight.message for flight in flat])
+    *heads, messages = zip(*flat, strict=True) if flat else [()] * len(Flight._fields)
+    columns: dict[str, Sequence[Any]] = {**rows.messages.columns(messages)}
     columns |= dict(zip(Flight._fields[:-1], heads, strict=True))
     return lists_of([len(flights) for flights in of_runs], columns, structs(**FLIGHT))
 

@@ -86,6 +86,7 @@ class LocalNetwork:
         with rare_collections():
             rows = Rows()
             self._running().play(last, rows)
+            rows.handled = [one if one.fate else one._replace(fate="delivered") for one in rows.handled]
         for name in ("handled", "delivered", "statuses", "calls"):
             getattr(self.rows, name).extend(getattr(rows, name))
         for name, added in rows.appended.items():

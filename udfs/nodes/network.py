@@ -94,7 +94,7 @@ class Rows:
     """What some rounds leave behind.
 
     Attributes:
-        handled: The messages that were due, with their fate.
+        handled: The messages that were due, with their fate; None: delivered.
         delivered: The deliveries: node, round, and the delivery.
         statuses: Changes of nodes' states: node, round, status.
         calls: Steps in the life of calls: node, number, round, ``issued`` or ``confirmed``.
@@ -231,7 +231,7 @@ class Network:
             self._set_wake(at, node)
             fates.update(ctx.fates)
             out.append(ctx)
-        rows.handled += [one._replace(fate=fates.get(one.message_id, "delivered")) for one in due]
+        rows.handled += [one._replace(fate=fates.get(one.message_id)) for one in due] if fates else due
         rows.handled += [one for one in self._lost if one.due_round <= round_]
         self._lost = [one for one in self._lost if one.due_round > round_]
         # 3. network
