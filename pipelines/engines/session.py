@@ -85,6 +85,29 @@ class Session:
         return n_workers_of(self.engine)
 
     @contextmanager
+    def tagged(self, tag: str) -> Iterator[None]:
+        """Has the jobs that this thread starts meanwhile bear a tag, for `end_tagged`; Sail has none."""
+        if self.engine == "sail":
+            yield
+            return
+        spark = self._own
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+
+    def end_tagged(self, tag: str) -> None:
+        """Ends the jobs that bear a tag."""
+        if self.engine != "sail":
+            self._own.interruptTag(tag)
+
+    @property
+    def _own(self) -> SparkSession:
+        """The engine's session, behind one that only makes frames."""
+        return self.spark if self.planner is None else self.planner.classic
+
+    @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:
         """Suits the engine for a while to what it is about to run.
 

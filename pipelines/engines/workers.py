@@ -19,6 +19,7 @@ import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
 from pyspark.cloudpickle import dumps
 
+from udfs.nodes import interruption
 from udfs.nodes.apart import apply, prepare, serve
 from udfs.nodes.packed import stream_of
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 _IDLE_SECONDS = 300
 _PARTS_PER_WORKER = 4
 """None waits long for the last part, and none holds all of its share at once."""
-_AHEAD = 2
-"""Parts of a partition that are under way: one that is worked on, and one that waits or has come back."""
 _lock = Lock()
 
 
@@ -86,12 +85,16 @@ class InWorkers:
     n_workers: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields what the function returns, in the order of the batches."""
+        """Yields what the function returns, in the order of the batches.
+
+        Each process has a part to work on, and one more waits, or has come back.
+        """
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in batches:
+            interruption.check()
             under_way.append(self._begun(pool, stream_of(part)))
-            if len(under_way) > _AHEAD:
+            if len(under_way) > self.n_workers:
                 yield from under_way.popleft()()
         for result in under_way:
             yield from result()

@@ -14,6 +14,8 @@ from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import INTERNAL, rows_of
 
 _NODE = ("run_id", "node_id")
+_MOST_BYTES = 1 << 30
+"""An array holds 2 GiB of texts at most."""
 
 
 class Played:
@@ -51,8 +53,8 @@ class Played:
         }
 
     def grown(self) -> dict[str, pa.Table]:
-        """Returns what relations grow by that only grow."""
-        return {name: exploded(self.runs, name) for name in rows_of(self._protocol.program).plan.appended}
+        """Returns what relations grow by that only grow; as copies, since a view keeps all that its block left."""
+        return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
 
 
 class Between:
@@ -132,7 +134,12 @@ def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
     return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
 
 
-def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.Array:
+def _copied(rows: pa.Table) -> pa.Table:
+    parts = [batch.take(pa.array(np.arange(batch.num_rows))) for batch in rows.to_batches()]
+    return pa.Table.from_batches(parts, rows.schema)
+
+
+def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.ChunkedArray:
     """Returns the rows of each run as a list of structs; what `exploded` takes apart.
 
     Args:
@@ -141,8 +148,13 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.A
         run: The runs, ascending; no row is of any other.
     """
     if rows is None:
-        return pa.nulls(len(run), pa.list_(pa.int64()))
+        return pa.chunked_array([pa.nulls(len(run), pa.list_(pa.int64()))])
+    if rows.nbytes > _MOST_BYTES and len(run) > 1:
+        half = len(run) // 2
+        is_before = pc.less(rows["run_id"], run[half])
+        parts = (rows.filter(is_before), run[:half]), (rows.filter(pc.invert(is_before)), run[half:])
+        return pa.chunked_array([chunk for part in parts for chunk in listed(part[0], columns, part[1]).chunks])
     ordered = rows.sort_by("run_id").select(["run_id", *columns]).combine_chunks()
     offsets = np.append(np.searchsorted(ordered["run_id"].to_numpy(), run.to_numpy()), len(ordered))
     values = ordered.select(columns).to_struct_array().combine_chunks()
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+    return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)])

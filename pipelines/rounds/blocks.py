@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from threading import Event
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,7 @@ from pipelines.engines.mapped import played
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
 from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
+from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.protocols import PROTOCOLS, protocol_module
@@ -40,10 +42,13 @@ from pipelines.scenario.expand import RunConfig
 from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, rows_of
 from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.play import Play
 from udfs.nodes.world import BEFORE
 
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
+_TAG = "roundtable-block"
+"""What the jobs of executors are called that play runs."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,11 @@ class Blocks(Rounds):
         self._given = self._given_of(setting.sort_by("run_id"))
         self._between: Between | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
-        self._written = set[str]()
+        self._written = {state.table.name for state in protocol.states if state.derived is None}
         self._is_changed = False
         self._block: _Block | None = None
         self._thread = ThreadPoolExecutor(1)
-        interruption.proceed()
+        self._ended = Event()
 
     def _given_of(self, setting: pa.Table) -> pa.Table:
         """Returns what each run is given in all blocks."""
@@ -157,7 +162,11 @@ class Blocks(Rounds):
         block = self._block
         found = Played(block.runs.result(), self._protocol)
         self._block = None
-        over = block.last if found.last_round is None else found.last_round
+        if not found.runs["run_id"].equals(self._given["run_id"]):
+            raise InternalError(f"the runs of rounds {upcoming} to {block.last} came back in another order")
+        over = found.last_round
+        if over is None:  # nothing happened, or but for what was there at the start
+            over = 0 if self._between is None else block.last
         crashed = self._faults.crashes.crashed_between(self.round, block.last)
         if crashed is not None:
             self._forget(fetched(crashed))
@@ -183,10 +192,15 @@ class Blocks(Rounds):
             for name in ("nodes", "in_flight"):
                 given = given.append_column(name, self._between.runs[name])
         function = self._begin if self._between is None else self._play
-        schema, session = block_schema(rows_of(self._protocol.program)), self._session.spark
+        schema = block_schema(rows_of(self._protocol.program))
+        return _Block(last, reached, self._thread.submit(self._played, given, function, schema))
+
+    def _played(self, given: pa.Table, function: Play, schema: pa.Schema) -> pa.Table:
+        """Has runs played, until `close` ends that."""
         n_parts = self._n_executors or self._n_workers
-        runs = self._thread.submit(played, session, given, function, schema, n_parts, n_executors=self._n_executors)
-        return _Block(last, reached, runs)
+        with interruption.until(self._ended), self._session.tagged(_TAG):
+            interruption.check()
+            return played(self._session.spark, given, function, schema, n_parts, n_executors=self._n_executors)
 
     def _with_worlds(self, given: pa.Table, run: pa.Array) -> pa.Table:
         """Adds what runs begin with."""
@@ -211,7 +225,7 @@ class Blocks(Rounds):
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
     def _changed_state(self, between: Between) -> dict[str, pa.Table | DataFrame]:
-        """Returns the state tables; of those that had no rows at the last commit the ones that have some."""
+        """Returns the state tables; what had no rows at the last commit, and has none, is left out."""
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (between.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
@@ -227,9 +241,10 @@ class Blocks(Rounds):
 
     def close(self) -> None:
         """Takes no more blocks; one that is being played, as when the program is interrupted, ends before its time."""
-        if self._block is not None:
-            interruption.interrupt()
+        self._ended.set()
+        if self._block is not None and not self._block.runs.done():
             stop_workers()
+            self._session.end_tagged(_TAG)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

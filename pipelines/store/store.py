@@ -41,6 +41,8 @@ _PROPERTIES = {
 _STATE_PROPERTIES = {"delta.dataSkippingNumIndexedCols": "0"}
 _LOG = "_delta_log"
 _FEW_BYTES = 128 * 1024
+_LARGE_BYTES = 1 << 30
+"""An array holds 2 GiB of texts at most, so that the parts of a larger table stay apart."""
 Mode = Literal["append", "overwrite"]
 
 
@@ -317,7 +319,7 @@ def _digest(rows: pa.Table) -> bytes:
     """Returns a digest of rows in their order."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows.combine_chunks())
+        stream.write_table(rows.combine_chunks() if rows.nbytes < _LARGE_BYTES else rows)
     return blake2b(sink.getvalue()).digest()
 
 

@@ -8,7 +8,10 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +27,7 @@ from pipelines.errors import NodeProgramError
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import PACKAGES, PROTOCOLS
 from pipelines.rounds import blocks
+from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.commit import History
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
@@ -175,11 +179,11 @@ def test_processes_that_nobody_waits_for_any_more_end_at_once() -> None:
 def test_nodes_stop_before_their_next_round_when_they_are_wanted_no_more() -> None:
     network = LocalNetwork(flooding.Flooding, links={(0, 1): 1, (1, 0): 1}, settings={"seed": 0, **flooding.SETTINGS})
     network.call(0, "publish", 2)
-    interruption.interrupt()
-    with pytest.raises(interruption.Interrupted):
+    ended = Event()
+    ended.set()
+    with interruption.until(ended), pytest.raises(interruption.Interrupted):
         network.play(5)
     assert network.rows.handled == []
-    interruption.proceed()
     network.play(5)
     assert network.rows.handled
 
@@ -188,18 +192,32 @@ def test_a_block_that_is_played_ahead_ends_with_the_program(
     sail: Session, tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed stays, and the next run in the same program plays again."""
-    commit = History.commit
+    commit, played, ended, n_blocks = History.commit, Blocks._played, Event(), count(1)
 
     def interrupted(history: History, *given: Any, **named: Any) -> None:
         commit(history, *given, **named)
         raise KeyboardInterrupt
 
+    def endless(rounds: Blocks, *given: Any) -> pa.Table:
+        if next(n_blocks) == 1:
+            return played(rounds, *given)
+        with interruption.until(rounds._ended):
+            while not ended.is_set():
+                try:
+                    interruption.check()
+                except interruption.Interrupted:
+                    ended.set()
+                time.sleep(0.01)
+        raise interruption.Interrupted
+
     of = runs(is_lossy=False)
     whole = by_run(run_all(of, sail, tmp_path / "whole"))
     with monkeypatch.context() as patch:
         patch.setattr(History, "commit", interrupted)
+        patch.setattr(Blocks, "_played", endless)
         with pytest.raises(KeyboardInterrupt):
             run_all(of, sail, tmp_path / "broken", commit_every=20)
+    assert ended.wait(60)
     assert not POOLS
     (folder,) = (tmp_path / "broken").iterdir()
     store = Store(folder, sail)
@@ -274,6 +292,19 @@ def test_spark_leaves_the_same_rows(
     spark.activate()
     with spread(spark, n_partitions) as session:
         found = by_run(run_all(of, session, tmp_path / "spark"))
+    assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+
+
+@pytest.mark.spark
+def test_many_runs_keep_their_nodes_from_block_to_block(spark: Session, sail: Session, tmp_path: Path) -> None:
+    """Executors give runs back in any order; runs of one overlay would not even fail with each other's nodes."""
+    of = run_configs([eventful(seed, is_lossy=False) for seed in range(blocks.MANY_RUNS)])
+    alike = [replace(run, scenario=of[0].scenario) for run in of[: blocks.MANY_RUNS // 2]]
+    of = [*alike, *of[len(alike) :]]
+    one = by_run(run_all(of, sail, tmp_path / "sail", commit_every=200))
+    spark.activate()
+    with spread(spark, 3) as session:
+        found = by_run(run_all(of, session, tmp_path / "spark", commit_every=20))
     assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
 
 

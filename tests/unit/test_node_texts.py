@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from udfs.nodes.arrow import struct_type
+from udfs.nodes.arrow import lists_of, struct_type
 from udfs.nodes.fields import written
 from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.records import message, record, spec_of
@@ -123,6 +123,37 @@ class Counted:
 def test_a_value_of_another_type_is_told_with_its_field(n: Any, shown: str) -> None:
     with pytest.raises(ProgramError, match=rf"Counted\.n is {shown}; allowed: bigint"):
         rows_text(Counted, [Counted(3), Counted(n)])
+
+
+@record()
+class Flagged:
+    """A flag.
+
+    Attributes:
+        is_set: Whether it is set.
+        name: What it is called.
+    """
+
+    is_set: bool = False
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (Flagged(is_set=None), r"Flagged\.is_set is None; allowed: boolean"),  # type: ignore[arg-type]
+        (Flagged(is_set="no"), r"Flagged\.is_set is 'no'; allowed: boolean"),  # type: ignore[arg-type]
+        (Flagged(name=7), r"Flagged\.name is 7; allowed: string"),  # type: ignore[arg-type]
+    ],
+)
+def test_flags_and_names_are_told_with_their_field(row: Flagged, told: str) -> None:
+    with pytest.raises(ProgramError, match=told):
+        rows_text(Flagged, [row])
+
+
+def test_a_number_that_no_column_holds_is_told_with_its_field() -> None:
+    with pytest.raises(ProgramError, match="a value of n is not of type bigint"):
+        lists_of([1], {"n": [2**63], "of": ["x"]}, struct_type(Counted))
 
 
 def test_a_truth_value_counts_as_a_number_where_it_stands_for_one() -> None:

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from udfs.nodes.context import Context, Internal, Watch
+from udfs.nodes.fields import sql_of
 from udfs.nodes.program import Call, Declared, NodeProgram, Plan
 from udfs.nodes.records import record, spec_of
-from udfs.nodes.step import Received
+from udfs.nodes.step import ProgramError, Received
 from udfs.nodes.texts import Messages, encoders, rows_text, text_rows
 from udfs.nodes.world import Node
 
@@ -312,11 +313,17 @@ def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
 def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Array], kind: pa.DataType) -> pa.Array:
     """Returns columns, as values or as Arrow has them, cut into lists of some lengths: a column of lists of structs."""
     fields = list(kind.value_type)
-    given = ((columns[field.name], field.type) for field in fields)
-    arrays = [one if isinstance(one, pa.Array) else pa.array(one, type_) for one, type_ in given]
+    arrays = [_array(columns[field.name], field) for field in fields]
     values = pa.StructArray.from_arrays(arrays, fields=fields)
     offsets = pa.array([0, *accumulate(lengths)], pa.int32())
     return pa.ListArray.from_arrays(offsets, values, type=kind)
+
+
+def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return values if isinstance(values, pa.Array) else pa.array(values, field.type)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise ProgramError(f"a value of {field.name} is not of type {sql_of(field.type)}: {error}") from error
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:

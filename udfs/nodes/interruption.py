@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Event
 
-_interrupted = Event()
+_ended: ContextVar[Event | None] = ContextVar("ended", default=None)
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of a program
     """Nobody wants the rounds any more."""
 
 
-def interrupt() -> None:
-    """Has all networks of this process stop before their next round."""
-    _interrupted.set()
-
-
-def proceed() -> None:
-    """Lets networks play again."""
-    _interrupted.clear()
+@contextmanager
+def until(ended: Event) -> Iterator[None]:
+    """Has what this thread plays meanwhile stop before its next round once an event is set."""
+    token = _ended.set(ended)
+    try:
+        yield
+    finally:
+        _ended.reset(token)
 
 
 def check() -> None:
@@ -27,5 +30,6 @@ def check() -> None:
     Raises:
         Interrupted: No.
     """
-    if _interrupted.is_set():
+    ended = _ended.get()
+    if ended is not None and ended.is_set():
         raise Interrupted

@@ -69,6 +69,8 @@ def compiled(fields: Mapping[str, Writer]) -> Callable[[Any], str]:
 
     It raises a TypeError where a value is not as annotated.
     """
+    if not fields:
+        return lambda row: "{}"
     template, values, names = "", list[str](), dict[str, Any]()
     for name, writer in fields.items():
         head, value = f",{to_text(name)}:", f"row.{name}"
@@ -81,8 +83,17 @@ def compiled(fields: Mapping[str, Writer]) -> Callable[[Any], str]:
     return found
 
 
-_PLAIN = {
-    int: called(int.__repr__),
-    str: called(lru_cache(4096, typed=True)(to_text)),
-    bool: Writer("('true' if {} else 'false')"),
-}
+@lru_cache(4096, typed=True)
+def _text(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return to_text(value)
+
+
+def _truth(value: bool) -> str:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is no truth value")
+    return "true" if value else "false"
+
+
+_PLAIN = {int: called(int.__repr__), str: called(_text), bool: called(_truth)}
