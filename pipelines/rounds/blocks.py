@@ -94,7 +94,9 @@ class Blocks(Rounds):
         self._n_executors = session.partitions if is_many and session.engine != "sail" else 0
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
         self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
-        self._given = self._given_of(setting.sort_by("run_id"))
+        setting = setting.sort_by("run_id")
+        self._run = setting["run_id"].combine_chunks()
+        self._given = self._given_of(setting)
         self._between: Between | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
         self._written = {state.table.name for state in protocol.states if state.derived is None}
@@ -110,7 +112,7 @@ class Blocks(Rounds):
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
             "on_link": _rows(links.on_link), "anywhere": _rows(links.anywhere), "sides": _rows(links.side),
         }  # fmt: skip
-        run = setting["run_id"].combine_chunks()
+        run = self._run
         lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
         may_duplicate = pa.repeat(links.may_duplicate, len(run))
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
@@ -127,7 +129,7 @@ class Blocks(Rounds):
         node = state[NODE_STATE]
         if rows.plan.durable:
             node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), _NODE, "left")
-        run = self._given["run_id"].combine_chunks()
+        run = self._run
         lists = {
             "nodes": listed(fetched(node), list(node_type(rows)), run),
             "in_flight": listed(fetched(in_flight), list(FLIGHT), run),
@@ -168,8 +170,8 @@ class Blocks(Rounds):
         if over is None:  # nothing happened, or but for what was there at the start
             over = 0 if self._between is None else block.last
         crashed = self._faults.crashes.crashed_between(self.round, block.last)
-        if crashed is not None:
-            self._forget(fetched(crashed))
+        if len(crashed):
+            self._forget(crashed)
         for name, rows in found.grown().items():
             self._grown[name].append(rows)
         self.history.add_tables(upcoming, found.left(over))
@@ -180,13 +182,13 @@ class Blocks(Rounds):
     def _begun(self, last: int) -> _Block:
         """Begins to play the rounds up to one."""
         called, reached = self._calls.between(self.round, last)
-        run = self._given["run_id"].combine_chunks()
+        run = self._run
         given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
         given = given.append_column("calls", listed(_rows(called), _CALL, run))
         for relation in self._calls.retired():
             relation.release()
         if self._between is None:
-            given = self._with_worlds(given, run)
+            given = self._with_worlds(given)
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
             for name in ("nodes", "in_flight"):
@@ -202,8 +204,9 @@ class Blocks(Rounds):
             interruption.check()
             return played(self._session.spark, given, function, schema, n_parts, n_executors=self._n_executors)
 
-    def _with_worlds(self, given: pa.Table, run: pa.Array) -> pa.Table:
+    def _with_worlds(self, given: pa.Table) -> pa.Table:
         """Adds what runs begin with."""
+        run = self._run
         call = self._inputs.call.append_column("matches", pa.nulls(len(self._inputs.call), CALL["matches"]))
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
         given = given.append_column("all_calls", listed(call, _CALL, run))

@@ -134,15 +134,13 @@ def _run(
     """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
-    given = {"node": inputs.node, "link": inputs.link, "setting": setting}
-    fixed = {name: _load(materialiser, name, rows) for name, rows in given.items()}
+    link = _load(materialiser, "link", inputs.link)
     crashes = Crashes(inputs.crash, len(setting), materialiser)
-    replacements = Replacements(inputs.replacement, inputs.link, fixed["link"], materialiser)
+    replacements = Replacements(inputs.replacement, inputs.link, link, materialiser)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)
     publication = _load(materialiser, "publication", inputs.publication)
-    run = RunTables(fixed["node"], fixed["link"], fixed["setting"], subscription)
     confirms = PROTOCOLS[batch.protocol].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
@@ -168,7 +166,8 @@ def _run(
         if last is not None:
             blocks.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
     else:
-        kept = Kept(materialiser, [])
+        node, settings = _load(materialiser, "node", inputs.node), _load(materialiser, "setting", setting)
+        run, kept = RunTables(node, link, settings, subscription), Kept(materialiser, [])
         start = _start(experiment, store.session, run, all_calls, crashes.runs, kept)
         job = Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
         rounds = engine = RoundEngine(job)

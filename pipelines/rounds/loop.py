@@ -91,7 +91,7 @@ class Loop:
         Raises:
             NodeProgramError: A node program failed.
         """
-        rounds = self._rounds
+        rounds, jobs = self._rounds, self._jobs
         upcoming = self._upcoming()
         while upcoming is not None:
             last = self._last(upcoming)
@@ -100,7 +100,9 @@ class Loop:
             except PySparkException as error:
                 self._most = self._shorter(error, last - upcoming + 1)
                 continue
-            self._most = max(1, self._most // 2) if n_handled > _MAX_BUFFERED else self._more()
+            self._most = (
+                max(1, self._most // 2) if n_handled > _MAX_BUFFERED else min(jobs.rounds_per_job, 2 * self._most)
+            )
             observe(Progress(rounds.round, rounds.n_in_flight, n_handled, scheduled_round))
             self._n_buffered, self._n_rounds = self._n_buffered + n_handled, self._n_rounds + last - upcoming + 1
             upcoming = self._upcoming()
@@ -118,9 +120,6 @@ class Loop:
         """Returns the last round of a job: a commit comes after it at the latest."""
         n_rounds = max(1, min(self._most, self._jobs.commit_every - self._n_rounds))
         return min(self._horizon, upcoming + n_rounds - 1)
-
-    def _more(self) -> int:
-        return min(self._jobs.rounds_per_job, 2 * self._most)
 
     def _is_full(self) -> bool:
         is_much = self._n_buffered >= _MAX_BUFFERED or self._rounds.history.n_bytes >= _MAX_HELD_BYTES

@@ -26,13 +26,12 @@ from udfs.nodes.arrow import (
     record_columns,
     rows_of,
     settings_of,
-    struct_type,
     structs,
 )
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Span, Spans, Strike
-from udfs.nodes.play import Play
+from udfs.nodes.play import Play, table_schema
 from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.world import Node, NodeInfo, World
 
@@ -72,15 +71,13 @@ def block_types(rows: Rows) -> dict[str, Mapping[str, pa.DataType]]:
         "delivery": _AT | _fields(DONE["delivery"]),
         "statuses": _AT | {"status": _TEXT},
         "events": {"source": _LONG, "source_seq": _LONG, "round": _LONG, "event": _TEXT},
-        **{name: {"node_id": _LONG, **_fields(kind)} for name, kind in rows.added.items()},
-        **{name: shown_type(one) for name, one in {**rows.volatile, **rows.durable}.items()},
+        **{name: shown_type(one) for name, one in {**rows.plan.appended, **rows.volatile, **rows.durable}.items()},
     }
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
-    """Returns the columns of the rows of a declaration."""
-    place = {"position": _LONG} if one.form == "ordered" else {}
-    return {"node_id": _LONG, **place, **_fields(struct_type(one.record))}
+    """Returns the columns of the rows of a declaration: those of its table, but for the run."""
+    return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 
 def _fields(kind: pa.DataType) -> dict[str, pa.DataType]:
@@ -242,7 +239,7 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
     }
     for name, of_runs in flat.items():
         columns[name] = as_lists(of_runs, structs(**types[name]))
-    for name in rows.added:
+    for name in rows.plan.appended:
         columns[name] = _added_lists(rows, name, [one.left.appended.get(name, []) for one in runs])
     schema = block_schema(rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -39,14 +39,12 @@ class FieldType:
         encode: Turns a value into what JSON and Arrow take; None where it already is.
         decode: Turns it back; None where nothing is to do.
         writer: How it is written as JSON.
-        is_optional: Whether it may be None.
     """
 
     arrow: pa.DataType
     encode: Convert | None
     decode: Convert | None
     writer: Writer
-    is_optional: bool = False
 
     @property
     def sql(self) -> str:
@@ -79,7 +77,7 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         inner = field_type(next(one for one in given if one is not type(None)), where)
         convert = _unless_none(inner.encode), _unless_none(inner.decode)
-        return FieldType(inner.arrow, *convert, inner.writer.or_null(), is_optional=True)
+        return FieldType(inner.arrow, *convert, inner.writer.or_null())
     if origin in (list, tuple) and (origin is list or given[1:] == (Ellipsis,)):
         return _sequence(origin, field_type(given[0], where))
     if origin in (set, frozenset):

@@ -54,8 +54,7 @@ def text_lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     Raises:
         ArrowInvalid: A text is not what `rows_text` makes of such rows.
     """
-    parts = ['{"rows":', texts, "}\n"]
-    lines = pc.binary_join_element_wise(*(pa.scalar(one) if isinstance(one, str) else one for one in parts), "")
+    lines = pc.binary_join_element_wise('{"rows":', texts, "}\n", "")
     longest = pc.max(pc.binary_length(lines)).as_py()
     found = read_json(
         pa.BufferReader(lines.buffers()[2]),

@@ -36,6 +36,7 @@ class Crashes:
         """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
         rows = ordered.add_column(2, "incarnation", _places(ordered))
+        self._node = ordered.select(["run_id", "node_id"])
         self._start = rows["round"].to_numpy()
         self._end = pc.fill_null(rows["end_round"], np.iinfo(np.int64).max).to_numpy()
         self._rounds = np.unique(np.concatenate([self._start, self._end[self._end < np.iinfo(np.int64).max]]))
@@ -64,11 +65,9 @@ class Crashes:
         """Returns whether a node crashes in a round."""
         return bool((self._start == round_).any())
 
-    def crashed_between(self, after: int, last: int) -> DataFrame | None:
-        """Returns the nodes that crash after a round up to another one: ``run_id, node_id``; None: nobody."""
-        if self.schedule is None or not ((self._start > after) & (self._start <= last)).any():
-            return None
-        return self.schedule.where(f"round > {after} and round <= {last}").select("run_id", "node_id").distinct()
+    def crashed_between(self, after: int, last: int) -> pa.Table:
+        """Returns the nodes that crash after a round up to another one: ``run_id, node_id``."""
+        return self._node.filter(pa.array((self._start > after) & (self._start <= last)))
 
     def due(self, round_: int) -> CrashesDue:
         """Returns what happens in a round."""
