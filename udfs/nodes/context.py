@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from udfs.nodes.records import kind_of
@@ -172,6 +173,10 @@ class Context:
             hops: Links that it travelled over.
         """
         self.deliveries.append(Delivered(source, source_seq, self.round - issued_round, hops))
+
+    def route_latency(self, path: Sequence[int]) -> int:
+        """Returns how long a message takes along a path of links."""
+        return sum(self.run.links.get(link, 0) for link in pairwise(path))
 
     def issue(self, source_seq: int) -> None:
         """Issues a call that has waited, or is due, where the program holds calls back (`NodeProgram.holds_calls`)."""
