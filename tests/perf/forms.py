@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -53,24 +54,45 @@ def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
     from support.delta.schedules import as_runs, short_schedules
 
     seeds = islice(short_schedules(first), count)
-    while part := list(islice(seeds, max(1, batch // 2))):
-        networks = [random_run(seed, detector) for seed in part for detector in ("identifier", "visited")]
-        yield f"random {part[0]} to {part[-1]}", "delta", as_runs(networks)
+    while part := list(islice(seeds, batch)):
+        for detector in ("identifier", "visited"):
+            runs = as_runs(random_run(seed, detector) for seed in part)
+            yield f"random {part[0]} to {part[-1]}, {detector}", "delta", runs
 
 
 def aimed_runs(
     first: int, count: int, stages: int, session: Session
 ) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
-    from support.delta.aimed import as_runs, bases, struck_again
+    from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
 
     from pipelines.testing import run_all
 
     plans = list(bases(first, count))
     for stage in range(stages + 1):
-        yield f"aimed {first}, stage {stage}", "delta", as_runs(plans)
+        for place, detector in enumerate(DETECTORS):
+            yield f"aimed {first}, stage {stage}, {detector}", "delta", _numbered(as_runs(plans)[place::2])
         with tempfile.TemporaryDirectory() as folder:
             plans = struck_again(plans, run_all(as_runs(plans), session, Path(folder)), first)
+
+
+def _cut(run: RunConfig, horizon: int) -> RunConfig:
+    """Returns a run that ends early, so that state and messages in flight are compared midway."""
+    parts = run.scenario.model_dump(by_alias=True, exclude_unset=True)
+    parts["time"] = {**parts.get("time", {}), "rounds": horizon}
+    for name, calls in parts.get("workload", {}).items():
+        if isinstance(calls, list):
+            parts["workload"][name] = _early(calls, horizon)
+    parts["faults"] = _early(parts.get("faults", []), horizon)
+    return replace(run, scenario=type(run.scenario).model_validate(parts))
+
+
+def _early(parts: list[dict[str, Any]], horizon: int) -> list[dict[str, Any]]:
+    """Returns what begins up to a round, without an end that comes later."""
+    early = [one for one in parts if one.get("round", 0) <= horizon]
+    return [
+        {name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early
+    ]
 
 
 def _numbered(runs: list[RunConfig]) -> list[RunConfig]:
@@ -95,6 +117,7 @@ def main() -> int:
     for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--alone", action="store_true", help="each run in a job of its own")
+    parser.add_argument("--horizon", type=int, help="rounds after which runs end, whatever is under way")
     asked = parser.parse_args()
     n_differing = 0
     with open_session("sail") as session:
@@ -103,7 +126,8 @@ def main() -> int:
             "random": lambda: random_runs(asked.first, asked.count, asked.batch),
             "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
         }[asked.what]()
-        for title, protocol, runs in jobs:
+        for title, protocol, whole in jobs:
+            runs = whole if asked.horizon is None else [_cut(run, asked.horizon) for run in whole]
             parts = [[replace(run, run_id=0)] for run in runs] if asked.alone else [runs]
             for place, part in enumerate(parts):
                 with tempfile.TemporaryDirectory() as folder:

@@ -86,7 +86,10 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
         copy = union(*(judge[name](part) for name, part in _by_detector(work, copy)))
     if "visited" not in work.detectors:
         return copy.selectExpr("*", "cast(null as bigint) as msg_id")
-    return duplicates.numbered(copy.select(copies.COPY))
+    return union(*(
+        duplicates.numbered(part) if name == "visited" else part.selectExpr("*", "cast(null as bigint) as msg_id")
+        for name, part in _by_detector(work, copy.select(copies.COPY))
+    ))  # fmt: skip
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:
