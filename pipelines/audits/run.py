@@ -232,7 +232,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     broken = [rows for _, rows in checked if rows is not None]
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    untested = untested_runs(reader, protocol)
+    untested = untested_runs(reader, protocol, {run.run_id for run in beyond})
     runs = _run_verdicts(evidence, violation, excused.frame, can_tell, {run.run_id for run in untested})
     order = ("run_id", "round", "reason")
     told = () if protocol.undecided == NO_RUN else collected(undecided.frame.orderBy(*order))
@@ -349,8 +349,8 @@ def _run_verdicts(
 ) -> tuple[RunVerdict, ...]:
     """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
 
-    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. Within it, a run
-    that tested nothing is unknown.
+    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. A run that tested
+    nothing is unknown.
     """
     broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
     busy = evidence.busy_runs().selectExpr("run_id", "true as is_busy")
@@ -369,7 +369,5 @@ def _run_verdicts(
     )  # fmt: skip
     found = (RunVerdict(*row) for row in collected(rows))
     return tuple(
-        run._replace(verdict="unknown")
-        if run.verdict == "valid" and run.within_bound and run.run_id in untested else run
-        for run in found
+        run._replace(verdict="unknown") if run.verdict == "valid" and run.run_id in untested else run for run in found
     )  # fmt: skip
