@@ -22,6 +22,7 @@ from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.planner import collected
 from pipelines.engines.session import Session
+from pipelines.errors import plural
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
@@ -163,6 +164,19 @@ class AuditReport:
         if "invalid" in found:
             return "invalid"
         return "unknown" if "unknown" in found else "valid"
+
+    def __repr__(self) -> str:
+        """Returns the verdict, and a line for each guarantee that does not hold or could not be checked."""
+        open_ones = [one for one in self.findings if one.n_violations != 0 or one.n_excused]
+        held = f"{len(self.findings) - len(open_ones)} of {plural(len(self.findings), 'guarantee')} hold"
+        return "\n".join([
+            f"{self.verdict}: {plural(len(self.runs), 'run')}, {held}",
+            *(
+                f"{one.title}: not checked, {one.error}" if one.error is not None
+                else f"{one.title}: {one.n_violations:,} violations, {one.n_excused:,} excused"
+                for one in open_ones
+            ),
+        ])  # fmt: skip
 
     def release(self) -> None:
         """Releases what `violation` reads."""
