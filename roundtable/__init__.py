@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pipelines
 
 if TYPE_CHECKING:
-    from pipelines import Comparison, Result, RunRow, compare, open_store, resume, run
+    from pipelines import Comparison, Hunt, Result, RunRow, compare, hunt, open_store, resume, run
 
-__all__ = ["Comparison", "Result", "RunRow", "compare", "open_store", "resume", "run"]
+__all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
 
 
 def __getattr__(name: str) -> object:
