@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipelines.api import open_store, resume, run
     from pipelines.comparing.compare import Comparison, compare
-    from pipelines.hunting.hunt import Hunt, hunt
+    from pipelines.hunting import Hunt, hunt
     from pipelines.result import Result, RunRow
 
 __all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
 _PLACES = {
     "Comparison": "pipelines.comparing.compare", "compare": "pipelines.comparing.compare",
-    "Hunt": "pipelines.hunting.hunt", "hunt": "pipelines.hunting.hunt",
+    "Hunt": "pipelines.hunting", "hunt": "pipelines.hunting",
     "Result": "pipelines.result", "RunRow": "pipelines.result",
 }  # fmt: skip
 

@@ -17,8 +17,7 @@ from pipelines.cli.rows import print_table
 from pipelines.errors import QueryError, StoreError, plural
 
 if TYPE_CHECKING:
-    from pipelines.hunting import Hunt
-    from pipelines.hunting.hunt import Standing
+    from pipelines.hunting import Hunt, Standing
 
 _STRATEGIES = ("guided", "aimed", "exhaustive", "random")
 PAGE = "hunt.html"

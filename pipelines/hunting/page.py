@@ -7,7 +7,7 @@ from html import escape
 
 from pipelines.errors import plural
 from pipelines.hunting.coverage import FATES, reached
-from pipelines.hunting.hunt import Hunt
+from pipelines.hunting.findings import Hunt
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;

@@ -11,7 +11,7 @@ from support.commands import cli
 
 import pipelines as rt
 from pipelines.errors import QueryError
-from pipelines.hunting.hunt import Standing
+from pipelines.hunting import Standing
 
 LINE = """name: line
 protocol: {name: forwarding}
