@@ -1,7 +1,7 @@
 """Roundtable: fault-tolerant publish/subscribe protocols as dataflow on Spark.
 
 `run` runs a scenario file, `resume` resumes a run that was interrupted, `open_store` opens a store that exists,
-`compare` ranks protocols on a scenario.
+`compare` ranks protocols on a scenario, `hunt` searches fault schedules that break a guarantee.
 They are loaded when they are first asked for, so that ``import pipelines`` takes no time and needs no engine.
 """
 
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipelines.api import open_store, resume, run
     from pipelines.comparing.compare import Comparison, compare
+    from pipelines.hunting import Hunt, hunt
     from pipelines.result import Result, RunRow
 
-__all__ = ["Comparison", "Result", "RunRow", "compare", "open_store", "resume", "run"]
+__all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
 _PLACES = {
     "Comparison": "pipelines.comparing.compare", "compare": "pipelines.comparing.compare",
+    "Hunt": "pipelines.hunting", "hunt": "pipelines.hunting",
     "Result": "pipelines.result", "RunRow": "pipelines.result",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -35,6 +36,8 @@ from pipelines.store.roots import Root, scheme_of
 from pipelines.store.store import Store
 
 _SAY_SECONDS = 5.0
+_LOG = logging.getLogger("roundtable")
+"""Told what the command line prints on stderr (INFO), each job (DEBUG), and verdicts (WARNING where not valid)."""
 
 
 def run(
@@ -73,6 +76,7 @@ def run(
         result = closing.enter_context(
             run_prepared(
                 prepared,
+                say=_LOG.info,
                 spark=spark,
                 store=place,
                 engine=engine,
@@ -82,9 +86,14 @@ def run(
                 observe=told,
             )
         )
-        result.audit()
+        _audit(result)
         closing.pop_all()
     return result
+
+
+def _audit(result: Result) -> None:
+    result.audit()
+    _LOG.log(logging.INFO if result.verdict == "valid" else logging.WARNING, "%r", result)
 
 
 def run_prepared(
@@ -165,9 +174,9 @@ def resume(
     """
     root = located(path, spark)
     with observer(observe, Manifest.read(root).horizon) as told, ExitStack() as closing:
-        result = closing.enter_context(resume_store(root, spark=spark, observe=told))
+        result = closing.enter_context(resume_store(root, spark=spark, observe=told, say=_LOG.info))
         if not result.is_audited:
-            result.audit()
+            _audit(result)
         closing.pop_all()
     return result
 
@@ -202,10 +211,14 @@ def resume_store(
 def observer(
     observe: Callable[[Progress], None] | None, horizon: int
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns what is told of each round: by default what shows a bar in a notebook, and nothing elsewhere."""
-    if observe is not None:
-        return nullcontext(observe)
-    return reporter(Form.NOTEBOOK if is_notebook() else Form.NONE, horizon)
+    """Returns the observer of rounds: by default a bar in a notebook, and the logger elsewhere."""
+    if observe is not None or not is_notebook():
+        return nullcontext(observe or _log_progress)
+    return reporter(Form.NOTEBOOK, horizon)
+
+
+def _log_progress(progress: Progress) -> None:
+    _LOG.debug("round %d: %d messages in flight", progress.round, progress.n_in_flight)
 
 
 def _resume(

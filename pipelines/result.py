@@ -159,14 +159,17 @@ class Result:
         """Returns a row a run: its parameters, its seed, how it ended and its measures, as view ``result`` has them."""
         return self.to_pandas("select * from result order by run_id")
 
+    def __repr__(self) -> str:
+        """Returns the number of runs, the verdict and the place of the store."""
+        return f"{plural(len(self.runs), 'run')}: {self.verdict}; history in {self.store}"
+
     def _repr_html_(self) -> str:
         """Shows how the runs ended, in a notebook."""
         shown = self.summary().head(_SHOWN).to_html(index=False, float_format="{:.4g}".format)
         more = (
             f"<p>{len(self.runs) - _SHOWN:,} more runs: <code>summary()</code></p>" if len(self.runs) > _SHOWN else ""
         )
-        heading = f"{plural(len(self.runs), 'run')}: {self.verdict}; history in {self.store}"
-        return f"<p><b>{escape(heading)}</b></p>{shown}{more}"
+        return f"<p><b>{escape(repr(self))}</b></p>{shown}{more}"
 
     def compare_node(self, run_id: int, node: str) -> DataFrame:
         """Compares the state tables of a node before each of its crashes, after the recovery, and at the end.

@@ -22,6 +22,7 @@ from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.planner import collected
 from pipelines.engines.session import Session
+from pipelines.errors import plural
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
@@ -164,6 +165,19 @@ class AuditReport:
             return "invalid"
         return "unknown" if "unknown" in found else "valid"
 
+    def __repr__(self) -> str:
+        """Returns the verdict, and a line for each guarantee that does not hold or could not be checked."""
+        open_ones = [one for one in self.findings if one.n_violations != 0 or one.n_excused]
+        held = f"{len(self.findings) - len(open_ones)} of {plural(len(self.findings), 'guarantee')} hold"
+        return "\n".join([
+            f"{self.verdict}: {plural(len(self.runs), 'run')}, {held}",
+            *(
+                f"{one.title}: not checked, {one.error}" if one.error is not None
+                else f"{one.title}: {one.n_violations:,} violations, {one.n_excused:,} excused"
+                for one in open_ones
+            ),
+        ])  # fmt: skip
+
     def release(self) -> None:
         """Releases what `violation` reads."""
         for relation in self._held:
@@ -232,7 +246,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     broken = [rows for _, rows in checked if rows is not None]
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    untested = untested_runs(reader, protocol)
+    untested = untested_runs(reader, protocol, {run.run_id for run in beyond})
     runs = _run_verdicts(evidence, violation, excused.frame, can_tell, {run.run_id for run in untested})
     order = ("run_id", "round", "reason")
     told = () if protocol.undecided == NO_RUN else collected(undecided.frame.orderBy(*order))
@@ -349,8 +363,8 @@ def _run_verdicts(
 ) -> tuple[RunVerdict, ...]:
     """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
 
-    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. Within it, a run
-    that tested nothing is unknown.
+    Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. A run that tested
+    nothing is unknown.
     """
     broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
     busy = evidence.busy_runs().selectExpr("run_id", "true as is_busy")
@@ -369,7 +383,5 @@ def _run_verdicts(
     )  # fmt: skip
     found = (RunVerdict(*row) for row in collected(rows))
     return tuple(
-        run._replace(verdict="unknown")
-        if run.verdict == "valid" and run.within_bound and run.run_id in untested else run
-        for run in found
+        run._replace(verdict="unknown") if run.verdict == "valid" and run.run_id in untested else run for run in found
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pipelines.contract.audit import Reader
@@ -40,15 +41,17 @@ class Untested(NamedTuple):
     reason: str
 
 
-def untested_runs(reader: Reader, protocol: Protocol) -> tuple[Untested, ...]:
+def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Untested, ...]:
     """Returns the runs that tested nothing, by id.
 
     A run that published nothing, and in which messages were sent, tests the guarantees that its protocol has beside the
-    general ones.
+    general ones. In a run beyond the bound a subscription may never have stood because of the faults, so such a run is
+    untested only where no publication satisfies a subscription.
 
     Args:
         reader: The store.
         protocol: The protocol of its runs.
+        beyond: The runs beyond the bound.
     """
     silent = collected(reader.sql(_SILENT))
     if not silent:
@@ -59,7 +62,9 @@ def untested_runs(reader: Reader, protocol: Protocol) -> tuple[Untested, ...]:
     return tuple(
         Untested(row.run_id, _reason(row.n_publications, row.n_subscriptions, matches.get(row.run_id, 0)))
         for row in silent
-        if row.run_id not in asked and (row.n_publications or row.run_id not in busy)
+        if row.run_id not in asked
+        and (row.n_publications or row.run_id not in busy)
+        and not (row.run_id in beyond and matches.get(row.run_id))
     )
 
 

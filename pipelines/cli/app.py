@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pipelines.cli import asking, comparing, reporting, testers
+from pipelines.cli import asking, comparing, hunting, reporting, testers
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.lines import print_lines
 from pipelines.cli.listing import GROUPS, print_groups
@@ -304,3 +304,4 @@ comparing.add_to(app)
 asking.add_to(app)
 reporting.add_to(app)
 testers.add_to(app)
+hunting.add_to(app)

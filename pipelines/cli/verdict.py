@@ -41,6 +41,7 @@ _MEASURES = {
     "messages_per_delivery": "messages per delivery",
     "confirmation_rounds_median": "confirmed after",
 }
+_UNMEASURED = (None, None, None)
 _COUNTS = 4
 _NAMES = (
     "publications", "deliveries", "delivered/wanted", "messages", "latency", "max latency", "confirmed after",
@@ -96,9 +97,9 @@ def print_summary(result: Result) -> None:
     if len(combinations) == len(result.runs):
         return
     measures = ", ".join(f"'{one}'" for name in _MEASURES for one in {name, _ms_of(name)})
-    text = f"select run_id, measure, mean, ci_high - mean as half from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
+    text = f"select run_id, measure, mean, ci_low, ci_high from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
     with readable_errors():
-        found = {(row.run_id, row.measure): (row.mean, row.half) for row in result.sql(text).collect()}
+        found = {(row.run_id, row.measure): row[2:] for row in result.sql(text).collect()}
     varied = _varied(result)
     labels = labelled([runs[0].parameters for runs in combinations.values()])
     rows = [
@@ -127,16 +128,14 @@ def _ms_of(measure: str) -> str:
     return measure.replace("_rounds_", "_ms_")
 
 
-def _measure(found: Mapping[tuple[int, str], tuple[float | None, float | None]], run_id: int, name: str) -> str:
-    """Returns a mean with its interval, and what it is in ms where it is a duration."""
-    ms = found.get((run_id, _ms_of(name)), (None, None))[0] if _ms_of(name) != name else None
-    return f"{_mean(*found.get((run_id, name), (None, None)))}{_in_ms(ms if ms is None else float(f'{ms:.3g}'))}"
-
-
-def _mean(mean: float | None, half: float | None) -> str:
+def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
+    """Returns a mean, its confidence interval, and the mean in ms if it is a duration."""
+    ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
+    mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
         return "-"
-    return f"{mean:.3g}" if half is None else f"{mean:.3g} ± {half:.2g}"
+    interval = "" if low is None or high is None or low == high else f" [{low:.3g}, {high:.3g}]"
+    return f"{mean:.3g}{interval}{_in_ms(ms if ms is None else float(f'{ms:.3g}'))}"
 
 
 def print_question(result: Result) -> None:

@@ -42,7 +42,7 @@ class Ranked:
 def ranked(
     rows: Iterable[Mapping[str, Any]], settings: Mapping[int, Mapping[str, Any]], wants: Sequence[Want], measure: str
 ) -> list[Ranked]:
-    """Ranks candidates: by the share of runs as wanted, then the wants broken, then the measure, the smallest first.
+    """Ranks candidates by the mean number of wants missed in a run, then by the measure, the smallest first.
 
     Args:
         rows: View `comparison`, a row a run.
@@ -72,5 +72,5 @@ def _ranked(settings: dict[str, Any], rows: Sequence[Mapping[str, Any]], wants: 
 
 
 def _order(one: Ranked) -> tuple[Any, ...]:
-    share, size = one.n_as_wanted / one.n_runs, float("inf") if one.measure is None else one.measure
-    return -share, sum(one.broken.values()) / one.n_runs, size, one.protocol, json.dumps(one.settings, sort_keys=True)
+    size = float("inf") if one.measure is None else one.measure
+    return sum(one.broken.values()) / one.n_runs, size, one.protocol, json.dumps(one.settings, sort_keys=True)

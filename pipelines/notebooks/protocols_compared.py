@@ -106,13 +106,13 @@ def _overlay(parameters: Mapping[str, Any]) -> str:
 
 
 def _mean(values: pd.Series) -> str:
-    """Returns a mean and half the width of its confidence interval."""
+    """Returns a mean and the ends of its confidence interval, which lie between the least and the greatest value."""
     known = values.dropna().to_numpy(dtype=float)
     if not len(known):
         return "-"
     drawn = np.random.default_rng(0).choice(known, (_SAMPLES, len(known))).mean(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return f"{known.mean():.4g} ± {(high - low) / 2:.2g}" if high > low else f"{known.mean():.4g}"
+    return f"{known.mean():.4g} [{low:.3g}, {high:.3g}]" if high > low else f"{known.mean():.4g}"
 
 
 def tables(found: pd.DataFrame) -> dict[str, pd.DataFrame]:

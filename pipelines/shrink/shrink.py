@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +17,14 @@ from pipelines.errors import InputError, QueryError, nearest, plural
 from pipelines.experiment.build import build_inputs, build_run
 from pipelines.experiment.listed import extracted
 from pipelines.protocols import protocol_module
+from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.shrink.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
 from pipelines.shrink.minimise import minimise
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import reader_of
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 
@@ -71,11 +74,29 @@ def shrink(
         StoreError: The folder is no store, or what the run was made from has changed.
         QueryError: There is no such run, or it broke no such guarantee.
     """
-    parts = with_streams(extracted(root, run_id))
     name, is_excused = _broken(StoreReader(session, root.absolute()), run_id, guarantee)
+    found = minimal(extracted(root, run_id), name, session, is_excused=is_excused, say=say)
+    if found is None:
+        raise QueryError(f"run {run_id} does not break {name} when it is played alone: the program has changed since")
+    return found
+
+
+def minimal(
+    given: Parts, name: str, session: Session, *, is_excused: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Shrunk | None:  # fmt: skip
+    """Returns the smallest scenario found that breaks a guarantee; None if the given one does not break it.
+
+    Args:
+        given: A scenario of one run, as `listed_scenario` returns it.
+        name: The guarantee.
+        session: The engine that plays the candidates.
+        is_excused: Whether a violation counts that is excused, as the faults are beyond the bound.
+        say: As in `shrink`.
+    """
+    parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
     if player.fails([frozenset()]) != [True]:
-        raise QueryError(f"run {run_id} does not break {name} when it is played alone: the program has changed since")
+        return None
     atoms = {kind: atoms_of(parts, kind) for kind in KINDS}
     removed: frozenset[Atom] = frozenset()
     for kind in KINDS:
@@ -131,7 +152,7 @@ class _Player:
         candidates = [without(self._parts, gone) for gone in removed]
         texts = [None if parts is None else json.dumps(parts) for parts in candidates]
         runs = {
-            text: _run(parts)
+            text: runnable(parts)
             for text, parts in zip(texts, candidates, strict=True)
             if text not in self._known and parts is not None
         }
@@ -153,10 +174,7 @@ class _Player:
         if not runs:
             return set()
         protocol = protocol_module(runs[0].scenario.protocol.name)
-        with TemporaryDirectory(prefix="roundtable-shrink-") as folder:
-            store = Store(Path(folder), self._session)
-            execute(Experiment(runs, build_inputs(runs, None), commit_every=None), self._session, store, lambda _: None)
-            reader = StoreReader(self._session, store.root)
+        with played(runs, self._session) as reader:
             found = {row.run_id for row in found_by(self._guarantee, reader, self._session, protocol)}
             is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)
             if self._is_excused or is_never_excused:
@@ -164,13 +182,24 @@ class _Player:
             return found - {run.run_id for run in beyond_runs(reader, protocol)}
 
 
-def _size_text(size: Mapping[str, int]) -> str:
-    """Returns how many atoms of each kind there are, in words."""
-    return ", ".join(plural(number, kind) for kind, number in size.items() if number)
+@contextmanager
+def played(runs: Sequence[RunConfig], session: Session) -> Iterator[StoreReader]:
+    """Plays runs of one protocol as one job; yields a reader of their store, which is removed afterwards.
+
+    Args:
+        runs: The runs, with ids from 0.
+        session: The engine.
+    """
+    with TemporaryDirectory(prefix="roundtable-") as folder:
+        store = Store(Path(folder), session)
+        with players(runs, session.engine, None):
+            inputs = build_inputs(runs, None)
+        execute(Experiment(runs, inputs, commit_every=None), session, store, lambda _: None)
+        yield reader_of(session, store.root)
 
 
-def _run(parts: Parts) -> RunConfig | None:
-    """Returns the run of a scenario; None where it cannot be run."""
+def runnable(parts: Parts) -> RunConfig | None:
+    """Returns the run of a scenario of one run; None if the scenario is refused."""
     try:
         scenario = Scenario.model_validate(parts)
         run = RunConfig(0, scenario.runs.all_seeds()[0], scenario, {})
@@ -178,3 +207,8 @@ def _run(parts: Parts) -> RunConfig | None:
     except (ValidationError, InputError):
         return None
     return run
+
+
+def _size_text(size: Mapping[str, int]) -> str:
+    """Returns how many atoms of each kind there are, in words."""
+    return ", ".join(plural(number, kind) for kind, number in size.items() if number)

@@ -1,6 +1,9 @@
 -- What does each combination of parameters give on average over its seeds, and how sure is that?
--- One row per combination of parameters and measure. The confidence interval is that of Student's t distribution: its
--- quantiles are a table up to 4 degrees of freedom and Fisher's series above (off by less than 0.001).
+-- One row per combination of parameters and measure. No confidence interval reaches beyond the values that a measure can
+-- have. For ratios it is Wilson's interval, with the sample size at which a proportion would vary as the values do; where
+-- all values are equal, that is the number of values. For other measures, none of which is negative, it is the interval
+-- mean * exp(+-h / mean), h being half of Student's interval. Both use quantiles of Student's t distribution: a table up to
+-- 4 degrees of freedom and Fisher's series above (off by less than 0.001); Wilson's interval of equal values uses 1.96.
 -- :* parameter
 -- :run_id first run of the combination
 -- :n_runs runs of the combination
@@ -50,19 +53,35 @@ with combination as (
 ), freed as (
   select *, cast(case when n > 1 then n - 1 end as double) as freedom
   from averaged
-), spread as (
-  select *, deviation / sqrt(freedom + 1) * case freedom
+), quantile as (
+  select *, case freedom
     when 1 then 12.706205 when 2 then 4.302653 when 3 then 3.182446 when 4 then 2.776445
     else 1.959964 + 2.372271 / freedom + 2.822499 / power(freedom, 2) + 2.555852 / power(freedom, 3)
       + 1.589536 / power(freedom, 4)
-  end as half
+  end as student, highest > lowest as is_spread, measure in ('delivery_ratio', 'wanted_ratio') as is_ratio
   from freed
+), sized as (
+  select *, deviation / sqrt(freedom + 1) * student as half,
+    case when is_spread then student else 1.959964 end as z,
+    case when is_spread then mean * (1 - mean) * (freedom + 1) / power(deviation, 2) else freedom + 1 end as size
+  from quantile
+), spread as (
+  select *,
+    case when is_ratio then (mean + z * z / (2 * size)) / (1 + z * z / size) end as centre,
+    case when is_ratio then
+      z / (1 + z * z / size) * sqrt(greatest(mean * (1 - mean), cast(0 as double)) / size + z * z / (4 * size * size)) end as reach
+  from sized
 )
 select *
 from parameter
 join (
-  select c.run_id, c.n_runs, s.measure, s.n, s.mean, case when s.n > 1 then s.mean - s.half end as ci_low,
-    case when s.n > 1 then s.mean + s.half end as ci_high,
+  select c.run_id, c.n_runs, s.measure, s.n, s.mean,
+    case when s.n > 1 and s.is_ratio then greatest(s.centre - s.reach, cast(0 as double))
+      when s.n > 1 and s.is_spread then s.mean * exp(-s.half / s.mean)
+      when s.n > 1 then s.mean end as ci_low,
+    case when s.n > 1 and s.is_ratio then least(s.centre + s.reach, cast(1 as double))
+      when s.n > 1 and s.is_spread then s.mean * exp(s.half / s.mean)
+      when s.n > 1 then s.mean end as ci_high,
     case when s.n > 1 then s.deviation end as standard_deviation, s.lowest, s.highest
   from combination c
   join spread s on s.parameters = c.parameters

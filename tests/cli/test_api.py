@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,35 @@ def test_a_run_gives_its_verdict_tables_and_answers(scenario: Path, sail: Sessio
             result.table("delivry")
     assert seen[-1].n_in_flight == 0
     assert [progress.round for progress in seen] == sorted({progress.round for progress in seen})
+
+
+def test_a_run_logs_what_happens_and_shows_its_verdict(
+    scenario: Path, sail: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "roundtable")
+    mistyped = SCENARIO.replace("{at: A, round: 20, topic: a}", "{at: A, round: 20, topic: b}")
+    for text, verdict in ((SCENARIO, "valid"), (mistyped, "unknown")):
+        caplog.clear()
+        with rt.run(text, spark=sail.spark, store=f"logged_{verdict}") as result:
+            shown = f"1 run: {verdict}; history in logged_{verdict}"
+            report = repr(result.audit()).splitlines()
+        records = [record for record in caplog.records if record.name == "roundtable"]
+        assert repr(result) == records[-1].getMessage() == shown
+        assert records[-1].levelname == ("INFO" if verdict == "valid" else "WARNING")
+        assert "building 1 run" in [record.getMessage() for record in records if record.levelname == "INFO"]
+        assert any(one.getMessage().startswith("round 2") for one in records if one.levelname == "DEBUG")
+        assert report[0].startswith(f"{verdict}: 1 run, ")
+        assert len(report) == 1
+
+
+def test_a_report_names_guarantees_that_do_not_hold(scenario: Path, sail: Session) -> None:
+    lost = SCENARIO.replace("engine: sail", "faults: [{kind: crash, node: B, round: 15}]").replace(
+        "delta}", "delta, delta: 0}"
+    )
+    with rt.run(lost, spark=sail.spark, store="lost") as result:
+        head, *rest = repr(result.audit()).splitlines()
+    assert head.startswith("valid: 1 run, ")
+    assert "exactly_once: 0 violations, 1 excused" in rest
 
 
 def test_a_scenario_is_a_file_a_name_a_text_or_a_dict(scenario: Path, sail: Session) -> None:

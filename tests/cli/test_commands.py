@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -329,12 +330,31 @@ def test_the_module_is_the_command_and_validates_without_pyspark(example: Path) 
 
 def test_the_product_is_imported_by_its_name() -> None:
     roundtable = importlib.import_module("roundtable")
-    assert roundtable is pipelines
-    assert callable(roundtable.run)
+    assert roundtable.__all__ == pipelines.__all__
+    assert all(getattr(roundtable, name) is getattr(pipelines, name) for name in pipelines.__all__)
+    with pytest.raises(AttributeError, match="it has Comparison"):
+        roundtable.rnu  # noqa: B018 - the look-up is the test
     built = tomllib.loads((Path(pipelines.__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
     wheel = built["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"]["roundtable.py"] == "roundtable.py"
-    assert wheel["packages"] == ["pipelines", "udfs"]
+    assert wheel["packages"] == ["pipelines", "udfs", "roundtable"]
+    assert all((Path(pipelines.__file__).parents[1] / name / "py.typed").is_file() for name in wheel["packages"])
+
+
+@pytest.mark.parametrize("module", ["roundtable", "pipelines"])
+def test_modules_answer_as_the_command(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"roundtable {version('roundtable-pubsub')}\n"
+
+
+def test_static_analysers_know_the_public_names(tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text("import roundtable as rt\nreveal_type(rt.run)\nreveal_type(rt.Result.verdict)\n")
+    root = Path(pipelines.__file__).parents[1]
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", str(tmp_path / "use.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    revealed = [line for line in done.stdout.splitlines() if "Revealed type" in line]
+    assert len(revealed) == 2
+    assert "pipelines.result.Result" in revealed[0]
+    assert not any('"Any"' in line for line in revealed)
 
 
 def test_importing_the_package_is_cheap() -> None:

@@ -59,6 +59,19 @@ def test_runs_that_tested_nothing_are_unknown_and_told(tmp_path: Path) -> None:
     assert {row["run_id"]: row["verdict"] for row in rows} == {0: "valid", 1: "unknown", 2: "unknown", 3: "unknown"}
 
 
+def test_a_run_beyond_the_bound_that_tested_nothing_is_unknown(tmp_path: Path) -> None:
+    mistyped = BEYOND.replace("P, round: 20, topic: a", "P, round: 20, topic: b").replace(
+        "40, topic: a", "40, topic: b"
+    )
+    (tmp_path / "net.csv").write_text("src,dst,ms\nP,B,1\nB,S,1\n")
+    (tmp_path / "s.yaml").write_text(mistyped)
+    result = cli("run", tmp_path / "s.yaml", "--store", tmp_path / "store")
+    lines = result.stdout.splitlines()
+    assert "run 0 tested nothing: none of 2 publications satisfies any of 1 subscription" in lines
+    assert lines[-1].startswith("unknown: 1 of 1 run not decided: nothing was tested")
+    assert result.exit_code == 2
+
+
 def test_a_run_tells_what_became_of_its_overlay(beyond: tuple[Path, Result]) -> None:
     note = "overlay: 2 of 5 nodes are left out, which the largest component does not reach: X, Y"
     assert note in beyond[1].stderr.splitlines()

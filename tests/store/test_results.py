@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -93,24 +94,41 @@ def test_means_over_seeds(sweep: Result, measure: str) -> None:
     assert [(row.run_id, row.protocol_delta, row.n_runs, row.n) for row in found] == [(0, 0, 6, 6), (6, 1, 6, 6)]
     for row in found:
         values = [float(one[1]) for one in given if one[0] == row.protocol_delta]
-        half = STUDENT[5] * statistics.stdev(values) / 6**0.5
+        low, high = wilson(values) if measure.endswith("_ratio") else positive(values)
         assert row.mean == pytest.approx(statistics.mean(values))
-        assert row.ci_low == pytest.approx(row.mean - half, abs=1e-3 * max(half, 1e-9))
-        assert row.ci_high == pytest.approx(row.mean + half, abs=1e-3 * max(half, 1e-9))
+        assert (row.ci_low, row.ci_high) == (pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3))
         assert (row.lowest, row.highest) == (min(values), max(values))
     assert any(row.ci_high > row.ci_low for row in found)
 
 
-def summary_of(session: Session, values: Sequence[float | str]) -> Row:
+def positive(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the interval whose logarithm is symmetric and, to first order, Student's."""
+    mean = statistics.mean(values)
+    half = STUDENT[len(values) - 1] * statistics.stdev(values) / len(values) ** 0.5
+    return (mean, mean) if not half else (mean * math.exp(-half / mean), mean * math.exp(half / mean))
+
+
+def wilson(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the roots of ``(mean - p) ** 2 == z ** 2 * p * (1 - p) / size``, Wilson's definition."""
+    mean, variance = statistics.mean(values), statistics.variance(values)
+    z, size = 1.96, float(len(values))
+    if variance:
+        z, size = STUDENT[len(values) - 1], mean * (1 - mean) * len(values) / variance
+    a, b, c = 1 + z**2 / size, -(2 * mean + z**2 / size), mean**2
+    root = math.sqrt(max(b * b - 4 * a * c, 0.0))
+    return (-b - root) / (2 * a), (-b + root) / (2 * a)
+
+
+def summary_of(session: Session, values: Sequence[float | str], measure: str = "delivery_ratio") -> Row:
     """Returns the row of a measure that has these values in the runs of one combination."""
     n = len(values)
     made = ", ".join(f"({place}, cast({value} as double))" for place, value in enumerate(values))
-    others = ", ".join(f"1 as {name}" for name in MEASURES)
+    others = ", ".join(f"1 as {name}" for name in ("delivery_ratio", *MEASURES) if name != measure)
     text = f"""with parameter as (select id as run_id from range({n})),
         run as (select id as run_id, 'same' as parameters from range({n})),
-        run_summary as (select 'same' as parameters, v.value as delivery_ratio, {others}
+        run_summary as (select 'same' as parameters, v.value as {measure}, {others}
           from values {made} as v(id, value))
-        select * from ({view_sql("result_summary")}) where measure = 'delivery_ratio'"""
+        select * from ({view_sql("result_summary")}) where measure = '{measure}'"""
     (row,) = session.spark.sql(text).collect()
     return row
 
@@ -118,9 +136,25 @@ def summary_of(session: Session, values: Sequence[float | str]) -> Row:
 @pytest.mark.parametrize("freedom", STUDENT)
 def test_the_quantiles_are_those_of_student(sail: Session, freedom: int) -> None:
     values = [2.0 * (place % 2) for place in range(freedom + 1)]
-    row = summary_of(sail, values)
-    half = (row.ci_high - row.ci_low) / 2
+    row = summary_of(sail, values, "n_messages")
+    half = row.mean * math.log(row.ci_high / row.mean)
     assert half / statistics.stdev(values) * len(values) ** 0.5 == pytest.approx(STUDENT[freedom], abs=1e-3)
+
+
+@pytest.mark.parametrize("values", [[1, 1, 0.98], [1, 1, 1], [0, 0, 0], [0, 1], [0.01, 0, 0, 0], [1, 0.5, 0.25, 0.75]])
+def test_the_interval_of_a_ratio_stays_within_0_and_1(sail: Session, values: list[float]) -> None:
+    row = summary_of(sail, values)
+    assert 0 <= row.ci_low <= row.mean <= row.ci_high <= 1
+    assert row.ci_low < row.ci_high
+    if len(values) - 1 in STUDENT:
+        assert (row.ci_low, row.ci_high) == pytest.approx(wilson(values), abs=1e-3)
+
+
+@pytest.mark.parametrize("values", [[1, 1, 1, 1, 50], [0, 0, 3], [0, 1], [4, 4, 4]])
+def test_the_interval_of_a_duration_is_not_negative(sail: Session, values: list[float]) -> None:
+    row = summary_of(sail, values, "latency_rounds_p95")
+    assert 0 <= row.ci_low <= row.mean <= row.ci_high
+    assert (row.ci_low, row.ci_high) == pytest.approx(positive(values), rel=1e-3)
 
 
 def test_one_value_has_no_interval(sail: Session) -> None:
@@ -138,9 +172,9 @@ def test_a_sweep_ends_with_a_table_over_its_seeds(sweep: Result, capsys: pytest.
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["protocol.delta", "runs", "valid"]
     mean = sweep.sql(
-        "select mean, ci_high - mean from result_summary where measure = 'delivery_ratio' and run_id = 0"
+        "select mean, ci_low, ci_high from result_summary where measure = 'delivery_ratio' and run_id = 0"
     ).collect()[0]
-    assert lines[2].split()[:6] == ["0", "6", "6", f"{mean[0]:.3g}", "±", f"{mean[1]:.2g}"]
+    assert lines[2].split()[:6] == ["0", "6", "6", f"{mean[0]:.3g}", f"[{mean[1]:.3g},", f"{mean[2]:.3g}]"]
     assert lines[3].split()[:3] == ["1", "6", "6"]
     means = sweep.sql("select run_id, mean from result_summary where measure = 'latency_rounds_p95'").collect()
     assert all(f"({float(f'{2.5 * row.mean:.3g}'):g} ms)" in lines[2 + (row.run_id > 0)] for row in means)

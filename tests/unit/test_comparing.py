@@ -110,6 +110,17 @@ def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
     assert [(one.keeps_all, one.n_as_wanted) for one in once] == [(True, 2), (True, 2), (False, 1)]
 
 
+def test_fewer_missed_wants_win_over_more_runs_that_miss_none() -> None:
+    """One candidate misses all wants in one run of two, the other misses one in each."""
+    lost = {"wanted_ratio": 0.5, "n_wanted_delivered": 2, "n_duplicates": 1, "n_source_order_broken": 1}
+    kept = {**ROW, "n_causal_order_broken": 0}
+    rows = [{**kept, "run_id": 0}, {**ROW, **lost, "run_id": 1}, {**ROW, "run_id": 2}, {**ROW, "run_id": 3}]
+    settings = dict(enumerate([{"name": "forwarding"}] * 2 + [{"name": "delta"}] * 2))
+    wants = parse_wants("at_least_once, at_most_once, per_source_order, causal_order", COLUMNS, has_ms=True)
+    found = ranked(rows, settings, wants, "messages_per_delivery")
+    assert [(one.protocol, one.n_as_wanted) for one in found] == [("delta", 0), ("forwarding", 1)]
+
+
 def test_candidates_are_the_own_settings_and_the_variants_of_all_protocols() -> None:
     found = with_candidates(prepare_given(LINE, "runs.grid={protocol.delta: [1, 4], overlay.links.0: [[A, B]]}"))
     settings = [settings_of(run) for run in found.prepared.runs]

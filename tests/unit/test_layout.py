@@ -14,7 +14,8 @@ import networkx as nx
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "notebooks", "jobs", "__main__", "pipelines", "cli", "comparing", "api", "testing", "result", "report", "shrink",
+    "notebooks", "jobs", "__main__", "pipelines", "cli", "comparing", "api", "testing", "result", "report", "hunting",
+    "shrink",
     "rounds", "experiment", "scenario",
     "why", "audits", "sql",
     "protocols", "contract", "store", "inputs",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 
@@ -89,6 +89,43 @@ def test_kinds_in_names_of_handlers(kind: str, name: str) -> None:
 
 def test_fields_are_inherited_with_their_comments() -> None:
     assert spec_of(Order).comments == {"to": "Who is to get it", "n": "Its number"}
+
+
+def test_a_comment_stands_in_the_annotation_or_in_the_docstring() -> None:
+    @record(key="peer")
+    class Mixed:
+        """A row.
+
+        Attributes:
+            n: How many.
+        """
+
+        peer: Annotated[int | None, "the neighbour"]
+        n: int
+
+    @record()
+    class Twice:
+        """A row.
+
+        Attributes:
+            n: How many.
+        """
+
+        n: Annotated[int, "how many"] = 0
+
+    @record()
+    class Without:
+        """A row."""
+
+        n: int = 0
+
+    spec = spec_of(Mixed)
+    assert spec.comments == {"peer": "the neighbour", "n": "How many"}
+    assert [str(kind.arrow) for kind in spec.types.values()] == ["int64", "int64"]
+    with pytest.raises(TypeError, match=r"Twice\.n has two comments"):
+        spec_of(Twice)
+    with pytest.raises(TypeError, match=r"Without\.n has no comment; write Annotated"):
+        spec_of(Without)
 
 
 def test_one_handler_for_all_other_kinds() -> None:

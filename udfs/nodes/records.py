@@ -1,7 +1,8 @@
 """Declarations of what nodes keep and what they send: dataclasses whose fields become columns.
 
-The docstring of a record or message is in Google style; its first line says what a row is, ``Attributes`` what each
-column means. A message may inherit fields, with their comments.
+The first line of the docstring of a record or message says what a row is. The comment of a field becomes that of its
+column: either the string in ``Annotated[int, "comment"]``, or the field's entry in section ``Attributes`` of the
+docstring. A message may inherit fields, with their comments.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from udfs.nodes.fields import FieldType, types_of
 
@@ -92,16 +93,21 @@ def spec_of(cls: type) -> RecordSpec:
     """Returns what a record or message has.
 
     Raises:
-        TypeError: A field has an annotation that cannot be kept, no comment, or the key names no field.
+        TypeError: A field has an annotation that cannot be kept, no comment or two, or the key names no field.
     """
     types, doc = types_of(cls), inspect.getdoc(cls) or ""
     docs = [inspect.cleandoc(base.__dict__.get("__doc__") or "") for base in reversed(cls.__mro__[:-1])]
-    comments = {name: text for one in docs for name, text in _comments(one.splitlines()).items()}
+    described = {name: text for one in docs for name, text in _comments(one.splitlines()).items()}
+    annotated = _annotated(cls)
+    for name in described.keys() & annotated.keys():
+        raise TypeError(f"{cls.__name__}.{name} has two comments; keep the one in Annotated or that under Attributes")
+    comments = described | annotated
     key: tuple[str, ...] = getattr(cls, "__key__", ())
     for name in types:
         if name not in comments:
             raise TypeError(
-                f"{cls.__name__}.{name} has no comment; say in the docstring under Attributes what it means"
+                f'{cls.__name__}.{name} has no comment; write Annotated[..., "what it means"], or describe it in the '
+                "docstring under Attributes"
             )
     for name in key:
         if name not in types:
@@ -118,6 +124,13 @@ def spec_of(cls: type) -> RecordSpec:
 def key_of(cls: type) -> Callable[[Any], Any]:
     """Returns what reads the key of a record: the value of its field, or a tuple of several."""
     return attrgetter(*spec_of(cls).key)
+
+
+def _annotated(cls: type) -> dict[str, str]:
+    """Returns the comments of the fields that are annotated with one."""
+    hints = get_type_hints(cls, include_extras=True)
+    extras = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: text for name, of_field in extras.items() for text in of_field if isinstance(text, str)}
 
 
 def _grain(doc: str) -> str:

@@ -151,7 +151,7 @@ def _failures(work: Work) -> DataFrame:
     reported = bypass.failures(work.inbox, connections.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
-    gone = join.gone_joiners(work.inbox, work.now("path"), nodes.blocked_nodes(work))
+    gone = join.gone_joiners(work.of_disturbed(work.inbox), work.now("path"), nodes.blocked_nodes(work))
     found = work.keep("found", union(reported, gone, bypass.detached_peers(work.inbox)))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")

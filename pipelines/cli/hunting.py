@@ -1,0 +1,204 @@
+"""``roundtable hunt``: searches fault schedules that break a guarantee."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.ends import INTERRUPTION, INVALID, UNKNOWN, VALID, complain
+from pipelines.cli.lines import print_lines
+from pipelines.cli.options import Engine, File, Json, Overrides, Quiet, Remote, begun, one_of
+from pipelines.cli.rows import print_table
+from pipelines.errors import QueryError, StoreError, plural
+
+if TYPE_CHECKING:
+    from pipelines.hunting import Hunt, Standing
+
+_STRATEGIES = ("guided", "aimed", "exhaustive", "random")
+PAGE = "hunt.html"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command to others."""
+    app.command(epilog="Example: roundtable hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus")(hunt)
+
+
+def hunt(
+    file: File,
+    runs: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Schedules to be played; 0 replays the corpus only.")
+    ] = 1_000,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="M", min=0.0, help="End after so many minutes.", show_default=False)
+    ] = None,
+    within_bound: Annotated[
+        bool, typer.Option("--within-bound", help="Vary no schedule that goes beyond the protocol's bound.")
+    ] = False,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep findings here as scenarios, and replay those that are there first.",
+            show_default=False,
+        ),
+    ] = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_STRATEGIES), callback=one_of(_STRATEGIES), autocompletion=begun(_STRATEGIES),
+            help="How schedules are chosen.",
+        ),
+    ] = "guided",
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Decides what is drawn.")] = 0,
+    crashes: Annotated[
+        int, typer.Option(metavar="K", min=1, max=4, help="exhaustive: crashes of a schedule at most.")
+    ] = 2,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A:B", help="exhaustive: first and last round of crashes.  \\[default: those of messages]",
+            show_default=False,
+        ),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="excused", callback=one_of(("excused",)), help="Excused violations are findings, too.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Engine = None,
+    remote: Remote = None,
+    overrides: Overrides = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Search fault schedules that break a guarantee.
+
+    The scenario is played once. Schedules are aimed at its messages: for the first, middle and last of each kind and
+    status of the receiver, sender or receiver crash, pause or recover in that round or beside it, or the message is
+    lost, doubled or delayed. Those that reach something new are struck again. Each finding is shrunk, named by its
+    cause and kept in the corpus with a page on coverage. Exit code 1: a guarantee is broken; 2: nothing was played
+    that the protocol promises to bear.
+    """
+    from pipelines.experiment.prepared import prepare
+
+    prepare(file, overrides or ())
+    from pipelines.hunting import hunt as searched  # PySpark takes a second: errors of the file come before
+    from pipelines.hunting.page import page
+
+    rounds = _window(window)
+    chosen: Any = {"engine": engine, "strategy": strategy}
+
+    def say(text: str) -> None:
+        INTERRUPTION.listen()
+        if not quiet:
+            print(json.dumps({"event": "note", "text": text}, ensure_ascii=False)) if as_json else complain(text)
+
+    observe = (lambda _: None) if quiet else _observer(runs, as_json=as_json)
+    found = searched(
+        file, runs, minutes, within_bound, corpus, seed=seed, excused=fail_on is not None, crashes=crashes,
+        window=rounds, overrides=overrides or (), observe=observe, say=say, **chosen,
+    )  # fmt: skip
+    if corpus is not None:
+        _write(corpus / PAGE, page(found))
+    if as_json:
+        print(_as_json(found))
+    else:
+        _print(found, corpus)
+    if found.findings or found.broken_again:
+        raise typer.Exit(INVALID)
+    is_tested = found.n_played > found.n_beyond or (not runs and found.n_replayed)
+    raise typer.Exit(VALID if is_tested else UNKNOWN)
+
+
+def _window(given: str | None) -> tuple[int, int] | None:
+    """Reads ``A:B``.
+
+    Raises:
+        QueryError: It is not two rounds in ascending order.
+    """
+    if given is None:
+        return None
+    first, _, last = given.partition(":")
+    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise QueryError(f"--window {given!r} is not A:B with two rounds in ascending order; write e.g. 20:40")
+    return int(first), int(last)
+
+
+def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:
+    """Returns the observer that prints how far the hunt is: a line for each job, over the last one on a terminal."""
+    is_bar = sys.stderr.isatty() and not as_json
+
+    def observe(standing: Standing) -> None:
+        rate = standing.n_played / max(standing.seconds, 1e-9)
+        if as_json:
+            event = {"event": "hunt", "n_played": standing.n_played, "per_second": round(rate, 1)}
+            told = {"n_features": standing.n_features, "findings": dict(standing.n_findings)}
+            print(json.dumps({**event, **told}), flush=True)
+            return
+        findings = ", ".join(f"{name} {number}" for name, number in standing.n_findings.items()) or "none"
+        text = (
+            f"{standing.n_played:,} of {most:,} schedules, {rate:,.0f} a second, "
+            f"{standing.n_features:,} features, findings: {findings}"
+        )
+        print(f"\r\x1b[K{text}" if is_bar else text, end="" if is_bar else "\n", file=sys.stderr, flush=True)
+        if is_bar and standing.n_played >= most:
+            print(file=sys.stderr)
+
+    return observe
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise StoreError(f"the page cannot be written to {path}: {error.strerror or error}") from error
+
+
+def _as_json(found: Hunt) -> str:
+    findings = [
+        {
+            "guarantee": one.guarantee, "cause": one.cause, "aims": list(one.aims), "found_by_schedule": one.n_played,
+            "n_schedules": one.n_schedules, "sizes": one.sizes, "file": None if one.file is None else str(one.file),
+            "scenario": one.scenario,
+        }
+        for one in found.findings
+    ]  # fmt: skip
+    event = {
+        "event": "found", "protocol": found.protocol, "strategy": found.strategy, "n_played": found.n_played,
+        "n_beyond": found.n_beyond, "n_undecided": found.n_undecided, "n_refused": found.n_refused,
+        "n_replayed": found.n_replayed, "n_features": len(found.features), "kinds_not_sent": found.unreached,
+        "broken_again": {str(path): list(names) for path, names in found.broken_again.items()}, "findings": findings,
+    }  # fmt: skip
+    return json.dumps(event, ensure_ascii=False)
+
+
+def _print(found: Hunt, corpus: Path | None) -> None:
+    rows = [
+        (one.guarantee, one.cause, f"{one.n_played:,}", f"{one.n_schedules:,}", one.sizes,
+         "-" if one.file is None else str(one.file))
+        for one in found.findings
+    ]  # fmt: skip
+    if rows:
+        names = ("guarantee", "cause", "found by", "schedules", "smallest scenario", "file")
+        print_table(names, rows, (False, False, True, True, False, False), n_keys=1)
+        print()
+    for path, guarantees in found.broken_again.items():
+        print_lines(f"not mended: {path} breaks {', '.join(guarantees)}")
+    if found.n_played:
+        print_lines(f"kinds of messages that no run sent: {', '.join(found.unreached) or 'none'}")
+    if corpus is not None:
+        print_lines(f"coverage: {corpus / PAGE}")
+    counts = [
+        plural(found.n_played, "schedule"), f"{found.n_beyond:,} beyond the bound",
+        f"{found.n_undecided:,} not decided", plural(len(found.features), "feature"),
+        *([f"{plural(found.n_replayed, 'finding')} replayed, {len(found.broken_again)} not mended"]
+          if found.n_replayed else []),
+    ]  # fmt: skip
+    print_lines(f"{plural(len(found.findings), 'finding')}: {', '.join(counts)}")

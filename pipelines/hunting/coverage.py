@@ -1,0 +1,122 @@
+"""What runs reached: features of a run, and messages to aim at, read from the history by SQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+
+from pipelines.hunting.schedules import Target
+from pipelines.sql.query import StoreReader
+
+NO_STATUS = "UP"
+"""Stands for the status of nodes of a protocol that reports none."""
+
+FATES = ("delivered", "duplicate", "lost_link", "lost_crash", "in_flight")
+"""What may become of a message, see table ``message``."""
+
+_STATUS = """
+status as (
+  select run_id, node_id, round as first_round,
+    coalesce(lead(round) over (partition by run_id, node_id order by round), 9223372036854775807) as next_round, status
+  from (select run_id, node_id, round, max(status) as status from node_status group by run_id, node_id, round) one
+)"""
+_HANDLED = f"""
+with {_STATUS}
+select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature
+from message m
+left join status s on s.run_id = m.run_id and s.node_id = m.dst
+  and m.due_round >= s.first_round and m.due_round < s.next_round
+where m.src <> m.dst
+"""  # noqa: S608 - built of constants
+_PAIRS = """
+with handled as (
+  select distinct run_id, dst, due_round, kind from message where fate = 'delivered'
+)
+select distinct a.run_id, concat_ws(' ', a.kind, 'with', b.kind) as feature
+from handled a
+join handled b on b.run_id = a.run_id and b.dst = a.dst and b.due_round = a.due_round and b.kind > a.kind
+"""
+_STATUSES = """
+select distinct run_id, concat_ws(' ', 'status', coalesce(before, 'none'), 'to', status) as feature
+from (
+  select run_id, status, lag(status) over (partition by run_id, node_id order by round, status) as before
+  from node_status
+) changed
+"""
+_FAULTS = "select distinct run_id, concat('fault ', kind) as feature from fault_event"
+_FEATURES = (_HANDLED, _PAIRS, _STATUSES, _FAULTS)
+
+_TARGETS = """
+with {status}, sent as (
+  select m.run_id, m.message_id, m.kind, coalesce(s.status, '{none}') as status, a.name as src, b.name as dst,
+    m.sent_round, m.due_round
+  from message m
+  join node a on a.run_id = m.run_id and a.node_id = m.src
+  join node b on b.run_id = m.run_id and b.node_id = m.dst
+  left join status s on s.run_id = m.run_id and s.node_id = m.dst
+    and m.due_round >= s.first_round and m.due_round < s.next_round
+  where m.src <> m.dst and m.run_id in ({runs})
+), numbered as (
+  select *, row_number() over (partition by run_id, kind, status order by due_round, message_id) as number,
+    count(1) over (partition by run_id, kind, status) as n
+  from sent
+)
+select run_id, kind, status, src, dst, sent_round, due_round,
+  case when number = 1 then 'first' when number = n then 'last' else 'middle' end as position
+from numbered
+where number = 1 or number = n or number = (n + 1) div 2
+order by run_id, position, kind, status
+"""
+
+
+def features(reader: StoreReader) -> dict[int, frozenset[str]]:
+    """Returns the features of each run of a store.
+
+    A feature is a kind of message with the status of its receiver and its fate, two kinds that one node handles in one
+    round, a change of a node's status, or a kind of fault.
+    """
+    found: dict[int, set[str]] = defaultdict(set)
+    for text in _FEATURES:
+        rows: pa.Table = reader.sql(text).toArrow()
+        for run_id, feature in zip(rows["run_id"].to_pylist(), rows["feature"].to_pylist(), strict=True):
+            found[run_id].add(feature)
+    return {run_id: frozenset(of_run) for run_id, of_run in found.items()}
+
+
+def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target]]:
+    """Returns messages to aim at, by run: the first, the middle and the last of each kind and status of the receiver.
+
+    Args:
+        reader: The store.
+        runs: The runs.
+    """
+    if not runs:
+        return {}
+    text = _TARGETS.format(status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
+    found: dict[int, list[Target]] = {run_id: [] for run_id in runs}
+    for row in reader.sql(text).toArrow().to_pylist():
+        found[row.pop("run_id")].append(Target(**row))
+    return found
+
+
+def reached(
+    found: Collection[str], kinds: Sequence[str]
+) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
+    """Returns what became of messages, by kind and status of the receiver.
+
+    Args:
+        found: Features.
+        kinds: The kinds of messages of the protocol.
+
+    Returns:
+        The statuses in alphabetical order; the fates by kind and status, with an entry for each kind.
+    """
+    table: dict[str, dict[str, frozenset[str]]] = {kind: {} for kind in kinds}
+    for feature in found:
+        kind, *status, fate = feature.split(" ")
+        if kind in table and fate in FATES:
+            name = " ".join(status)
+            table[kind][name] = table[kind].get(name, frozenset()) | {fate}
+    return sorted({status for row in table.values() for status in row}), table

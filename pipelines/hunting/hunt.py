@@ -1,0 +1,329 @@
+"""The search: schedules are played as the runs of a job, audited, and those that reach something new are varied."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import networkx as nx
+import numpy as np
+from pyspark.sql import SparkSession
+
+from pipelines.audits.run import AuditReport, audit_store
+from pipelines.engines.names import Engine, engine_for
+from pipelines.engines.session import Session, open_session
+from pipelines.errors import QueryError, plural
+from pipelines.experiment.build import build_run
+from pipelines.experiment.listed import Parts, listed_scenario
+from pipelines.experiment.prepared import Prepared, prepare_given
+from pipelines.hunting.corpus import Corpus
+from pipelines.hunting.coverage import features, targets
+from pipelines.hunting.findings import Finding, Hunt, Standing
+from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.protocols import protocol_module
+from pipelines.scenario.expand import RunConfig
+from pipelines.shrink import minimal, played, runnable
+from pipelines.sql.query import StoreReader
+from pipelines.why.overview import overview
+
+Strategy = Literal["guided", "aimed", "exhaustive", "random"]
+STRATEGIES: tuple[Strategy, ...] = ("guided", "aimed", "exhaustive", "random")
+RUNS = 1_000
+_AT_ONCE = 100
+"""Schedules of a job."""
+_MOST_STAGES = 3
+"""Aims that one schedule is made of at most."""
+_PROBES = 8
+"""Within the bound a form is left out once so many times more of its schedules, and one, went beyond it."""
+_DETECTION_ROUNDS = 5
+"""Taken for the time to notice a crash where a protocol has no such setting."""
+
+
+def hunt(
+    scenario: str | Path | Mapping[str, Any], runs: int = RUNS, minutes: float | None = None,
+    within_bound: bool = False, corpus: str | Path | None = None, strategy: Strategy = "guided", seed: int = 0,
+    excused: bool = False, crashes: int = 2, window: tuple[int, int] | None = None,
+    spark: SparkSession | None = None, engine: Engine | None = None, overrides: str | Sequence[str] = (),
+    observe: Callable[[Standing], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
+) -> Hunt:  # fmt: skip
+    """Searches fault schedules that break a guarantee in the first run of a scenario.
+
+    Args:
+        scenario: As in `api.run`; its own faults stay.
+        runs: Schedules to be played; 0 replays the corpus only.
+        minutes: Ends the search after so many minutes, checked between two jobs; None: after ``runs``.
+        within_bound: Whether schedules that go beyond the bound are varied no further, and forms of faults that always
+            do are left out.
+        corpus: Folder in which findings are kept, and from which they are replayed first; None: nothing is kept.
+        strategy: ``guided``: aimed schedules, and further aims on those that reach something new; ``aimed``: the former
+            alone; ``exhaustive``: all schedules of crashes in a window; ``random``: drawn ones, the control.
+        seed: Decides what is drawn.
+        excused: Whether violations that are excused count as findings, too.
+        crashes: Exhaustive: crashes of a schedule at most.
+        window: Exhaustive: first and last round of crashes; None: those of the first and the last message.
+        spark: As in `api.run`.
+        engine: As in `api.run`.
+        overrides: As in `api.run`.
+        observe: Called after each job.
+        say: Called with one line for each step.
+
+    Raises:
+        ScenarioError: The scenario or a file that it names is wrong.
+        QueryError: The strategy does not exist, or the scenario sends no message to aim at.
+        EngineError: The engine cannot be started.
+    """
+    if strategy not in STRATEGIES:
+        raise QueryError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
+    prepared = prepare_given(scenario, overrides)
+    with ExitStack() as closing:
+        session = closing.enter_context(open_session(engine_for(engine, prepared.scenario.engine), spark, say))
+        search = _Search(prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused)
+        search.replay()
+        if runs:
+            search.begin()
+            chosen: Mapping[Strategy, Callable[[], Iterator[Schedule | None]]] = {
+                "guided": search.guided,
+                "aimed": search.aimed,
+                "exhaustive": lambda: search.exhaustive(crashes, window),
+                "random": lambda: drawn(search.targets, search.around, np.random.default_rng(seed)),
+            }
+            search.run(chosen[strategy](), runs, minutes)
+        return search.found(strategy)
+
+
+class _Search:
+    """A hunt under way."""
+
+    def __init__(
+        self, prepared: Prepared, session: Session, corpus: Corpus, say: Callable[[str], None],
+        observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool,
+    ) -> None:  # fmt: skip
+        self._run, self._beside = prepared.runs[0], prepared.beside
+        self._parts = listed_scenario(self._run, self._beside)
+        self._name = prepared.scenario.name
+        self._session, self._corpus, self._say, self._observe = session, corpus, say, observe
+        self._is_within, self._is_excused = is_within, is_excused
+        self._protocol = protocol_module(str(self._run.scenario.protocol.name))
+        self._begun = time.monotonic()
+        self._keys: set[str] = set()
+        self._features: set[str] = set()
+        self._forms: dict[str, Counter[bool]] = {}
+        self._findings: dict[tuple[str, str], Finding] = {}
+        self._broken_again: dict[Path, list[str]] = {}
+        self._pool: deque[Iterator[Schedule]] = deque()
+        self._counts = Counter[str]()
+        self.targets: list[Target] = []
+        if len(prepared.runs) > 1:
+            say(f"the scenario has {len(prepared.runs):,} runs; the first is hunted")
+
+    @property
+    def around(self) -> Surroundings:
+        """What aimed schedules need to know."""
+        overlay, _, _ = build_run(self._run, self._beside)
+        neighbours: dict[str, list[str]] = {name: [] for name in overlay.names}
+        for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
+            neighbours[overlay.names[a]].append(overlay.names[b])
+            neighbours[overlay.names[b]].append(overlay.names[a])
+        settings = self._run.scenario.protocol
+        detection = getattr(settings, "detection_rounds", _DETECTION_ROUNDS)
+        return Surroundings(neighbours, detection, self._run.scenario.time.rounds)
+
+    def replay(self) -> None:
+        """Plays the corpus: what still breaks a guarantee is kept apart."""
+        for path, parts in self._corpus.scenarios():
+            run = runnable(parts)
+            if run is None or run.scenario.protocol.name != self._run.scenario.protocol.name:
+                self._say(f"{path} is not replayed: it is refused, or of another protocol")
+                continue
+            self._counts["replayed"] += 1
+            with played([run], self._session) as reader:
+                broken = self._violations(audit_store(reader, self._session, self._protocol)).get(0, {})
+            if broken:
+                self._broken_again[path] = sorted(broken)
+                self._say(f"{path} still breaks {', '.join(sorted(broken))}")
+
+    def begin(self) -> None:
+        """Plays the scenario as it is, for the messages to aim at.
+
+        Raises:
+            QueryError: No message is sent, or the scenario breaks a guarantee as it is.
+        """
+        run = runnable(self._parts)
+        if run is None:
+            raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
+        with played([run], self._session) as reader:
+            report = audit_store(reader, self._session, self._protocol)
+            broken = self._violations(report).get(0)
+            if broken:
+                raise QueryError(f"the scenario breaks {', '.join(broken)} as it is; shrink that run first")
+            self._features |= features(reader).get(0, frozenset())
+            self.targets = targets(reader, [0])[0]
+        if not self.targets:
+            raise QueryError("the scenario sends no message to aim at; add subscriptions and publications")
+        kinds = {target.kind for target in self.targets}
+        self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(len(self.targets), 'message')} to aim at")
+
+    def aimed(self) -> Iterator[Schedule]:
+        """Returns schedules aimed at the messages of the scenario."""
+        return aimed(self.targets, self.around)
+
+    def guided(self) -> Iterator[Schedule | None]:
+        """Yields aimed schedules, and in turn with them further aims on those that reached something new.
+
+        None says that there are no more before another job was played.
+        """
+        aims = self.aimed()
+        while True:
+            first, second = next(aims, None), self._next_of_pool()
+            if first is None and second is None:
+                yield None
+            yield from (one for one in (first, second) if one is not None)
+
+    def _next_of_pool(self) -> Schedule | None:
+        """Returns a further aim on a schedule, of each in turn; None: there is none."""
+        while self._pool:
+            source = self._pool.popleft()
+            schedule = next(source, None)
+            if schedule is not None:
+                self._pool.append(source)
+                return schedule
+        return None
+
+    def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
+        """Returns all schedules of crashes in a window, up to symmetries, and says how many there are."""
+        first = window or (
+            min(target.due_round for target in self.targets),
+            max(target.due_round for target in self.targets),
+        )
+        overlay, workload, _ = build_run(self._run, self._beside)
+        labels: dict[int, list[str]] = {}
+        for table in (workload.subscription, workload.publication, workload.join, workload.other_call):
+            for row in table.to_pylist():
+                node = row.pop("node_id")
+                labels.setdefault(node, []).append(repr(sorted(row.items(), key=str)))
+        graph: nx.Graph[str] = nx.Graph()
+        for node, name in enumerate(overlay.names):
+            graph.add_node(name, label=tuple(sorted(labels.get(node, []))))
+        for a, b, latency in zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True):
+            graph.add_edge(overlay.names[a], overlay.names[b], latency_rounds=latency)
+        try:
+            number, schedules = crash_sets(graph, most, first, self.around.downs[0])
+        except ValueError as error:
+            raise QueryError(str(error)) from error
+        self._say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first[0]} to {first[1]}")
+        return schedules
+
+    def run(self, schedules: Iterator[Schedule | None], most: int, minutes: float | None) -> None:
+        """Plays schedules, a job after the other, up to a number or a time."""
+        until = None if minutes is None else self._begun + 60 * minutes
+        while self._counts["played"] < most and (until is None or time.monotonic() < until):
+            batch = self._batch(schedules, min(_AT_ONCE, most - self._counts["played"]))
+            if not batch:
+                break
+            self._play(batch)
+            counted = Counter(guarantee for guarantee, _ in self._findings)
+            seconds = time.monotonic() - self._begun
+            self._observe(Standing(self._counts["played"], len(self._features), counted, seconds))
+
+    def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, RunConfig]]:
+        """Returns schedules that were not played before, with their runs."""
+        found: list[tuple[Schedule, RunConfig]] = []
+        for schedule in schedules:
+            if schedule is None:
+                break
+            if schedule.key not in self._keys and self._is_promising(schedule):
+                self._keys.add(schedule.key)
+                run = runnable(self._with(schedule))
+                if run is None:
+                    self._counts["refused"] += 1
+                else:
+                    found.append((schedule, replace(run, run_id=len(found))))
+            if len(found) == size:
+                break
+        return found
+
+    def _is_promising(self, schedule: Schedule) -> bool:
+        counted = self._forms.get(schedule.form, Counter())
+        return not self._is_within or counted[True] < _PROBES * (1 + counted[False])
+
+    def _with(self, schedule: Schedule) -> Parts:
+        return {**self._parts, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
+
+    def _play(self, batch: Sequence[tuple[Schedule, RunConfig]]) -> None:
+        """Plays schedules as one job; takes what they reached and broke."""
+        with played([run for _, run in batch], self._session) as reader:
+            report = audit_store(reader, self._session, self._protocol)
+            beyond = {one.run_id for one in report.beyond}
+            broken = self._violations(report)
+            new = self._new_features(reader, report, beyond)
+            further = targets(reader, new) if new else {}
+        for run_id, (schedule, _) in enumerate(batch):
+            self._forms.setdefault(schedule.form, Counter())[run_id in beyond] += 1
+            if run_id in further and len(schedule.aims) < _MOST_STAGES:
+                self._pool.append(map(schedule.also, aimed(further[run_id], self.around)))
+        undecided = sum(run.verdict == "unknown" and run.within_bound for run in report.runs)
+        self._counts.update({"beyond": len(beyond), "undecided": undecided})
+        for run_id, of_run in sorted(broken.items()):
+            for guarantee, detail in of_run.items():
+                self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
+        self._counts["played"] += len(batch)
+
+    def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
+        """Returns the runs that reached something new and are to be varied."""
+        found, new = features(reader), []
+        verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
+        for run_id, of_run in sorted(found.items()):
+            all_of_run = of_run | {f"{verdicts[run_id]}{' beyond' if run_id in beyond else ''}"}
+            if all_of_run - self._features and not (self._is_within and run_id in beyond):
+                new.append(run_id)
+            self._features |= all_of_run
+        return new
+
+    def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
+        """Returns the guarantees that runs broke, with the detail of the first violation."""
+        condition = "true" if self._is_excused else "not excused"
+        rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
+        found: dict[int, dict[str, str]] = {}
+        for row in sorted(rows):
+            found.setdefault(row[0], {})[row[1]] = row[2]
+        return found
+
+    def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
+        """Counts a violation; the first of its form is shrunk and kept."""
+        key = guarantee, re.sub(r"\d+", "#", detail)
+        known = self._findings.get(key)
+        if known is not None:
+            self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
+            return
+        self._say(f"{guarantee} is broken by schedule {n_played:,}: {'; '.join(schedule.aims)}")
+        whole = self._with(schedule)
+        smallest = minimal(whole, guarantee, self._session, is_excused=self._is_excused)
+        parts = whole if smallest is None else smallest.parts
+        cause = self._cause(parts) or detail
+        file = self._corpus.keep(parts, guarantee, cause, schedule.aims)
+        sizes = "not broken when played alone" if smallest is None else smallest.sizes
+        self._findings[key] = Finding(guarantee, cause, schedule.aims, n_played, 1, parts, sizes, file)
+
+    def _cause(self, parts: Parts) -> str:
+        """Returns why a delivery is missing or doubled in a scenario, in words; empty: none is."""
+        run = runnable(parts)
+        if run is None:
+            return ""
+        with played([run], self._session) as reader:
+            groups = overview(reader, 0).groups
+        return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
+
+    def found(self, strategy: str) -> Hunt:
+        """Returns what was found so far."""
+        counts = self._counts
+        return Hunt(
+            self._name, str(self._run.scenario.protocol.name), strategy, tuple(self._findings.values()),
+            self._broken_again, counts["replayed"], counts["played"], counts["beyond"], counts["undecided"],
+            counts["refused"], frozenset(self._features), tuple(self._protocol.kinds), time.monotonic() - self._begun,
+        )  # fmt: skip

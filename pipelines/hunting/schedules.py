@@ -1,0 +1,283 @@
+"""Fault schedules: aimed at single messages of a run that was played, drawn at random, or enumerated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+Fault = Mapping[str, Any]
+_MOST_SYMMETRIES = 10_000
+_LONG = 6
+"""An outage of so many detection times is a long one."""
+
+
+class Target(NamedTuple):
+    """A message that a schedule aims at.
+
+    Attributes:
+        kind: Its kind.
+        status: The status of its receiver in the round in which it is due.
+        position: Its position among the messages of this kind and status: first, middle or last.
+        src: The name of its sender.
+        dst: The name of its receiver.
+        sent_round: The round in which it is sent.
+        due_round: The round in which it is due.
+    """
+
+    kind: str
+    status: str
+    position: str
+    src: str
+    dst: str
+    sent_round: int
+    due_round: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Faults that are added to those of the scenario.
+
+    Attributes:
+        faults: Entries of the scenario's list ``faults``.
+        aims: What each stage of the search aimed at, in words.
+        form: The form of the newest stage, for statistics.
+    """
+
+    faults: tuple[Fault, ...]
+    aims: tuple[str, ...]
+    form: str
+
+    @property
+    def key(self) -> str:
+        """A string that equal schedules share."""
+        return json.dumps(sorted(json.dumps(fault, sort_keys=True) for fault in self.faults))
+
+    def also(self, other: Schedule) -> Schedule:
+        """Returns a schedule with the faults of both."""
+        return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What aimed schedules need to know of the scenario beside its messages.
+
+    Attributes:
+        neighbours: The names of each node's neighbours in the overlay.
+        detection_rounds: Rounds until a crash is noticed.
+        horizon: The last round.
+    """
+
+    neighbours: Mapping[str, Sequence[str]]
+    detection_rounds: int
+    horizon: int
+    _downs: tuple[int | None, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Computes the durations of outages: around the detection, one round, a long one, for good (None)."""
+        detection = self.detection_rounds
+        downs = dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection))
+        object.__setattr__(self, "_downs", tuple(downs))
+
+    @property
+    def downs(self) -> tuple[int | None, ...]:
+        """The durations of outages in rounds; None: for good."""
+        return self._downs
+
+
+Form = Callable[[Target, Surroundings], list[Fault] | None]
+
+
+def _crash(node: str, round_: int, down: int | None) -> Fault:
+    return {"kind": "crash", "node": node, "round": max(round_, 0)} | (
+        {} if down is None else {"until": max(round_, 0) + down}
+    )
+
+
+def _crashing(who: str, shift: int, place: int) -> Form:
+    def form(target: Target, around: Surroundings) -> list[Fault] | None:
+        if place >= len(around.downs):
+            return None
+        node, round_ = (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
+        return [_crash(node, round_ + shift, around.downs[place])]
+
+    return form
+
+
+def _pausing(who: str, shift: int) -> Form:
+    def form(target: Target, around: Surroundings) -> list[Fault]:
+        node, round_ = (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
+        first = max(round_ + shift, 0)
+        return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
+
+    return form
+
+
+def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
+    """Returns a fault that strikes the target alone, or its kind in its round where it crosses no link."""
+    linked = target.dst in around.neighbours.get(target.src, ())
+    link = {"links": [[target.src, target.dst]], "direction": "forward"} if linked else {}
+    when = {"round": target.sent_round, "until": target.sent_round + 1}
+    return [{"kind": kind, "rate": 1.0, "kinds": [target.kind], **link, **when, **of_kind}]
+
+
+def _lost(target: Target, around: Surroundings) -> list[Fault]:
+    return _struck(target, around, "loss")
+
+
+def _duplicated(target: Target, around: Surroundings) -> list[Fault]:
+    return _struck(target, around, "duplicate", after=[0, around.detection_rounds])
+
+
+def _delayed(target: Target, around: Surroundings) -> list[Fault]:
+    rounds = 2 * (target.due_round - target.sent_round) + around.detection_rounds
+    return _struck(target, around, "delay", rounds=[rounds, rounds], reorder=True)
+
+
+def _recovering(target: Target, around: Surroundings) -> list[Fault] | None:
+    """The receiver recovers in the round in which the message is due."""
+    first = target.due_round - around.detection_rounds - 1
+    return None if first < 0 else [_crash(target.dst, first, around.detection_rounds + 1)]
+
+
+def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
+    down = around.detection_rounds + 1
+    return [_crash(node, target.due_round, down) for node in (target.src, target.dst)]
+
+
+def _chain(target: Target, around: Surroundings) -> list[Fault] | None:
+    """The receiver crashes, and a neighbour of it that is not the sender."""
+    others = [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
+    down = around.detection_rounds + 1
+    return [_crash(node, target.due_round, down) for node in (target.dst, others[0])] if others else None
+
+
+def _forms() -> dict[str, Form]:
+    shifts = {0: "then", -1: "a round before", 1: "a round after"}
+    named: dict[str, Form] = {
+        "receiver crashes then": _crashing("receiver", 0, 0),
+        "lost": _lost,
+        "sender crashes a round after": _crashing("sender", 1, 0),
+        "receiver recovers then": _recovering,
+        "receiver crashes then, for good": _crashing("receiver", 0, 1),
+        "duplicated": _duplicated,
+        "delayed": _delayed,
+        "receiver pauses then": _pausing("receiver", 0),
+        "both ends crash": _both_ends,
+        "receiver and a neighbour crash": _chain,
+    }
+    outages = ("", ", for good", ", for a round", ", until before the detection", ", for long")
+    for place, who, (shift, when) in product(range(len(outages)), ("receiver", "sender"), shifts.items()):
+        named.setdefault(f"{who} crashes {when}{outages[place]}", _crashing(who, shift, place))
+    for who, (shift, when) in product(("receiver", "sender"), shifts.items()):
+        named.setdefault(f"{who} pauses {when}", _pausing(who, shift))
+    return named
+
+
+FORMS: Mapping[str, Form] = _forms()
+"""The ways to strike a message, the most fruitful first."""
+
+
+def aimed(targets: Sequence[Target], around: Surroundings) -> Iterator[Schedule]:
+    """Yields a schedule for each form and target: every kind of message is struck in one form before the next form.
+
+    Args:
+        targets: The messages.
+        around: What the scenario is like.
+    """
+    for name, form in FORMS.items():
+        for target in targets:
+            faults = form(target, around)
+            if faults is not None:
+                to = f"{target.kind} from {target.src} to {target.dst} in round {target.due_round}"
+                words = f"{target.position} {to} ({target.status}): {name}"
+                yield Schedule(tuple(faults), (words,), name)
+
+
+def drawn(targets: Sequence[Target], around: Surroundings, draws: np.random.Generator) -> Iterator[Schedule]:
+    """Yields schedules of one to three faults at random nodes and rounds, for ever: the control of aimed ones.
+
+    Args:
+        targets: The messages; they say which kinds and rounds there are.
+        around: What the scenario is like.
+        draws: Decides.
+    """
+    nodes = sorted({name for target in targets for name in (target.src, target.dst)})
+    kinds = sorted({target.kind for target in targets})
+    last = max(target.due_round for target in targets)
+    while True:
+        faults = tuple(_drawn(nodes, kinds, last, around, draws) for _ in range(draws.integers(1, 4)))
+        yield Schedule(faults, ("random",), "random")
+
+
+_DRAWN: Mapping[str, Fault] = {"duplicate": {"after": [0, 3]}, "delay": {"rounds": [1, 9], "reorder": True}}
+
+
+def _drawn(
+    nodes: Sequence[str], kinds: Sequence[str], last: int, around: Surroundings, draws: np.random.Generator
+) -> Fault:
+    kind = draws.choice(["crash", "crash", "pause", "loss", "duplicate", "delay"])
+    first = int(draws.integers(0, last + 1))
+    if kind == "crash":
+        return _crash(str(draws.choice(nodes)), first, around.downs[draws.integers(len(around.downs))])
+    until = first + 1 + int(draws.integers(around.detection_rounds + 1))
+    if kind == "pause":
+        return {"kind": "pause", "node": str(draws.choice(nodes)), "round": first, "until": until}
+    of_kind = _DRAWN.get(str(kind), {})
+    named = {"rate": 0.5, "kinds": [str(draws.choice(kinds))], "round": first, "until": until}
+    return {"kind": str(kind), **named, **of_kind}
+
+
+def crash_sets(
+    overlay: nx.Graph[str], most: int, window: tuple[int, int], down: int | None
+) -> tuple[int, Iterator[Schedule]]:
+    """Returns all schedules of one to ``most`` crashes in a window of rounds, and how many there are.
+
+    Of schedules that a symmetry of the overlay maps on each other, one is left.
+
+    Args:
+        overlay: The nodes that may crash, with an attribute ``label`` that symmetries keep, and their links with
+            ``latency_rounds``.
+        most: Crashes of a schedule at most, each of another node.
+        window: The first and last round of crashes.
+        down: Rounds of an outage; None: for good.
+
+    Raises:
+        ValueError: The overlay has more than 10,000 symmetries.
+    """
+    symmetries = _symmetries(overlay)
+    names = sorted(overlay)
+    rounds = range(window[0], window[1] + 1)
+
+    def unique() -> Iterator[tuple[tuple[str, int], ...]]:
+        for size in range(1, most + 1):
+            for nodes in combinations(names, size):
+                for when in product(rounds, repeat=size):
+                    crashes = tuple(zip(nodes, when, strict=True))
+                    if all(crashes <= tuple(sorted((to[node], at) for node, at in crashes)) for to in symmetries):
+                        yield crashes
+
+    def schedules() -> Iterator[Schedule]:
+        for crashes in unique():
+            words = ", ".join(f"{node} in round {at}" for node, at in crashes)
+            yield Schedule(tuple(_crash(node, at, down) for node, at in crashes), (f"crash {words}",), "exhaustive")
+
+    return sum(1 for _ in unique()), schedules()
+
+
+def _symmetries(overlay: nx.Graph[str]) -> list[dict[str, str]]:
+    matcher = nx.algorithms.isomorphism.GraphMatcher(
+        overlay, overlay, lambda one, other: one["label"] == other["label"],
+        lambda one, other: one["latency_rounds"] == other["latency_rounds"],
+    )  # fmt: skip
+    found = []
+    for number, mapping in enumerate(matcher.isomorphisms_iter()):
+        if number >= _MOST_SYMMETRIES:
+            raise ValueError(f"the overlay has more than {_MOST_SYMMETRIES:,} symmetries; name a smaller scenario")
+        found.append(dict(mapping))
+    return found

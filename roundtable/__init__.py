@@ -1,0 +1,29 @@
+"""The public names of Roundtable, loaded when they are first used: ``import roundtable as rt``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pipelines
+
+if TYPE_CHECKING:
+    from pipelines import Comparison, Hunt, Result, RunRow, compare, hunt, open_store, resume, run
+
+__all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
+
+
+def __getattr__(name: str) -> object:
+    """Returns a public name of package `pipelines`.
+
+    Raises:
+        AttributeError: There is none of this name.
+    """
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+    value: object = getattr(pipelines, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

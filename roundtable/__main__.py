@@ -1,0 +1,8 @@
+"""``python -m roundtable``: the command line."""
+
+from __future__ import annotations
+
+from pipelines.cli import main
+
+if __name__ == "__main__":
+    main()

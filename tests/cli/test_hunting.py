@@ -1,0 +1,108 @@
+"""``roundtable hunt``: schedules aimed at a run, findings that are shrunk and kept, a corpus that is replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import cli
+
+import pipelines as rt
+from pipelines.errors import QueryError
+from pipelines.hunting import Standing
+
+LINE = """name: line
+protocol: {name: forwarding}
+overlay: {links: [[A, B], [B, C], [C, D]]}
+workload:
+  subscriptions: [{at: D, round: 0, topic: a}, {at: B, round: 0, topic: a}]
+  publications: [{at: A, round: 20, topic: a}, {at: A, round: 30, topic: a}]
+time: {rounds: 60}
+engine: sail
+"""
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Path:
+    """A scenario in which every lost message loses a delivery: nothing is sent again."""
+    (tmp_path / "line.yaml").write_text(LINE)
+    return tmp_path / "line.yaml"
+
+
+def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    done = cli("hunt", line, "--runs", "30", "--corpus", corpus, "--fail-on", "excused", "--json")
+    assert done.exit_code == 1
+    events = [json.loads(text) for text in done.stdout.splitlines()]
+    assert {event["event"] for event in events} == {"note", "hunt", "found"}
+    told = events[-1]
+    assert told["n_played"] == 30
+    assert told["kinds_not_sent"] == ["UNSUB"]
+    finding = next(one for one in told["findings"] if one["guarantee"] == "exactly_once")
+    assert len(finding["scenario"]["faults"]) == 1
+    assert len(finding["scenario"]["workload"]["subscriptions"]) == 1
+    assert finding["cause"].startswith("missing: ")
+    kept = Path(finding["file"])
+    assert kept.read_text().startswith(f"# Breaks exactly_once: {finding['cause']}\n# Found by aiming at: ")
+    assert cli("run", kept, "--quiet", "--store", tmp_path / "again", "--fail-on", "excused").exit_code == 1
+    page = (corpus / "hunt.html").read_text()
+    assert "Kinds that no run sent: UNSUB." in page
+    assert finding["cause"].split(";")[0] in page
+
+    replayed = cli("hunt", line, "--runs", "0", "--corpus", corpus, "--fail-on", "excused")
+    assert replayed.exit_code == 1
+    assert f"not mended: {kept} breaks" in replayed.stdout
+    mended = cli("hunt", line, "--runs", "0", "--corpus", corpus)  # excused violations are none now
+    assert mended.exit_code == 0
+    assert mended.stdout.splitlines()[-1].endswith("replayed, 0 not mended")
+
+
+def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
+    """Within δ nothing is broken; the aims on loss go beyond the bound and end after some probes."""
+    (tmp_path / "s.yaml").write_text(LINE.replace("name: forwarding", "name: delta, delta: 1"))
+    seen: list[Standing] = []
+    found = rt.hunt(tmp_path / "s.yaml", 150, within_bound=True, observe=seen.append)
+    assert (found.findings, found.n_undecided) == ((), 0)
+    assert found.n_played == seen[-1].n_played == 150
+    assert 0 < found.n_beyond < 100
+    assert {"CON_REQUEST VALID_JOINED delivered", "fault crash"} <= found.features
+    assert len(found.features) == seen[-1].n_features > seen[0].n_features
+    assert repr(found) == "150 schedules of delta: 0 findings"
+
+
+def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> None:
+    told: list[str] = []
+    found = rt.hunt(line, 1000, strategy="exhaustive", crashes=1, window=(18, 20), say=told.append)
+    assert "12 schedules of up to 1 crashes in rounds 18 to 20" in told
+    assert found.n_played == found.n_beyond == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--strategy", "guidet"], "did you mean 'guided'?"),
+        (["--strategy", "exhaustive", "--window", "9:3"], "--window '9:3' is not A:B"),
+        (["--corpus", "line.yaml"], "is a file; name a folder"),
+        (["--set", "workload.publications=[]", "--set", "workload.subscriptions=[]"], "sends no message to aim at"),
+    ],
+)
+def test_wrong_hunts_say_what_to_change(
+    line: Path, monkeypatch: pytest.MonkeyPatch, options: list[Any], message: str
+) -> None:
+    monkeypatch.chdir(line.parent)
+    done = cli("hunt", line, "--runs", "5", *options)
+    assert done.exit_code in (2, 64)
+    assert message in done.stderr
+
+
+def test_a_scenario_that_breaks_a_guarantee_as_it_is_is_refused(line: Path) -> None:
+    with pytest.raises(QueryError, match=r"breaks .* as it is"):
+        rt.hunt(line, 5, excused=True, overrides="faults=[{kind: crash, node: B, round: 25}]")
+
+
+def test_a_hunt_that_tests_nothing_within_the_bound_is_unknown(line: Path) -> None:
+    """Any crash is beyond what forwarding promises to bear."""
+    done = cli("hunt", line, "--runs", "3", "--strategy", "exhaustive", "--crashes", "1")
+    assert done.exit_code == 2

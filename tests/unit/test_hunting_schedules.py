@@ -1,0 +1,114 @@
+"""Schedules of a hunt: aimed at single messages, drawn, and all schedules of crashes up to symmetries."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from pipelines.hunting.coverage import reached
+from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.scenario.model import Scenario
+
+AROUND = Surroundings({"A": ["B"], "B": ["A", "C"], "C": ["B"]}, detection_rounds=5, horizon=100)
+PUB = Target("PUB", "UP", "first", "A", "B", 20, 22)
+SUB = Target("SUB", "UP", "first", "C", "B", 3, 4)
+
+
+def faults_of(form: str, target: Target = PUB) -> list[dict[str, object]]:
+    """Returns the faults of one form."""
+    [found] = [one for one in aimed([target], AROUND) if one.form == form]
+    return [dict(fault) for fault in found.faults]
+
+
+def test_every_kind_is_struck_in_one_form_before_the_next_form_comes() -> None:
+    found = list(aimed([PUB, SUB], AROUND))
+    assert [one.form for one in found[:4]] == ["receiver crashes then"] * 2 + ["lost"] * 2
+    assert found[1].aims == ("first SUB from C to B in round 4 (UP): receiver crashes then",)
+    assert {one.form for one in found} == {*FORMS}
+
+
+def test_forms_strike_the_message_in_its_round() -> None:
+    assert faults_of("receiver crashes then") == [{"kind": "crash", "node": "B", "round": 22, "until": 28}]
+    assert faults_of("sender crashes a round after") == [{"kind": "crash", "node": "A", "round": 21, "until": 27}]
+    assert faults_of("receiver crashes then, for good") == [{"kind": "crash", "node": "B", "round": 22}]
+    assert faults_of("receiver recovers then") == [{"kind": "crash", "node": "B", "round": 16, "until": 22}]
+    assert faults_of("receiver and a neighbour crash") == [
+        {"kind": "crash", "node": name, "round": 22, "until": 28} for name in ("B", "C")
+    ]
+    link = {"links": [["A", "B"]], "direction": "forward", "round": 20, "until": 21}
+    assert faults_of("lost") == [{"kind": "loss", "rate": 1.0, "kinds": ["PUB"], **link}]
+
+
+def test_a_message_that_crosses_no_link_is_struck_by_its_kind() -> None:
+    [fault] = faults_of("lost", Target("CON", "UP", "first", "A", "C", 20, 22))
+    assert "links" not in fault
+
+
+def test_a_form_that_does_not_fit_is_left_out() -> None:
+    forms = {one.form for one in aimed([SUB], AROUND)}
+    assert "receiver recovers then" not in forms  # it would have to crash before round 0
+
+
+def test_all_faults_are_valid_in_a_scenario() -> None:
+    schedules = [*aimed([PUB, SUB], AROUND), *islice(drawn([PUB, SUB], AROUND, np.random.default_rng(1)), 200)]
+    for fault in (fault for one in schedules for fault in one.faults):
+        Scenario.model_validate({
+            "name": "one", "protocol": {"name": "forwarding"}, "overlay": {"links": [["A", "B"], ["B", "C"]]},
+            "faults": [fault],
+        })  # fmt: skip
+
+
+def test_drawn_schedules_follow_from_the_seed() -> None:
+    first, again, other = (
+        [one.key for one in islice(drawn([PUB, SUB], AROUND, np.random.default_rng(seed)), 50)] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_equal_schedules_have_one_key() -> None:
+    one, two = ({"kind": "crash", "node": name, "round": 3} for name in "AB")
+    assert Schedule((one, two), ("x",), "x").key == Schedule((two, one), ("y",), "y").key
+
+
+def star(labels: str) -> nx.Graph[str]:
+    """Returns hub H with a leaf for each label."""
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_node("H", label="")
+    for number, label in enumerate(labels):
+        graph.add_node(f"L{number}", label=label)
+        graph.add_edge("H", f"L{number}", latency_rounds=1)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("labels", "most", "number"),
+    [
+        ("aaa", 1, 2 * 2),  # the hub, or a leaf; two rounds
+        ("aaa", 2, 4 + 4 + 3),  # with the hub each order counts; two like leaves: three sets of rounds
+        ("abc", 1, 4 * 2),  # no symmetry
+        ("abc", 2, 4 * 2 + 6 * 4),
+        ("aab", 1, 3 * 2),
+    ],
+)
+def test_symmetric_schedules_of_crashes_are_counted_once(labels: str, most: int, number: int) -> None:
+    counted, schedules = crash_sets(star(labels), most, (7, 8), 3)
+    found = list(schedules)
+    assert counted == len(found) == len({one.key for one in found}) == number
+    assert {fault["round"] for one in found for fault in one.faults} == {7, 8}
+
+
+def test_an_overlay_with_too_many_symmetries_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 10,000 symmetries"):
+        crash_sets(star("a" * 9), 1, (0, 1), None)
+
+
+def test_coverage_has_a_row_for_kinds_that_no_run_sent() -> None:
+    found = {"PUB UP delivered", "PUB UP lost_link", "SUB DOWN lost_crash", "PUB with SUB", "status none to UP"}
+    statuses, table = reached(found, ["PUB", "SUB", "CONF"])
+    assert statuses == ["DOWN", "UP"]
+    assert table == {
+        "PUB": {"UP": {"delivered", "lost_link"}}, "SUB": {"DOWN": {"lost_crash"}}, "CONF": {},
+    }  # fmt: skip
