@@ -60,9 +60,7 @@ def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
             yield f"random {part[0]} to {part[-1]}, {detector}", "delta", runs
 
 
-def aimed_runs(
-    first: int, count: int, stages: int, session: Session
-) -> Iterator[tuple[str, str, list[RunConfig]]]:
+def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
     from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
 
@@ -90,9 +88,7 @@ def _cut(run: RunConfig, horizon: int) -> RunConfig:
 def _early(parts: list[dict[str, Any]], horizon: int) -> list[dict[str, Any]]:
     """Returns what begins up to a round, without an end that comes later."""
     early = [one for one in parts if one.get("round", 0) <= horizon]
-    return [
-        {name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early
-    ]
+    return [{name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early]
 
 
 def _numbered(runs: list[RunConfig]) -> list[RunConfig]:

@@ -100,7 +100,7 @@ def _rows(store: Store, protocol: Protocol, name: str, columns: Sequence[str]) -
     return [tuple(_plain(value) for value in row.values()) for row in rows.to_pylist()]
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple(sorted((key, _plain(one)) for key, one in value.items()))
     return tuple(map(_plain, value)) if isinstance(value, list) else value
@@ -111,6 +111,4 @@ def _differing(table: str, left: list[Row], right: list[Row], columns: Sequence[
     ours, theirs = Counter(left), Counter(right)
     only = sorted((ours - theirs).elements(), key=repr), sorted((theirs - ours).elements(), key=repr)
     runs = sorted({row[run] for rows in only for row in rows})
-    return [
-        Difference(one, table, *([row for row in rows if row[run] == one] for rows in only)) for one in runs
-    ]
+    return [Difference(one, table, *([row for row in rows if row[run] == one] for rows in only)) for one in runs]

@@ -119,8 +119,8 @@ def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
-    nearest = {view.nearest_left(node, one.path) for one in ways}
-    return {peer: node.path[peer].path for peer in sorted(nearest - {None}) if peer in node.path}  # type: ignore[type-var]
+    nearest = (view.nearest_left(node, one.path) for one in ways)
+    return {peer: node.path[peer].path for peer in nearest if peer is not None and peer in node.path}
 
 
 def _leads_through(path: Path, nodes: Iterable[int]) -> bool:

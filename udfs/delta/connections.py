@@ -32,11 +32,6 @@ def take_in(turn: Turn) -> None:
             turn.ctx.drop("lost_crash", one.message_id)
 
 
-def is_connected(turn_node: int, links: Mapping[tuple[int, int], int], peer: int) -> bool:
-    """Returns whether there is a link."""
-    return (turn_node, peer) in links
-
-
 def connections(turn: Turn) -> list[Connection]:
     """Returns the connections of N: to neighbours, to peers past failed nodes, to the join point that it asked."""
     node, links = turn.node, turn.ctx.run.links
@@ -45,9 +40,8 @@ def connections(turn: Turn) -> list[Connection]:
         for one in node.path.values()
         if one.distance == 1 and one.target not in node.peer and (turn.id, one.target) in links
     ]
-    for peer in node.peer.values():
-        if peer.status != "FAILED":
-            found.append(Connection(peer.peer, peer.incarnation, peer.latency_rounds or 0))
+    others = [one for one in node.peer.values() if one.status != "FAILED"]
+    found += [Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in others]
     return [*found, *join_point_connection(turn)]
 
 

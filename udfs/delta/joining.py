@@ -45,9 +45,9 @@ def handle_joins(turn: Turn) -> None:
     if links:
         view.merge_links(turn.node, links)
         view.look(turn)
-    for call in calls:
-        turn.ctx.issue(call.source_seq)
-        turn.copies.append(_issued(turn, call))
+    for ready in calls:
+        turn.ctx.issue(ready.source_seq)
+        turn.copies.append(_issued(turn, ready))
     turn.copies += turn.received()
 
 

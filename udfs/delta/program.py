@@ -24,6 +24,7 @@ from udfs.delta.records import Join, Link, Path
 from udfs.delta.recovery import handle_faults
 from udfs.delta.state import State
 from udfs.delta.turn import Turn
+from udfs.delta.view import Ends, ends_of, paths_from
 from udfs.nodes.context import Context
 from udfs.nodes.keyed import Keyed
 from udfs.nodes.step import RoundDue
@@ -43,11 +44,7 @@ class Delta(State):
     def start(cls, world: World) -> None:
         """Sets full views at nodes that are in the overlay, nothing at those that are still to join."""
         joins = {node: call for node, calls in world.calls.items() for call in calls if call.kind == "join"}
-        links = sorted({(min(ends), max(ends)) for ends in world.links if joins.keys().isdisjoint(ends)})
-        ends: dict[int, list[tuple[int, int]]] = {}
-        for link in links:
-            for end in link:
-                ends.setdefault(end, []).append(link)
+        ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
         radius = int(world.settings["delta"]) + 1
         for number in world.nodes:
             node: State = world.program(number)
@@ -81,20 +78,10 @@ class Delta(State):
         leave(turn)
 
 
-def _stand(node: State, number: int, ends: dict[int, list[tuple[int, int]]], radius: int) -> None:
+def _stand(node: State, number: int, ends: Ends, radius: int) -> None:
     """Sets TOP_N and the paths of a node in the overlay as it stands."""
-    near = {number: (number,)}
-    reached = [number]
-    for _ in range(radius):
-        further = []
-        for here in reached:
-            for a, b in ends.get(here, ()):
-                there = b if a == here else a
-                if there not in near:
-                    near[there] = (*near[here], there)
-                    further.append(there)
-        reached = further
-    links = sorted({link for one in near for link in ends.get(one, ()) if link[0] in near and link[1] in near})
+    near = paths_from(number, ends, radius)
+    links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
     node.topology = Keyed.in_order((link, Link(*link, is_marked=False)) for link in links)
     node.path = Keyed.in_order(
         (target, Path(target, len(way) - 1, way, way[1] if len(way) > 1 else target))

@@ -85,9 +85,9 @@ def guided(turn: Turn, copy: Copy) -> dict[int, Recipient]:
     found = {}
     for path, is_done in copy.guide or ():
         recipient = path[-1]
-        if recipient == turn.id and copy.kind == "PUB":
-            if not any(one in turn.node.own_subscription for one in copy.matches or ()):
-                continue
+        is_own = any(one in turn.node.own_subscription for one in copy.matches or ())
+        if recipient == turn.id and copy.kind == "PUB" and not is_own:
+            continue
         responsible = turn.id if len(path) == 1 else None if is_done else closest(turn.node, path)
         found[recipient] = Recipient(path, responsible, is_confirmed=is_done)
     return found

@@ -110,9 +110,8 @@ def _answers(turn: Turn) -> list[Answer]:
         if is_offer or (one.kind == "STATUS" and one.message.status == "DETACHED"):
             continue
         known, incarnation = turn.node.peer.get(one.src), one.message.incarnation
-        if one.kind == "STATUS" and known is not None:
-            if known.status == "FAILED" or (known.incarnation is not None and known.incarnation > incarnation):
-                continue
+        if one.kind == "STATUS" and known is not None and _is_outdated(known, incarnation):
+            continue
         connected = 0 if known is None else known.incarnation
         is_new = (known is not None and known.status == "WAITING") or (
             connected is not None and connected < incarnation
@@ -120,6 +119,10 @@ def _answers(turn: Turn) -> list[Answer]:
         peer = Peer(one.src, _status_of(one), incarnation, turn.round - one.sent_round)
         found[one.src] = Answer(peer, one.kind, is_new)
     return list(found.values())
+
+
+def _is_outdated(known: Peer, incarnation: int) -> bool:
+    return known.status == "FAILED" or (known.incarnation is not None and known.incarnation > incarnation)
 
 
 def _status_of(one: Received) -> str:
@@ -139,9 +142,9 @@ def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
     node = turn.node
     for peer in node.peer.values():
         path = node.path.get(peer.peer)
-        if peer.status == "FAILED" and peer.peer not in told and path is not None:
-            if any(nearer in path.path for nearer in back):
-                del node.peer[peer.peer]
+        is_behind = path is not None and any(nearer in path.path for nearer in back)
+        if is_behind and peer.status == "FAILED" and peer.peer not in told:
+            del node.peer[peer.peer]
 
 
 def _told_links(turn: Turn) -> list[view.LinkRow]:

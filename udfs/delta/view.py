@@ -12,21 +12,28 @@ from udfs.nodes.keyed import Keyed
 LinkRow = tuple[int, int, bool]
 
 
-def paths_from(node: int, links: Iterable[tuple[int, int]], radius: int) -> dict[int, tuple[int, ...]]:
-    """Returns P(N, X) of every node X up to some hops; marked links count (rules R7 and R17).
+Ends = dict[int, list[int]]
+"""The other ends of the links of each node."""
 
-    Args:
-        node: N.
-        links: The links of its view.
-        radius: δ+1.
-    """
-    ends: dict[int, list[int]] = {}
+
+def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
+    """Returns links by their ends."""
+    ends: Ends = {}
     for a, b in links:
         ends.setdefault(a, []).append(b)
         ends.setdefault(b, []).append(a)
-    if not ends:
-        return {}
-    found = {node: (node,)}
+    return ends
+
+
+def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
+    """Returns P(N, X) of every node X up to some hops.
+
+    Args:
+        node: N.
+        ends: The links of its view; marked ones count (rules R7 and R17).
+        radius: δ+1.
+    """
+    found: dict[int, tuple[int, ...]] = {node: (node,)}
     reached = [node]
     for _ in range(radius):
         further = []
@@ -58,10 +65,11 @@ def nearest_left(node: State, path: Sequence[int]) -> int | None:
 
 def look(turn: Turn) -> None:
     """Computes the paths of N by its view as it is, and the ways of entries."""
-    found = paths_from(turn.id, turn.node.topology, turn.delta + 1)
+    ends = ends_of(turn.node.topology)
+    found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
     turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
     turn.has_new_links = False
-    reroute(turn.node, turn.id)
+    reroute(turn.node)
 
 
 def look_again(turn: Turn) -> None:
@@ -72,14 +80,14 @@ def look_again(turn: Turn) -> None:
     for path in turn.node.path.values():
         if path.distance:
             path.responsible = closest(turn.node, path.path)
-    reroute(turn.node, turn.id)
+    reroute(turn.node)
 
 
 def _path(node: State, target: int, way: tuple[int, ...]) -> Path:
     return Path(target, len(way) - 1, way, closest(node, way) if len(way) > 1 else target)
 
 
-def reroute(node: State, number: int) -> None:
+def reroute(node: State) -> None:
     """Sets the ways of SUBS_SET_N to ``from`` as the paths are now."""
     for entry in node.routing_entry.values():
         way = node.path.get(entry.origin)
@@ -104,7 +112,7 @@ def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
     fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
     if not fresh:
         return
-    near = paths_from(turn.id, {*top, *((a, b) for a, b, _ in fresh)}, turn.delta + 1)
+    near = paths_from(turn.id, ends_of({*top, *((a, b) for a, b, _ in fresh)}), turn.delta + 1)
     within = [(a, b, mark) for a, b, mark in fresh if a in near and b in near]
     if within:
         merge_links(turn.node, within)
@@ -158,11 +166,10 @@ Changes = tuple[dict[int, tuple[int, Entry]], dict[int, int]]
 def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
     """Returns how finished messages and the join point's PAR_SUB change SUBS_SET_N (Algorithm 1, line 26)."""
     node, added = turn.node, dict[int, tuple[int, Entry]]()
-    told = [(trigger, entry) for trigger, entry in turn.told]
-    for one in finished:
-        if one.m.kind == "SUB" and (entry := entry_of(turn, one)) is not None:
-            told.append((one.trigger, entry))
-    for trigger, entry in told:
+    ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
+    for trigger, entry in (*turn.told, *ended):
+        if entry is None:
+            continue
         known = entry.subscription_id
         if known not in added and known not in node.routing_entry and known not in node.tombstone:
             added[known] = trigger, entry
