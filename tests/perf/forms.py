@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.forms import Difference, differences
+from support.forms import Difference, cut, differences, numbered
 
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.prepared import prepare
@@ -45,7 +44,7 @@ def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]
         for protocol in _PROTOCOLS:
             own = [run for run in runs if run.scenario.protocol.name == protocol]
             if own:
-                yield path.stem, protocol, _numbered(own)
+                yield path.stem, protocol, numbered(own)
 
 
 def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
@@ -69,30 +68,9 @@ def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterato
     plans = list(bases(first, count))
     for stage in range(stages + 1):
         for place, detector in enumerate(DETECTORS):
-            yield f"aimed {first}, stage {stage}, {detector}", "delta", _numbered(as_runs(plans)[place::2])
+            yield f"aimed {first}, stage {stage}, {detector}", "delta", numbered(as_runs(plans)[place::2])
         with tempfile.TemporaryDirectory() as folder:
             plans = struck_again(plans, run_all(as_runs(plans), session, Path(folder)), first)
-
-
-def _cut(run: RunConfig, horizon: int) -> RunConfig:
-    """Returns a run that ends early, so that state and messages in flight are compared midway."""
-    parts = run.scenario.model_dump(by_alias=True, exclude_unset=True)
-    parts["time"] = {**parts.get("time", {}), "rounds": horizon}
-    for name, calls in parts.get("workload", {}).items():
-        if isinstance(calls, list):
-            parts["workload"][name] = _early(calls, horizon)
-    parts["faults"] = _early(parts.get("faults", []), horizon)
-    return replace(run, scenario=type(run.scenario).model_validate(parts))
-
-
-def _early(parts: list[dict[str, Any]], horizon: int) -> list[dict[str, Any]]:
-    """Returns what begins up to a round, without an end that comes later."""
-    early = [one for one in parts if one.get("round", 0) <= horizon]
-    return [{name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early]
-
-
-def _numbered(runs: list[RunConfig]) -> list[RunConfig]:
-    return [replace(run, run_id=place) for place, run in enumerate(runs)]
 
 
 def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: float, n_shown: int) -> None:
@@ -123,7 +101,7 @@ def main() -> int:
             "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
         }[asked.what]()
         for title, protocol, whole in jobs:
-            runs = whole if asked.horizon is None else [_cut(run, asked.horizon) for run in whole]
+            runs = whole if asked.horizon is None else [cut(run, asked.horizon) for run in whole]
             parts = [[replace(run, run_id=0)] for run in runs] if asked.alone else [runs]
             for place, part in enumerate(parts):
                 with tempfile.TemporaryDirectory() as folder:

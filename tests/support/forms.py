@@ -20,8 +20,8 @@ from pipelines.store.store import Store
 from pipelines.tables import HISTORY
 from pipelines.testing import audited, run_all
 
-_UNCOMPARED = frozenset({"run", "round_commit", "message"})
-"""What a form writes of itself: versions, and commits; messages are compared apart from tables of the state."""
+_UNCOMPARED = frozenset({"run", "round_commit"})
+"""What a form writes of itself: versions, and commits."""
 Row = tuple[Any, ...]
 
 
@@ -74,9 +74,31 @@ def differences(
         judged_too = _judged(program, name)
     found = [*_differing("violation", judged, judged_too, ["run_id", "verdict"])]
     for table, columns in _tables(protocol).items():
-        left, right = (_rows(store, protocol, table, columns) for store in (steps, program))
+        left, right = (stored_rows(store, protocol, table, columns) for store in (steps, program))
         found += _differing(table, left, right, columns)
     return found
+
+
+def cut(run: RunConfig, horizon: int) -> RunConfig:
+    """Returns a run that ends early, so that state and messages in flight are compared midway."""
+    parts = run.scenario.model_dump(by_alias=True, exclude_unset=True)
+    parts["time"] = {**parts.get("time", {}), "rounds": horizon}
+    for name, calls in parts.get("workload", {}).items():
+        if isinstance(calls, list):
+            parts["workload"][name] = _early(calls, horizon)
+    parts["faults"] = _early(parts.get("faults", []), horizon)
+    return replace(run, scenario=type(run.scenario).model_validate(parts))
+
+
+def _early(parts: list[dict[str, Any]], horizon: int) -> list[dict[str, Any]]:
+    """Returns what begins up to a round, without an end that comes later."""
+    early = [one for one in parts if one.get("round", 0) <= horizon]
+    return [{name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early]
+
+
+def numbered(runs: Sequence[RunConfig]) -> list[RunConfig]:
+    """Returns runs with the ids of a job of their own."""
+    return [replace(run, run_id=place) for place, run in enumerate(runs)]
 
 
 def _judged(store: Store, name: str) -> list[Row]:
@@ -87,11 +109,11 @@ def _tables(protocol: Protocol) -> dict[str, list[str]]:
     """Returns the tables to compare, with the columns that are."""
     history = {table.name: table.columns for table in HISTORY if table.name not in _UNCOMPARED}
     states = {f"{STATE}{one.table.name}": one.table.columns for one in protocol.states}
-    message = next(table for table in HISTORY if table.name == "message")
-    return {message.name: message.columns, **history, **states}
+    return history | states
 
 
-def _rows(store: Store, protocol: Protocol, name: str, columns: Sequence[str]) -> list[Row]:
+def stored_rows(store: Store, protocol: Protocol, name: str, columns: Sequence[str]) -> list[Row]:
+    """Returns the rows of a table; of one that grows by increments those that they stand for."""
     frame = store.read(name)
     state = next((one for one in protocol.states if f"{STATE}{one.table.name}" == name), None)
     if state is not None and state.compact is not None:

@@ -82,9 +82,22 @@ def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
         _finish_at_once(turn, copy, recipients)
     for copy, recipients in routed:
         for responsible in sorted(_out(turn, recipients)):
-            turn.send(copy.trigger, 2, copy.kind, responsible, copy)
+            _send(turn, copy, responsible)
         _process(turn, copy, recipients)
     return here
+
+
+def _send(turn: Turn, copy: Copy, responsible: int) -> None:
+    """Sends a copy (lines 16 to 18), to a joining node behind the answer of its join point (rule R16).
+
+    The join point adds the link before it forwards anything of the round. What it handles before the request leaves as
+    if N had become a recipient when the request was handled: behind older messages, in ProcessingList order.
+    """
+    asked = turn.accepted.get(responsible, copy.trigger)
+    if asked > copy.trigger:
+        turn.send(asked, copy.trigger, copy.kind, responsible, copy)
+    else:
+        turn.send(copy.trigger, 2, copy.kind, responsible, copy)
 
 
 def _out(turn: Turn, recipients: Mapping[int, Recipient]) -> set[int]:

@@ -142,8 +142,9 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
             node.join_request[one.request.joiner] = one.request
         return []
     accepted = [(one.request, one.trigger) for one in opened if one.trigger is not None]
-    for request, _ in accepted:
+    for request, trigger in accepted:
         node.join_request.pop(request.joiner, None)
+        turn.accepted[request.joiner] = trigger
     if turn.is_disturbed:
         _connect_joiners(turn, [request for request, _ in accepted])
     entries = view.after_changes(node.routing_entry, view.changes_of(turn, turn.finished)) if accepted else {}

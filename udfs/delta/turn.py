@@ -147,6 +147,7 @@ class Turn:
         broken: Connections whose other end is gone: the incarnation that ended, and the latency.
         again: Messages to send again, by key and receiver.
         asked: Whom requests for synchronisation went to.
+        accepted: Who has been answered as a join point, with the trigger of the request.
         copies: Copies to forward.
         guided: Publications accepted as Guided whose recipients are computed again.
         entered: Triggers of events by which the node takes part from now on.
@@ -164,6 +165,7 @@ class Turn:
     broken: dict[int, tuple[int, int]] = field(default_factory=dict)
     again: dict[tuple[int, int, int], Processing] = field(default_factory=dict)
     asked: set[int] = field(default_factory=set)
+    accepted: dict[int, int] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     guided: list[Processing] = field(default_factory=list)
     entered: list[int] = field(default_factory=list)
