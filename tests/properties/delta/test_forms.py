@@ -41,7 +41,7 @@ JOINS = {
 
 
 OLD_AND_NEW = {
-    "name": "old and new",
+    "name": "older_first",
     "protocol": {"name": "delta", "delta": 1, "detector": "visited"},
     "overlay": {"links": [["D", "C", 1], ["S", "C", 2], ["X", "C", 10], ["C", "J", 2]]},
     "workload": {
