@@ -7,7 +7,7 @@ from typing import NamedTuple
 from udfs.delta import bypass, connections, view
 from udfs.delta.handover import hand_over
 from udfs.delta.recipients import in_view, new_members
-from udfs.delta.records import Entry, Peer, Recipient, Status, SynRequested, Tombstone
+from udfs.delta.records import Entry, Peer, Processing, Recipient, Status, SynRequested, Tombstone
 from udfs.delta.turn import Copy, Turn
 from udfs.nodes.keyed import Keyed
 from udfs.nodes.step import Received
@@ -117,6 +117,7 @@ def _answers(turn: Turn) -> list[Answer]:
             connected is not None and connected < incarnation
         )
         peer = Peer(one.src, _status_of(one), incarnation, turn.round - one.sent_round)
+        found.pop(one.src, None)
         found[one.src] = Answer(peer, one.kind, is_new)
     return list(found.values())
 
@@ -166,21 +167,22 @@ def _send_again(turn: Turn, answers: list[Answer]) -> None:
         reach = in_view(turn, m) if extends else []
         fresh = new_members(reach, m.recipients)
         m.recipients |= fresh
-        taken = _earlier(turn, m.recipients, asked, {one.target for one in reach})
+        taken = _earlier(turn, m, asked, {one.target for one in reach})
         for recipient, row in m.recipients.items():
             is_held = not row.is_confirmed and row.responsible in held
-            if recipient in taken or is_held or recipient in fresh:
+            if recipient not in taken and (is_held or recipient in fresh):
                 turn.send_again(m, row.responsible)
 
 
-def _earlier(turn: Turn, rows: dict[int, Recipient], asked: list[int], reach: set[int]) -> set[int]:
-    """PrevOut_S^R: the recipients that R is responsible for from now on (rule R26).
+def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
+    """PrevOut_S^R: sends R what it is responsible for from now on (rule R26); returns the recipients.
 
     They are those with R on the way that have not confirmed; and R itself of what changes routing information and is in
     its scope, even if it had confirmed: it has lost that, and the snapshot that S sends has it only once the message is
-    finished at S. What lies behind R is not asked for again then.
+    finished at S. What lies behind R is not asked for again then. Of two nodes of one path that ask in one round both
+    get the message, and the last one is responsible.
     """
-    taken = set()
+    rows, taken = m.recipients, set[int]()
     for peer in asked:
         for recipient, row in rows.items():
             seen = turn.node.path.get(recipient)
@@ -188,9 +190,12 @@ def _earlier(turn: Turn, rows: dict[int, Recipient], asked: list[int], reach: se
             if not row.is_confirmed and peer in way:
                 row.responsible = peer
                 taken.add(recipient)
+                turn.send_again(m, peer)
+    for peer in asked:
         if peer in reach and peer not in taken:
             rows[peer] = Recipient(None, peer, is_confirmed=False, is_reopened=True)
             taken.add(peer)
+            turn.send_again(m, peer)
     return taken
 
 

@@ -129,6 +129,15 @@ def test_a_joining_node_gets_older_messages_before_newer_ones(
     ]  # fmt: skip
 
 
+def test_a_recipient_has_one_row_where_two_nodes_of_its_path_ask_at_once(sail: Session, tmp_path: Path) -> None:
+    """In round 25 of this schedule two recovering nodes of one path send SYN_REQUEST to one node (rule R26)."""
+    runs = [cut(run, 25) for run in as_runs([random_run(4124, "identifier")])]
+    assert differences("delta", runs, sail, tmp_path) == []
+    store = run_all(runs, sail, tmp_path)
+    recipients = rows(store, "state_processing", "node_id", "source", "source_seq", "recipient")
+    assert len(recipients) == len(set(recipients)) > 0
+
+
 def numbered(runs: Sequence[RunConfig]) -> list[RunConfig]:
     """Returns runs with the ids of a job of their own."""
     return forms.numbered(runs)

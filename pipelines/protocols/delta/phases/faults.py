@@ -228,7 +228,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
         processing = work.put("processing", processing.unionByName(row))
     earlier = work.keep("earlier", recovery.earlier_messages(processing, reach, answer, path))
     if not work.is_empty(earlier):
-        work.put("processing", copies.with_rows(processing, earlier))
+        work.put("processing", copies.with_rows(processing, recovery.asked_last(earlier)))
     now = message.select(*KEY, "now_round").distinct()
     taken = earlier.select(*KEY, "recipient")
     others = row.join(taken, [*KEY, "recipient"], "left_anti").join(now, KEY)

@@ -109,9 +109,10 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         path: Relation ``path``.
 
     Returns:
-        Processing rows with ``now_round``.
+        Processing rows with ``now_round`` and ``asked``, the trigger of the request. Two nodes of one path that ask in
+        one round both get the message: a recipient has a row for each of them (see `asked_last`).
     """
-    asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round")
+    asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round", "trigger as asked")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     kept = [name for name in PROCESSING.columns if name not in {"responsible", "is_confirmed", "is_reopened"}]
     again = reach.join(asked.selectExpr(*NODE, "peer as recipient"), [*NODE, "recipient"], "left_semi")
@@ -120,7 +121,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         .join(asked.hint("shuffle_hash"), NODE)
         .join(seen, [*NODE, "recipient"], "left")
         .where("array_contains(coalesce(path, seen_path), peer)")
-        .selectExpr(*kept, "peer as responsible", "false as is_confirmed", "is_reopened", "now_round")
+        .selectExpr(*kept, "peer as responsible", "false as is_confirmed", "is_reopened", "now_round", "asked")
     )
     mine = again.select(*KEY, "recipient").join(unconfirmed.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
     body = processing.select(*KEY, *BODY).distinct()
@@ -129,10 +130,16 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         .join(asked.withColumnRenamed("peer", "recipient"), [*NODE, "recipient"])
         .selectExpr(
             *KEY, *BODY, "recipient", "cast(null as array<bigint>) as path", "recipient as responsible",
-            "false as is_confirmed", "true as is_reopened", "now_round",
+            "false as is_confirmed", "true as is_reopened", "now_round", "asked",
         )
     )  # fmt: skip
     return unconfirmed.unionByName(own)
+
+
+def asked_last(earlier: DataFrame) -> DataFrame:
+    """Returns rows of `earlier_messages`, one a recipient: of several nodes that ask the last one is responsible."""
+    last = row_number("nodes that ask for a recipient", f"{', '.join(KEY)}, recipient", "asked desc")
+    return earlier.selectExpr("*", f"{last} as position").where("position = 1").drop("position")
 
 
 def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
