@@ -33,6 +33,17 @@ select run_id, n_publications, n_deliveries, concat(n_wanted_delivered, '/', n_w
   confirmation_rounds_median, confirmation_ms_median, confirmation_rounds_max, confirmation_ms_max
 from run_summary where run_id <= {last} order by run_id
 """
+_MISSING = """
+select case when e.run_id is null then 'subscription not standing' else coalesce(e.excuse, 'owed') end as excuse,
+  count(1) as n
+from wanted_delivery w
+join run r on r.run_id = w.run_id and r.within_bound
+left join receiver e on e.run_id = w.run_id and e.subscriber = w.subscriber and e.source = w.source
+  and e.source_seq = w.source_seq
+where w.delivery_round is null
+group by case when e.run_id is null then 'subscription not standing' else coalesce(e.excuse, 'owed') end
+order by n desc, excuse
+"""
 _MEASURES = {
     "delivery_ratio": "delivery ratio",
     "wanted_ratio": "delivered/wanted",
@@ -212,9 +223,13 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
         why = f"no audit of {', '.join(failed)}" if failed else _why_open(report, number["unknown"])
         text = f"{number['unknown']:,} of {runs} not decided: {why}"
     else:
-        text = f"{runs}, all guarantees hold"
-    failed_on = "".join(f"; failed: {failure}" for failure in failures)
-    return f"{result.verdict}: {text}{_excused(result, report)}{failed_on}; history in {result.store}"
+        n_within = len(result.runs) - len(report.beyond)
+        within = f"{plural(n_within, 'run')}, all guarantees hold"
+        text = f"within the bound {within}" if report.beyond else within
+        text = text if n_within else "no run within the bound"
+    missing = _missing_within(result) if result.verdict == "valid" else ()
+    parts = [text, *missing, *_beyond(result, report), *(f"failed: {failure}" for failure in failures)]
+    return f"{result.verdict}: {'; '.join(parts)}; history in {result.store}"
 
 
 def _why_open(report: AuditReport, n_unknown: int) -> str:
@@ -274,15 +289,29 @@ def violations(report: AuditReport) -> dict[str, int | None]:
     return {finding.title: finding.n_violations for finding in report.findings}
 
 
-def _excused(result: Result, report: AuditReport) -> str:
-    """Returns how many runs went beyond the bound, what that excuses, and what was delivered in all runs."""
+def _missing_within(result: Result) -> Iterator[str]:
+    """Yields how many wanted deliveries are missing in runs within the bound, by excuse."""
+    with readable_errors():
+        rows = result.sql(_MISSING).collect()
+    if rows:
+        excuses = ", ".join(f"{row.excuse} {row.n:,}" for row in rows)
+        number = sum(row.n for row in rows)
+        yield f"{number:,} wanted {'delivery' if number == 1 else 'deliveries'} missing ({excuses})"
+
+
+def _beyond(result: Result, report: AuditReport) -> Iterator[str]:
+    """Yields how many runs went beyond the bound, the deliveries that they lost, and what that excuses."""
     if not report.beyond:
-        return ""
+        return
+    runs = ", ".join(str(run.run_id) for run in report.beyond)
+    counts = "count(1) as n, count_if(delivery_round is null) as n_lost"
+    text = f"select {counts} from wanted_delivery where run_id in ({runs})"  # noqa: S608 - numbers
+    with readable_errors():
+        [row] = result.sql(text).collect()
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
-    number = len(report.beyond)
-    excused = f"{plural(number, 'run')} {_BEYOND} {f'excused ({broken})' if broken else 'broke none'}"
-    n_delivered, n_wanted = wanted(result)
-    return f"; {excused}; {n_delivered:,} of {n_wanted:,} wanted deliveries happened"
+    excused = f", excused ({broken})" if broken else ""
+    lost = f"{row.n_lost or 0:,} of {row.n:,} wanted deliveries lost"
+    yield f"beyond it {plural(len(report.beyond), 'run')}, {lost}{excused}"
 
 
 def wanted(result: Result) -> tuple[int, int]:
