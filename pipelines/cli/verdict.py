@@ -34,14 +34,14 @@ select run_id, n_publications, n_deliveries, concat(n_wanted_delivered, '/', n_w
 from run_summary where run_id <= {last} order by run_id
 """
 _MISSING = """
-select case when e.run_id is null then 'subscription not standing' else coalesce(e.excuse, 'owed') end as excuse,
+select case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end as excuse,
   count(1) as n
 from wanted_delivery w
 join run r on r.run_id = w.run_id and r.within_bound
 left join receiver e on e.run_id = w.run_id and e.subscriber = w.subscriber and e.source = w.source
   and e.source_seq = w.source_seq
 where w.delivery_round is null
-group by case when e.run_id is null then 'subscription not standing' else coalesce(e.excuse, 'owed') end
+group by case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end
 order by n desc, excuse
 """
 _MEASURES = {

@@ -55,6 +55,9 @@ class RepositorySettings(Strict):
     fetch_rounds: Rounds = Field(15, description="T_f: a repository asks its bundle for messages that it lacks")
     fetch_batch: Rounds = Field(100, description="messages that it asks for at once")
     tries: Rounds = Field(3, description="k: requests without an answer until the next repository has its turn")
+    void_rounds: Rounds = Field(
+        200, description="T_void: silence of a publisher after which the numbers of its missing messages are void"
+    )
     store_rounds: Work = Field(0, description="what it takes a repository to store a message")
     retrieve_rounds: Work = Field(0, description="what it takes it to read one")
     reroute_rounds: Rounds = Field(5, description="after a broker's crash or recovery until routes change")
