@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.errors import QueryError, nearest
 from pipelines.report.pictures import Picture, picture, specification
+from pipelines.report.replay import columns
+from pipelines.sql.query import StoreReader
 from pipelines.why.steps import Step
 from pipelines.why.story import Story
 
@@ -126,12 +128,14 @@ def _all(step: Step | None) -> Iterator[Step]:
 
 
 def of_run(
-    replay: Mapping[str, Any], source: str | None, call: int | None, node: str | None, rounds: tuple[int, int] | None
-) -> Diagram:
+    reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
+    rounds: tuple[int, int] | None,
+) -> Diagram:  # fmt: skip
     """Returns the diagram of a publication, a node, some rounds, or what is in all of them.
 
     Args:
-        replay: What `replay.replay` returns.
+        reader: The store.
+        run_id: The run.
         source: Name of a publisher; with ``call`` the publication.
         call: Its number among all calls of the publisher.
         node: Name of a node; what it sent and received is shown.
@@ -140,51 +144,35 @@ def of_run(
     Raises:
         QueryError: There is no such node, or nothing, or too much, to show.
     """
-    names = replay["nodes"]["name"]
-    for name in (one for one in (source, node) if one is not None and one not in names):
+    names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
+    ids = {name: number for number, name in enumerate(names)}
+    for name in (one for one in (source, node) if one is not None and one not in ids):
         raise QueryError(f"there is no node {name!r} in the run;{nearest(name, names)} table node names them")
-    arrows = [arrow for arrow, served in _arrows(replay) if _is_shown(names, source, call, node, rounds)(arrow, served)]
-    if not 0 < len(arrows) <= _MOST:
-        found = f"{len(arrows):,} messages are to be shown"
+    served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {-1 if call is None else call}"]
+    at_node = [] if node is None else [f"{ids[node]} in (src, dst)"]
+    within = [] if rounds is None else [f"sent_round <= {rounds[1]}", f"due_round >= {rounds[0]}"]
+    where = " and ".join((f"run_id = {run_id}", "src <> dst", *served, *at_node, *within))
+    [n_messages] = columns(reader, f"select count(1) as n from sent_message where {where}")["n"]  # noqa: S608
+    if not 0 < n_messages <= _MOST:
+        found = f"{n_messages:,} messages are to be shown"
         raise QueryError(f"{found}; allowed: 1 to {_MOST}; choose other rounds, a node, or a publication")
+    arrows = [
+        Arrow(names[row.src], names[row.dst], row.sent_round, row.due_round, row.kind, row.fate)
+        for row in reader.sql(f"select * from sent_message where {where} order by message_id").collect()  # noqa: S608
+    ]
     ends = {name for one in arrows for name in (one.src, one.dst)}
-    shown = Diagram([name for name in names if name in ends], arrows, list(_downs(replay)))
+    shown = Diagram([name for name in names if name in ends], arrows, list(_downs(reader, run_id, names)))
     first, last = shown.span
-    rows = replay["delivery"]
-    for subscriber, at, publisher, seq in zip(
-        rows["subscriber"], rows["round"], rows["source"], rows["source_seq"], strict=True
-    ):
-        is_it = source is None or (names[publisher], seq) == (source, call)
-        if is_it and first <= at <= last and names[subscriber] in ends and node in (None, names[subscriber]):
-            shown.deliveries.append((names[subscriber], at))
+    among = ", ".join(str(ids[name]) for name in sorted(ends) if node in (None, name))
+    whose = " and ".join((f"run_id = {run_id}", f"round between {first} and {last}", *served))
+    if among:
+        text = f"select subscriber, round from delivery where {whose} and subscriber in ({among}) order by round"  # noqa: S608
+        shown.deliveries += [(names[row.subscriber], row.round) for row in reader.sql(text).collect()]
     return shown
 
 
-def _is_shown(
-    names: Sequence[str], source: str | None, call: int | None, node: str | None, rounds: tuple[int, int] | None
-) -> Callable[[Arrow, tuple[int | None, int | None]], bool]:
-    def check(arrow: Arrow, served: tuple[int | None, int | None]) -> bool:
-        if source is not None and (served[0] is None or (names[served[0]], served[1]) != (source, call)):
-            return False
-        if node is not None and node not in (arrow.src, arrow.dst):
-            return False
-        return rounds is None or (arrow.sent <= rounds[1] and arrow.due >= rounds[0])
-
-    return check
-
-
-def _arrows(replay: Mapping[str, Any]) -> Iterator[tuple[Arrow, tuple[int | None, int | None]]]:
-    names, rows, texts = replay["nodes"]["name"], replay["message"], replay["texts"]
-    columns = ("src", "dst", "sent_round", "due_round", "kind", "fate", "source", "source_seq")
-    for src, dst, sent, due, kind, fate, source, seq in zip(*(rows[name] for name in columns), strict=True):
-        yield Arrow(names[src], names[dst], sent, due, texts["kind"][kind], texts["fate"][fate]), (source, seq)
-
-
-def _downs(replay: Mapping[str, Any]) -> Iterator[tuple[str, int, int | None]]:
+def _downs(reader: StoreReader, run_id: int, names: Sequence[str]) -> Iterator[tuple[str, int, int | None]]:
     """Yields the times for which nodes are down."""
-    rows = replay["fault"]
-    events = list(zip(rows["node_id"], rows["round"], rows["kind"], strict=True))
-    for node, at, kind in events:
-        if kind == "crash":
-            back = [other for again, other, what in events if again == node and what == "recovery" and other >= at]
-            yield replay["nodes"]["name"][node], at, min(back, default=None)
+    text = f"select node_id, crash_round, recovery_round from node_recovery where run_id = {run_id}"  # noqa: S608
+    for row in sorted(reader.sql(text).collect(), key=lambda row: (row.crash_round, row.node_id)):
+        yield names[row.node_id], row.crash_round, row.recovery_round

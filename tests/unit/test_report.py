@@ -80,11 +80,11 @@ def test_nodes_of_a_map_do_not_cover_each_other() -> None:
 
 
 def test_far_latencies_are_counted_in_spans() -> None:
-    assert histogram("hops", [2, 4, 2, None]) == [{"hops": "2", "n": 2}, {"hops": "3", "n": 0}, {"hops": "4", "n": 1}]
-    rows = histogram("latency", [1, 2, 60])
+    assert histogram("hops", {2: 2, 4: 1}) == [{"hops": "2", "n": 2}, {"hops": "3", "n": 0}, {"hops": "4", "n": 1}]
+    rows = histogram("latency", {1: 1, 2: 1, 60: 1})
     assert [rows[0], rows[-1]] == [{"latency": "1 to 2", "n": 2}, {"latency": "59 to 60", "n": 1}]
     assert sum(row["n"] for row in rows) == 3
-    assert histogram("hops", []) == []
+    assert histogram("hops", {}) == []
 
 
 def test_other_overlays_are_drawn_by_springs_and_nodes_with_coordinates_on_the_map() -> None:
