@@ -112,9 +112,9 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     keys = {"run": run["run_id"], "end": end, "most": MOST_MESSAGES}
     counts = columns(reader, _COUNTS.format(**keys))
     rows = {name: columns(reader, text.format(**keys)) for name, text in _ROWS.items() if name != "delivery"}
-    traffic = _Traffic.of(counts, end)
+    traffic = Traffic.of(counts, end)
     asked = Span(span.first, end if span.last is None else min(span.last, end))
-    first, last = _window(traffic, asked, _events(rows, counts))
+    first, last = window(traffic, asked, _events(rows, counts))
     keys |= {"first": first, "last": last}
     messages = columns(reader, _MESSAGES.format(**keys))
     messages = _taken(messages, sorted(range(len(messages["message_id"])), key=messages["message_id"].__getitem__))
@@ -147,14 +147,14 @@ def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
 
 
 @dataclass(frozen=True)
-class _Traffic:
+class Traffic:
     """How many messages were sent, and how many were due, up to each round, from round 0 on."""
 
     sent: Sequence[int]
     due: Sequence[int]
 
     @classmethod
-    def of(cls, counts: Mapping[str, Sequence[int]], end: int) -> _Traffic:
+    def of(cls, counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
         """Adds up the counts of rounds."""
         by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
         sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
@@ -171,7 +171,7 @@ def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str
     return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])
 
 
-def _window(traffic: _Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
+def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
     """Returns the rounds whose messages are shown: all that were asked for, or those around most of the events.
 
     Where no span has room for `MOST_MESSAGES`, it is one round.
