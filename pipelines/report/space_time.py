@@ -42,12 +42,14 @@ class Diagram:
         arrows: The messages.
         downs: Node, round of its crash, round of its recovery or None.
         deliveries: Subscriber, round.
+        calls: Node, round and name of a call: a publication, or a subscription and its confirmation.
     """
 
     nodes: list[str]
     arrows: list[Arrow] = field(default_factory=list)
     downs: list[tuple[str, int, int | None]] = field(default_factory=list)
     deliveries: list[tuple[str, int]] = field(default_factory=list)
+    calls: list[tuple[str, int, str]] = field(default_factory=list)
 
     def datasets(self) -> dict[str, list[dict[str, Any]]]:
         """Returns the rows that the specification draws."""
@@ -77,12 +79,17 @@ class Diagram:
             "deliveries": [
                 {"row": rows[name], "round": at, "text": f"{name} in round {at}"} for name, at in self.deliveries
             ],
+            "calls": [
+                {"row": rows[name], "round": at, "what": what, "text": f"{what}: {name} in round {at}"}
+                for name, at, what in self.calls
+            ],
         }  # fmt: skip
 
     @property
     def span(self) -> tuple[int, int]:
         """The first round, and the one behind the last."""
-        rounds = [at for one in self.arrows for at in (one.sent, one.due)] + [at for _, at in self.deliveries]
+        rounds = [at for one in self.arrows for at in (one.sent, one.due)]
+        rounds += [at for _, at in self.deliveries] + [at for _, at, _ in self.calls]
         return (min(rounds), max(rounds) + 1) if rounds else (0, 1)
 
     @property
@@ -103,9 +110,12 @@ def angle(x: float, y: float) -> float:
 
 
 def of_story(story: Story) -> Diagram:
-    """Returns the diagram of a story: the copies on the way, what its nodes sent to get around, crashes, deliveries."""
+    """Returns the diagram of a story: the copies on the way, what its nodes sent to get around, crashes, deliveries.
+
+    Where the subscription came too late, its copies are in the diagram, too.
+    """
     found = Diagram(list(story.path))
-    for step in _all(story.steps):
+    for step in (*_all(story.steps), *_all(story.subscription)):
         told = step.data
         if step.event in ("copy", "contact"):
             found.arrows.append(
@@ -115,6 +125,12 @@ def of_story(story: Story) -> Diagram:
             found.downs.append((told["node"], step.round, told["until"]))
         elif step.event == "delivery":
             found.deliveries.append((told["node"], step.round))
+        elif step.event == "published":
+            found.calls.append((told["node"], step.round, "publish"))
+        elif step.event == "subscription":
+            found.calls.append((told["node"], step.round, "subscribe"))
+            if told["confirmed_round"] is not None:
+                found.calls.append((told["node"], told["confirmed_round"], "confirmed"))
     ends = [name for one in found.arrows for name in (one.src, one.dst)] + [name for name, _ in found.deliveries]
     found.nodes = list(dict.fromkeys([*found.nodes, *ends]))
     return found

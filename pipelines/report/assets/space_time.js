@@ -31,6 +31,13 @@
     ...(step.event === "delivery" ? [{ subscriber: replay.nodes.name.indexOf(step.node), round: step.round }] : []),
     ...step.steps.flatMap((below) => deliveriesOf(replay, below))]);
 
+  /** The calls that a story tells: the publication, and a subscription that came too late with its confirmation. */
+  const callsOf = (step) => {
+    if (step === null || step === undefined) return [];
+    const own = { published: [[step.round, "publish"]], subscription: [[step.round, "subscribe"], [step.confirmed_round, "confirmed"]] }[step.event] ?? [];
+    return own.filter(([round]) => round !== null).map(([round, what]) => ({ node: step.node, round, what }));
+  };
+
   const downs = (replay, first, last, rows) => {
     const events = rowsOf(replay.fault).filter((one) => one.node_id !== null && rows.has(one.node_id));
     return events.filter((one) => one.kind === "crash").map((one) => {
@@ -46,7 +53,8 @@
     const ends = new Set([...way, ...messages.flatMap((one) => [one.src, one.dst])]);
     const own = asked.story === null ? rowsOf(replay.delivery).filter((one) => ends.has(one.subscriber) && (asked.node === null || one.subscriber === asked.node)
       && (asked.publication === null || (one.source === asked.publication[0] && one.source_seq === asked.publication[1]))) : deliveriesOf(replay, asked.story.steps);
-    const rounds = messages.flatMap((one) => [one.sent_round, one.due_round]);
+    const calls = asked.story === null ? [] : [...callsOf(asked.story.steps), ...callsOf(asked.story.subscription)];
+    const rounds = [...messages.flatMap((one) => [one.sent_round, one.due_round]), ...calls.map((one) => one.round)];
     const first = Math.min(...rounds);
     const last = Math.max(...rounds) + 1;
     const start = asked.publication === null ? [] : [asked.publication[0]].filter((id) => ends.has(id));
@@ -69,6 +77,7 @@
       downs: downs(replay, first, last, rows),
       deliveries: own.filter((one) => one.round >= first && one.round <= last).map((one) => ({ row: rows.get(one.subscriber), round: one.round,
         text: `${nameOf(replay, one.subscriber)} in round ${one.round}` })),
+      calls: calls.map((one) => ({ row: rows.get(replay.nodes.name.indexOf(one.node)), round: one.round, what: one.what, text: `${one.what}: ${one.node} in round ${one.round}` })),
     } };
   };
 
@@ -89,8 +98,8 @@
 
   const draw = async () => {
     const wanted = asked();
-    const messages = wanted.story === null ? chosen(at, wanted) : ofStory(at, wanted.story.steps);
-    const isFine = messages.length > 0 && messages.length <= MOST;
+    const messages = wanted.story === null ? chosen(at, wanted) : [...ofStory(at, wanted.story.steps), ...ofStory(at, wanted.story.subscription)];
+    const isFine = (messages.length > 0 || (wanted.story?.steps ?? null) !== null) && messages.length <= MOST;
     const among = wanted.story === null && at.is_cut ? ` among those of rounds ${at.first} to ${at.last}, which are in this page` : "";
     byId("st-said").textContent = isFine ? `${text(messages.length)} ${messages.length === 1 ? "message" : "messages"}${among}.`
       : `${text(messages.length)} messages${among}; a diagram shows 1 to ${MOST}: choose a publication, a node, or other rounds.`;
