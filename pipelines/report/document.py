@@ -18,7 +18,7 @@ from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.naming import MESSAGE_FIELDS, NODE_FIELDS
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
-from pipelines.report.states import states
+from pipelines.report.states import spread_commits, state_sizes, states
 from pipelines.report.studies import studies
 from pipelines.report.summary import MOST_RUNS, run_rows, summary
 from pipelines.sql.errors import readable_errors
@@ -85,8 +85,10 @@ def _replayed(
 ) -> list[dict[str, Any]]:
     replays = [replay(reader, run, span, places(manifest, run["run_id"])) for run in runs]
     ids = [run["run_id"] for run in runs]
-    held = states(reader, {run_id: Span(one["first"], one["last"]) for run_id, one in zip(ids, replays, strict=True)})
-    measured = measures(reader, {run_id: one["end"] for run_id, one in zip(ids, replays, strict=True)})
+    spans = {run_id: Span(one["first"], one["last"]) for run_id, one in zip(ids, replays, strict=True)}
+    ends = {run_id: one["end"] for run_id, one in zip(ids, replays, strict=True)}
+    sizes = state_sizes(reader, spread_commits(reader, ends, spans))
+    held, measured = states(reader, spans, sizes), measures(reader, ends, sizes=sizes)
     lost = losses(reader, ids)
     return [
         one | {"state": held[run_id], "losses": lost[run_id], "measures": measured[run_id]}

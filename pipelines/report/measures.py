@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.states import spread_commits, state_sizes
+from pipelines.report.states import Sizes, spread_commits, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
@@ -52,13 +52,17 @@ STATES = "states"
 NAMES = (*_SQL, STATES)
 
 
-def measures(reader: StoreReader, ends: Mapping[int, int], names: Sequence[str] = NAMES) -> dict[int, dict[str, Rows]]:
+def measures(
+    reader: StoreReader, ends: Mapping[int, int], names: Sequence[str] = NAMES,
+    sizes: Mapping[int, Sizes] | None = None,
+) -> dict[int, dict[str, Rows]]:  # fmt: skip
     """Returns the rows of the pictures of some runs, by run and name: see ``assets/measures.json``.
 
     Args:
         reader: The store.
         ends: The last round of each run, by id.
         names: The pictures.
+        sizes: See `states.state_sizes`, by run; None: they are counted.
     """
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))
@@ -72,8 +76,9 @@ def measures(reader: StoreReader, ends: Mapping[int, int], names: Sequence[str] 
                 continue
             found[run_id][name] = _shaped(name, counted[run_id], end)
     if STATES in names:
-        for run_id, sizes in state_sizes(reader, spread_commits(reader, ends)).items():
-            found[run_id][STATES] = _state_sizes(sizes)
+        counted_sizes = state_sizes(reader, spread_commits(reader, ends)) if sizes is None else sizes
+        for run_id, of_run in counted_sizes.items():
+            found[run_id][STATES] = _state_sizes(of_run)
     return found
 
 
@@ -137,7 +142,7 @@ def _kinds(rows: Rows, end: int) -> Rows:
     return [{"round": at, "kind": kind, "n": n} for (at, kind), n in sorted(number.items())]
 
 
-def _state_sizes(sizes: Mapping[str, Mapping[int, int]]) -> Rows:
+def _state_sizes(sizes: Sizes) -> Rows:
     """Returns the rows of each state table at each commit.
 
     Args:

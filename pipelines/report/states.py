@@ -23,12 +23,17 @@ MOST_ROWS = 60_000
 _IDS = ("run_id", "node_id")
 
 
-def states(reader: StoreReader, spans: Mapping[int, Span]) -> dict[int, dict[str, Any]]:
+Sizes = Mapping[str, Mapping[int, int]]
+"""Rows of state tables, by table and last round of a commit."""
+
+
+def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the state of the nodes of some runs, for JSON.
 
     Args:
         reader: The store.
         spans: The rounds by run.
+        sizes: See `state_sizes`, by run, at least of the commits that are read.
 
     Returns:
         By run: ``commits``: the rounds at whose end the state was read; ``n_commits``: how many there are in the span;
@@ -36,17 +41,17 @@ def states(reader: StoreReader, spans: Mapping[int, Span]) -> dict[int, dict[str
         and the rows that the node had from that round on.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
-    kept = {run_id: _spread(of_run) for run_id, of_run in rounds.items()}
+    kept = {run_id: _spread(found) for run_id, found in rounds.items()}
     found: dict[int, dict[str, Any]] = {
         run_id: {"commits": kept[run_id], "n_commits": len(rounds[run_id]), "tables": {}, "left_out": []}
         for run_id in spans
     }
     fitting: dict[tuple[StoreReader, str], dict[int, Sequence[int]]] = defaultdict(dict)
-    for run_id, sizes in state_sizes(reader, kept).items():
+    for run_id, of_run in sizes.items():
         part, n_rows = reader.of_run(run_id), 0
-        for name, of_table in sizes.items():
+        for name, of_table in of_run.items():
             own = [column for column in part.table(name).columns if column not in _IDS]
-            n_here = sum(of_table.values())
+            n_here = sum(of_table[at] for at in kept[run_id])
             if n_rows + n_here > MOST_ROWS:
                 found[run_id]["left_out"].append(name)
                 continue
@@ -87,13 +92,16 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
     return found
 
 
-def spread_commits(reader: StoreReader, ends: Mapping[int, int]) -> dict[int, list[int]]:
-    """Returns up to `MOST_COMMITS` commits of whole runs, by run, each by its last round."""
+def spread_commits(
+    reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
+) -> dict[int, list[int]]:
+    """Returns up to `MOST_COMMITS` commits of whole runs, by run, each by its last round, and those in some spans."""
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
         rounds = _commits(reader, run_id, Span())
         last = min((at for at in rounds if at >= end), default=end)
-        found[run_id] = _spread([at for at in rounds if at <= last])
+        within = [] if spans is None else _spread(_commits(reader, run_id, spans[run_id]))
+        found[run_id] = sorted({*_spread([at for at in rounds if at <= last]), *within})
     return found
 
 

@@ -15,6 +15,7 @@ from support.browser import Opened, browser, chromium, keep, opened
 
 import pipelines as rt
 from pipelines.engines.session import Session
+from pipelines.errors import QueryError
 from pipelines.report.replay import MOST_MESSAGES
 from pipelines.report.space_time import of_run
 from pipelines.result import Result
@@ -246,6 +247,24 @@ def test_every_round_opens_with_what_sql_says_of_it(large: tuple[Result, Path], 
             assert found.page.locator("#outside").count() == (not first <= round_ <= until)
         keep(found, f"{file.parent.name}-replay")
         assert found.complaints == []
+
+
+def test_rounds_that_are_asked_for_are_drawn(large: tuple[Result, Path], started: Any, tmp_path: Path) -> None:
+    result, _ = large
+    result.report(first_round=2, last_round=4, out=tmp_path / "asked.html")
+    with opened(started, tmp_path / "asked.html") as found:
+        found.show("replay/run=0")
+        assert [found.page.evaluate(f"{DATA}.{name}") for name in ("first", "last")] == [2, 4]
+        assert found.page.input_value("#round") == "2"
+        n_messages = n_of(result, "sent_message where src <> dst and due_round >= 2 and sent_round <= 4")
+        assert found.page.evaluate(f"{DATA}.message.message_id.length") == min(n_messages, MOST_MESSAGES)
+        found.show("replay/run=0&round=75")
+        assert "N9: crash" in found.text("#events")
+        assert "--rounds 60:90" in found.text("#outside")
+        found.show("measures/run=0")
+        assert sum(int(one["deliveries"]) for one in marks(found, "latency")) == n_of(result, "delivery")
+    with pytest.raises(QueryError, match=r"there is no round 5000 in run 0; allowed: 0 to \d+"):
+        result.report(first_round=5000, out=tmp_path / "none.html")
 
 
 def test_a_diagram_is_drawn_from_the_whole_run(large: tuple[Result, Path]) -> None:
