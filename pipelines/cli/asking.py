@@ -95,7 +95,7 @@ def why(
     """
     from pipelines.cli.stories import print_overview
     from pipelines.report.space_time import of_story
-    from pipelines.why.story import json_line, print_story
+    from pipelines.why.story import json_line, print_story, story_name
 
     if (subscriber is None) != (source is None) or (subscriber is None and (seq, call, svg) != (None, None, None)):
         raise typer.BadParameter("--subscriber, --source and --seq go together; without them all is listed")
@@ -105,8 +105,7 @@ def why(
             return
         told = result.why(the_run(result, run_id), subscriber, source, seq, call)
     if svg is not None:
-        title = f"Run {told.run_id}: call {told.call} of {told.source} for {told.subscriber}"
-        of_story(told).draw(title).save(svg)
+        of_story(told).draw(story_name(told)).save(svg)
     if as_json:
         print(json_line(told))
     else:

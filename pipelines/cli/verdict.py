@@ -15,6 +15,7 @@ from pipelines.errors import plural
 from pipelines.experiment.labels import labelled
 from pipelines.sql.errors import readable_errors
 from pipelines.why.overview import why_command, why_options
+from pipelines.why.story import publication_name
 
 if TYPE_CHECKING:
     from pipelines.audits.run import AuditReport, Finding, Shown
@@ -43,6 +44,11 @@ left join receiver e on e.run_id = w.run_id and e.subscriber = w.subscriber and 
 where w.delivery_round is null
 group by case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end
 order by n desc, excuse
+"""
+_SEQS = """
+select p.run_id, n.name, p.source_seq, row_number() over (partition by p.run_id, p.source order by p.source_seq) as seq
+from publication p join node n on n.run_id = p.run_id and n.node_id = p.source
+where p.run_id in ({runs})
 """
 _MEASURES = {
     "delivery_ratio": "delivery ratio",
@@ -176,8 +182,10 @@ def print_findings(result: Result, report: AuditReport) -> None:
 
 
 def _print_stories(result: Result, shown: Sequence[Shown], number: int, n_commands: int | None = None) -> None:
+    seqs = _seqs(result, shown)
     for place, violation in enumerate(shown):
-        print_lines(f"  {_story(violation)}", indent=2)
+        seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
+        print_lines(f"  {_story(violation, seq)}", indent=2)
         if (n_commands is None or place < n_commands) and None not in (
             violation.node,
             violation.source,
@@ -332,12 +340,23 @@ def _state(finding: Finding) -> str:
     return f"{state}, excused {_times(finding.n_excused)}" if finding.n_excused else state
 
 
-def _story(violation: Shown) -> str:
-    parts: Sequence[tuple[str, Any]] = (
-        ("run", violation.run_id), ("round", violation.round), ("node", violation.node),
-        ("source", violation.source), ("call", violation.source_seq),
-    )  # fmt: skip
-    return f"{', '.join(f'{name} {value}' for name, value in parts if value is not None)}: {violation.detail}"
+def _seqs(result: Result, shown: Sequence[Shown]) -> dict[tuple[int, str | None, int | None], int]:
+    """Returns the number of publications among those of their source, by run, source and call; of the runs shown."""
+    runs = {violation.run_id for violation in shown if violation.source_seq is not None}
+    if not runs:
+        return {}
+    with readable_errors():
+        rows = result.sql(_SEQS.format(runs=", ".join(map(str, sorted(runs))))).collect()
+    return {(row.run_id, row.name, row.source_seq): row.seq for row in rows}
+
+
+def _story(violation: Shown, seq: int | None) -> str:
+    parts = (("run", violation.run_id), ("round", violation.round), ("node", violation.node))
+    words = [f"{name} {value}" for name, value in parts if value is not None]
+    if violation.source is not None:
+        call = violation.source_seq
+        words.append(f"source {violation.source}" if call is None else publication_name(violation.source, seq, call))
+    return f"{', '.join(words)}: {violation.detail}"
 
 
 def _times(number: int) -> str:
