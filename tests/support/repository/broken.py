@@ -210,5 +210,5 @@ BROKEN = (
     Broken(19, "nothing is fetched within the bundle", (Part(fetching, "ask", _nothing), _timer("fetch")), (1, 3)),
     Broken(20, "numbers do not survive a crash", _at_recovery("slot", "incarnation", "orphan"), (3,)),
     Broken(22, "nobody goes on with its own disk", _function(recovery, "_is_on_its_own", lambda at: False), (1, 3)),
-    Broken(26, "leaves before others hold all", _function(membership, "_is_covered", lambda at: True), (1,)),
+    Broken(26, "leaves before others hold all", _function(membership, "_is_covered", lambda at: True), (136,)),
 )  # fmt: skip
