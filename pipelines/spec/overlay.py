@@ -89,14 +89,11 @@ class FileOverlay(_Rooted):
     src: str = Field("src", description="edge lists: the column of one end")
     dst: str = Field("dst", description="edge lists: the column of the other end")
     latency: str | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
-    latency_unit: LatencyUnit = Field("ms", description="of latency; km: the length of the link, for light in fibre")
+    latency_unit: LatencyUnit = Field(
+        "ms",
+        description="of latency and of .graph and pssim delays; km: the length of the link, for light in fibre",
+    )
     largest_component: Flag = Field(True, description="take the largest component of a graph that is not connected")
-
-    def _problems(self) -> Iterator[Problem]:
-        yield from super()._problems()
-        if self.latency is None and "latency_unit" in self.model_fields_set:
-            message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
-            yield Problem(("latency_unit",), message)
 
 
 class TopohubOverlay(_Rooted):
@@ -179,6 +176,9 @@ class NodesOverlay(Strict):
         return self
 
 
+LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix")
+
+
 class Latency(Strict):
     """Where link latencies come from when the overlay's own are not wanted: exactly one of the choices."""
 
@@ -189,12 +189,15 @@ class Latency(Strict):
     )
     lognormal_ms: tuple[Positive, Positive] | None = Field(None, description="drawn per link: median in ms, sigma")
     matrix: FilePath | None = Field(
-        None, description="a file of round-trip times in ms (PlanetLab text, .gz, or CSV with titles)"
+        None, description="a file of round-trip times in ms: CSV with the nodes' names, or PlanetLab text, also .gz"
     )
+    draw_rows: Flag = Field(False, description="matrix: the seed draws the row of each node, instead of by its name")
 
     @model_validator(mode="after")
     def _one_choice(self) -> Latency:
-        one_of(self, tuple(Latency.model_fields), "latency")
+        one_of(self, LATENCY_SOURCES, "latency")
+        if self.draw_rows and self.matrix is None:
+            raise OverlayError(Problem(("draw_rows",), "draw_rows is given without matrix; add that, or leave it out"))
         return self
 
 

@@ -16,7 +16,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.latency import to_rounds
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.spec.overlay import Latency, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 LINE = {"generate": {"kind": "line", "nodes": 2000}}
@@ -118,11 +118,49 @@ def test_aws_latencies_are_found_by_name_and_averaged_over_both_directions() -> 
     assert overlay.latency_rounds.tolist() == [int(np.ceil((rtt[a, b] + rtt[b, a]) / 4.0 / 0.25)) for a, b in links]
 
 
-def test_names_that_are_not_all_in_the_matrix_get_drawn_rows() -> None:
-    path = shared_data("latency", "aws18", "latencies.csv")
-    spec = {"links": [["Mumbai", "Stockholm"], ["Stockholm", "elsewhere"]], "latency": {"matrix": str(path)}}
-    drawn = {tuple(build(spec, seed=seed).latency_rounds.tolist()) for seed in range(10)}
-    assert len(drawn) > 5
+OSLO = {"links": [["Oslo", "Bergen"], ["Bergen", "Narvik"]]}
+OSLO_RTT = ",Oslo,Bergen,{}\nOslo,0,10,40\nBergen,10,0,60\n{},40,60,0\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (OSLO_RTT.format("Tromso", "Tromso"), "no row for 1 of 3 nodes: 'Narvik';"),
+        (OSLO_RTT.format("Narwik", "Narwik"), "'Narvik' (did you mean 'Narwik'?);"),
+        (OSLO_RTT.format("Narvik", "Narvik").lower(), "'Oslo' (did you mean 'oslo'?), 'Bergen' (did you mean"),
+    ],
+)
+def test_a_node_without_a_row_of_its_name_is_an_error_with_the_names(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "m.csv").write_text(content)
+    with pytest.raises(OverlayError) as caught:
+        build({**OSLO, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
+    [problem] = caught.value.problems
+    assert problem.path == ("overlay", "latency", "matrix")
+    assert words in problem.message
+    assert "draw_rows: true" in problem.message
+
+
+def test_the_rows_of_a_matrix_with_names_are_drawn_only_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(OSLO_RTT.format("Narvik", "Narvik"))
+    named = {**OSLO, "latency": {"matrix": "m.csv"}}
+    assert build(named, beside=tmp_path).latency_rounds.tolist() == [5, 30]
+    (tmp_path / "m.csv").write_text(OSLO_RTT.format("Tromso", "Tromso"))
+    spec = {**OSLO, "latency": {"matrix": "m.csv", "draw_rows": True}}
+    drawn = {tuple(build(spec, seed=seed, beside=tmp_path).latency_rounds.tolist()) for seed in range(20)}
+    assert len(drawn) > 3
+    assert drawn <= {(a, b) for a in (5, 20, 30) for b in (5, 20, 30)}
+
+
+def test_drawn_rows_of_a_matrix_without_names_are_told(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text("0 10 40\n10 0 60\n40 60 0\n")
+    [note] = build({**OSLO, "latency": {"matrix": "m.txt"}}, beside=tmp_path).notes
+    assert "m.txt has no names: the seed draws the row of each node" in note
+    assert build({**OSLO, "latency": {"matrix": "m.txt", "draw_rows": True}}, beside=tmp_path).notes == ()
+
+
+def test_draw_rows_needs_a_matrix() -> None:
+    with pytest.raises(ValueError, match="draw_rows is given without matrix"):
+        Latency(ms=3.0, draw_rows=True)
 
 
 def test_a_matrix_may_have_a_title_in_its_corner_and_rows_in_any_order(tmp_path: Path) -> None:

@@ -165,12 +165,14 @@ def _with_latency(
 ) -> WeightedGraph:
     if latency is None:
         return graph
+    note = ""
     with _blamed_on(("overlay", "latency")):
         if latency.matrix is not None:
-            ms = latencies.matrix_ms(graph, _found(latency.matrix, beside, ("overlay", "latency", "matrix")), seed)
+            path = _found(latency.matrix, beside, ("overlay", "latency", "matrix"))
+            ms, note = latencies.matrix_ms(graph, latency, path, seed)
         else:
             ms = latencies.drawn_ms(graph, latency, seed, round_ms)
-    return WeightedGraph(graph.names, graph.a, graph.b, ms)
+    return WeightedGraph(graph.names, graph.a, graph.b, ms, note)
 
 
 def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> WeightedGraph:

@@ -7,19 +7,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel, unique_names
 
 Lines = Iterator[tuple[int, str]]
 
 
-def parse_rocketfuel(content: bytes) -> WeightedGraph:
+def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
     """Reads a Rocketfuel map.
 
     ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, m lines ``label src dest weight bw delay``.
-    Nodes are named by their labels. The two directions of a link count as one, with the smaller delay (ms).
+    Nodes are named by their labels. The two directions of a link count as one, with the smaller delay.
 
     Args:
         content: The file.
+        columns: The unit of delays.
 
     Raises:
         ContentError: With the line.
@@ -34,17 +36,20 @@ def parse_rocketfuel(content: bytes) -> WeightedGraph:
         ends.append((_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)))
         delays.append(delay(fields[5], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(unique_names(labels, map(str, range(n_nodes))), ends, np.array(delays, dtype=np.float64))
+    return merge_parallel(
+        unique_names(labels, map(str, range(n_nodes))), ends, columns.in_ms(np.array(delays, dtype=np.float64))
+    )
 
 
-def parse_pssim(content: bytes) -> WeightedGraph:
+def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
     """Reads a topology of pssim.
 
     ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, m lines
-    ``id from to delay`` (ms). Nodes are named by their ids.
+    ``id from to delay``. Nodes are named by their ids.
 
     Args:
         content: The file.
+        columns: The unit of delays.
 
     Raises:
         ContentError: With the line.
@@ -68,7 +73,7 @@ def parse_pssim(content: bytes) -> WeightedGraph:
         ends.append((index[fields[1]], index[fields[2]]))
         delays.append(delay(fields[3], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(tuple(index), ends, np.array(delays, dtype=np.float64))
+    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)))
 
 
 def decode(content: bytes) -> str:
