@@ -6,10 +6,10 @@ single or double quotes (a quote inside is doubled or follows a backslash), or a
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, NamedTuple, NoReturn, cast, get_args
 
 from pipelines.errors import PredicateError, nearest
@@ -18,6 +18,9 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contain
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 
 TOPIC = "topic"
+MAX_WHOLE = 2**63 - 1
+MAX_WHOLE_DOUBLE = float(2**63 - 1024)
+"""The largest double below 2**63."""
 _TEXT_OPERATORS = frozenset({"prefix", "suffix", "contains"})
 _FOREIGN_OPERATORS = {"==": "=", "<>": "!=", "=<": "<=", "=>": ">=", "startswith": "prefix", "endswith": "suffix"}
 _TOKEN = re.compile(
@@ -25,6 +28,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _BARE = re.compile(r"[^\W\d][\w.:/-]*")
 
 
@@ -35,12 +39,13 @@ class Predicate:
     Attributes:
         attribute: Name of the attribute; ``topic`` is the publication's topic.
         op: One of ``= != < <= > >= prefix suffix contains``.
-        value: A number (float) or a text; ``prefix suffix contains`` take texts only, and so does ``topic``.
+        value: A number or a string; ``prefix suffix contains`` take strings only, and so does ``topic``. Whole numbers
+            of 64 bits are ints, so that they are compared exactly.
     """
 
     attribute: str
     op: Operator
-    value: float | str
+    value: int | float | str
 
 
 class _Token(NamedTuple):
@@ -92,7 +97,36 @@ def _attribute_text(attribute: str) -> str:
 def _value_text(value: float | str) -> str:
     if isinstance(value, str):
         return _quoted(value)
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    whole = whole_number(value)
+    return repr(value) if whole is None else str(whole)
+
+
+def whole_number(value: float) -> int | None:
+    """Returns the whole number of 64 bits that a number is, or None."""
+    return int(value) if -MAX_WHOLE - 1 <= value <= MAX_WHOLE and value == int(value) else None
+
+
+def as_double(value: float) -> float:
+    """Returns the double by which a number is compared with numbers that are not whole numbers of 64 bits.
+
+    The largest whole numbers are rounded down, so that they stay below 2**63.
+    """
+    return min(float(value), MAX_WHOLE_DOUBLE) if isinstance(value, int) else value
+
+
+def read_number(text: str) -> int | float:
+    """Returns the number that a decimal text says: an int where it is a whole number of 64 bits.
+
+    Raises:
+        OverflowError: It is larger than a double, or a whole number of more than 64 bits that no double is equal to.
+    """
+    exact = Decimal(text)
+    if -MAX_WHOLE - 1 <= exact <= MAX_WHOLE:
+        return int(exact) if exact == int(exact) else float(exact)
+    number = float(exact)
+    if abs(number) == float("inf") or (_WHOLE.fullmatch(text) and Decimal(number) != exact):
+        raise OverflowError(text)
+    return number
 
 
 def _quoted(text: str) -> str:
@@ -179,7 +213,7 @@ def _operator(attribute: str, token: _Token) -> Operator:
     )
 
 
-def _value(attribute: str, op: Operator, token: _Token) -> float | str:
+def _value(attribute: str, op: Operator, token: _Token) -> int | float | str:
     if token.kind == "quoted":
         return _unquoted(token.text)
     if token.kind != "word" or token.is_and:
@@ -189,9 +223,11 @@ def _value(attribute: str, op: Operator, token: _Token) -> float | str:
         )
     if attribute == TOPIC or op in _TEXT_OPERATORS or not _NUMBER.fullmatch(token.text):
         return token.text
-    number = float(token.text)
-    if not math.isfinite(number):
+    try:
+        return read_number(token.text)
+    except OverflowError:
         raise PredicateError(
-            f"the number {token.shown} is too large; allowed: up to 1.7e308, or a text in quotes", token.column
-        )
-    return number
+            f"the number {token.shown} is too large; allowed: whole numbers of 64 bits, decimals up to 1.7e308, or a "
+            "text in quotes",
+            token.column,
+        ) from None

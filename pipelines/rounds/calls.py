@@ -28,9 +28,9 @@ CALL = _schema(
     topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
 )  # fmt: skip
 _PREDICATE = _schema(
-    "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), text=STRING
+    "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), whole=BIGINT, text=STRING
 )  # fmt: skip
-_ATTRIBUTE = _schema("run_id,source,source_seq", attribute=STRING, number=T.DoubleType(), text=STRING)
+_ATTRIBUTE = _schema("run_id,source,source_seq", attribute=STRING, number=T.DoubleType(), whole=BIGINT, text=STRING)
 
 
 class Calls:

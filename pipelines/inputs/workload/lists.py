@@ -14,7 +14,7 @@ from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
 from pipelines.inputs.workload.tables import ATTRIBUTE, SUBSCRIPTION
 from pipelines.matching.predicate import canonical, parse_predicates
-from pipelines.spec.base import Scalar
+from pipelines.matching.predicate_table import value_columns
 from pipelines.spec.workload import Publication, Subscription
 
 SUBSCRIPTIONS: Place = ("workload", "subscriptions")
@@ -70,7 +70,7 @@ def listed_publications(listed: Sequence[Publication], overlay: Overlay, horizon
         pa.array([p.keys or None for p in listed], pa.list_(pa.string())),
     )
     rows = [row for i, item in enumerate(listed) for row in _attributes(i, item)]
-    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    columns = list(zip(*rows, strict=True)) or [()] * len(ATTRIBUTE)
     return publication, pa.table([list(column) for column in columns], schema=ATTRIBUTE)
 
 
@@ -85,17 +85,9 @@ def _misplaced(
             yield Problem((*place, i, "round"), after_horizon(item.round, horizon))
 
 
-def _attributes(row: int, item: Publication) -> Iterator[tuple[int, str, float | None, str | None]]:
+def _attributes(row: int, item: Publication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
     if item.topic is not None:
-        yield row, "topic", None, item.topic
+        yield row, "topic", *value_columns(item.topic)
     for name in sorted(item.content):
-        number, text = _value(item.content[name])
-        yield row, name, number, text
-
-
-def _value(value: Scalar) -> tuple[float | None, str | None]:
-    if isinstance(value, bool):
-        return None, "true" if value else "false"
-    if isinstance(value, str):
-        return None, value
-    return float(value), None
+        value = item.content[name]
+        yield row, name, *value_columns(str(value).lower() if isinstance(value, bool) else value)
