@@ -98,7 +98,7 @@ PREDICATE = table(
     "subscription_id,attribute,op,number,whole,text",
     ("subscription_id", BIGINT, "the subscription; it is in the scenario, whether it was issued or not"),
     ("attribute", STRING, "attribute of a publication; topic is the publication's topic"),
-    ("op", STRING, "= != < <= > >= prefix suffix contains"),
+    ("op", STRING, "= != < <= > >= prefix suffix contains, or filter: a topic filter of MQTT"),
     ("number", T.DoubleType(), "value compared with, where it is a number"),
     ("whole", BIGINT, "the same, where it is a whole number of 64 bits: doubles are not exact beyond 2^53"),
     ("text", STRING, "value compared with, where it is a text"),

@@ -22,6 +22,7 @@ from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.build import literal_wildcards
 from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
@@ -173,23 +174,36 @@ def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int,
     return Problem(problem.path, f"with {told[runs[0].run_id]}: {problem.message}")
 
 
-def notes(prepared: Prepared) -> list[str]:
-    """Returns what the user should know about the overlays of the grid, by the example of the first seed.
+def notes(prepared: Prepared) -> list[tuple[str, str]]:
+    """Returns what the user should know about overlays and subscriptions, by the example of the first seed.
 
     Args:
-        prepared: Its overlays can be built, see `check`.
+        prepared: Its runs can be built, see `check`.
+
+    Returns:
+        Pairs of the part of the scenario and a sentence.
     """
     runs = prepared.combinations()
-    told: dict[str, tuple[str, ...]] = {}
-    found: dict[str, list[RunConfig]] = {}
+    told: dict[str, Sequence[Problem]] = {}
+    found: dict[Problem, list[RunConfig]] = {}
     for run in runs:
-        key = _inputs_key(run, {"overlay", "time"})
+        key = _inputs_key(run, {"overlay", "time", "workload"})
         if key not in told:
-            told[key] = build_run_overlay(run, prepared.beside).notes
+            told[key] = _notes(run, prepared.beside)
         for note in told[key]:
             found.setdefault(note, []).append(run)
     values = _values_told(runs)
-    return [_with_values(Problem(("overlay",), note), of, values).message for note, of in found.items()]
+    return [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
+
+
+def _notes(run: RunConfig, beside: Path) -> Sequence[Problem]:
+    overlay = build_run_overlay(run, beside)
+    scenario = run.scenario
+    literal = literal_wildcards(
+        scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
+    )
+    told = {"overlay": overlay.notes, "workload": (literal,) if literal else ()}
+    return [Problem((part,), note) for part, of in told.items() for note in of]
 
 
 def mappings(prepared: Prepared) -> list[str]:

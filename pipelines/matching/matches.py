@@ -29,6 +29,7 @@ _COMPARISONS = f"""case op
   when 'prefix' then startswith(value_text, text)
   when 'suffix' then endswith(value_text, text)
   when 'contains' then contains(value_text, text)
+  when 'filter' then regexp_like(concat(value_text, '/'), text)
 end"""
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (

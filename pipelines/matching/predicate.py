@@ -10,18 +10,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, NamedTuple, NoReturn, cast, get_args
+from typing import Final, Literal, NamedTuple, NoReturn, cast, get_args
 
 from pipelines.errors import PredicateError, nearest
+from pipelines.matching.topic_filter import LEVEL, REST, check_filter
 
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains"]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains", "filter"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 
 TOPIC = "topic"
 MAX_WHOLE = 2**63 - 1
 MAX_WHOLE_DOUBLE = float(2**63 - 1024)
 """The largest double below 2**63."""
-_TEXT_OPERATORS = frozenset({"prefix", "suffix", "contains"})
+FILTER: Final = "filter"
+"""The operator whose value is a topic filter of MQTT."""
+_TEXT_OPERATORS = frozenset({"prefix", "suffix", "contains", FILTER})
 _FOREIGN_OPERATORS = {"==": "=", "<>": "!=", "=<": "<=", "=>": ">=", "startswith": "prefix", "endswith": "suffix"}
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")|(?P<symbol>[=<>!~]+)|(?P<word>[^\s'"=<>!~()\[\]{},;&|]+))""",
@@ -38,9 +41,9 @@ class Predicate:
 
     Attributes:
         attribute: Name of the attribute; ``topic`` is the publication's topic.
-        op: One of ``= != < <= > >= prefix suffix contains``.
-        value: A number or a string; ``prefix suffix contains`` take strings only, and so does ``topic``. Whole numbers
-            of 64 bits are ints, so that they are compared exactly.
+        op: One of ``= != < <= > >= prefix suffix contains filter``.
+        value: A number or a string; ``prefix suffix contains filter`` take strings only, and so does ``topic``. Whole
+            numbers of 64 bits are ints, so that they are compared exactly.
     """
 
     attribute: str
@@ -66,12 +69,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def parse_predicates(topic: str | None, where: str | None) -> tuple[Predicate, ...]:
+def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> tuple[Predicate, ...]:
     """Reads a subscription's conjunction.
 
     Args:
         topic: Short for ``topic = '...'``; comes first.
         where: The text of the other predicates.
+        is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
     Raises:
         PredicateError: The text is none, or there is neither a topic nor a predicate.
@@ -82,7 +86,16 @@ def parse_predicates(topic: str | None, where: str | None) -> tuple[Predicate, .
     predicates = of_topic + tuple(_conjunction(where or ""))
     if not predicates:
         raise PredicateError("a subscription needs a topic or a where, e.g. topic: news or where: price > 10")
-    return predicates
+    return tuple(map(_as_filter, predicates)) if is_mqtt else predicates
+
+
+def _as_filter(predicate: Predicate) -> Predicate:
+    """Returns an equality with a topic that has wildcards as a filter, other predicates as they are."""
+    topic = predicate.value
+    if (predicate.attribute, predicate.op) != (TOPIC, "=") or not isinstance(topic, str):
+        return predicate
+    check_filter(topic)
+    return Predicate(TOPIC, FILTER, topic) if LEVEL in topic or REST in topic else predicate
 
 
 def canonical(predicates: Sequence[Predicate]) -> str:
@@ -214,6 +227,10 @@ def _operator(attribute: str, token: _Token) -> Operator:
 
 
 def _value(attribute: str, op: Operator, token: _Token) -> int | float | str:
+    if op == FILTER and token.kind in ("quoted", "word"):
+        text = _unquoted(token.text) if token.kind == "quoted" else token.text
+        check_filter(text, token.column)
+        return text
     if token.kind == "quoted":
         return _unquoted(token.text)
     if token.kind != "word" or token.is_and:

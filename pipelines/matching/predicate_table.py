@@ -8,8 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.matching.predicate import as_double, parse_predicates, read_number, whole_number
+from pipelines.matching.predicate import FILTER, as_double, parse_predicates, read_number, whole_number
+from pipelines.matching.topic_filter import pattern_of
 
 PREDICATE = pa.schema(
     [
@@ -24,7 +26,7 @@ PREDICATE = pa.schema(
 
 Comparison: TypeAlias = tuple[str, str, float | None, int | None, str | None]
 _PLAIN = re.compile(
-    r"([^\W\d][\w.:/-]*) (=|!=|<=?|>=?|prefix|suffix|contains) (?:(-?[0-9][^ ]*)|'([^'\\]*)')(?: and |$)"
+    r"([^\W\d][\w.:/-]*) (=|!=|<=?|>=?|prefix|suffix|contains|filter) (?:(-?[0-9][^ ]*)|'([^'\\]*)')(?: and |$)"
 )
 
 
@@ -54,6 +56,17 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     ]
     owner = pa.array(np.repeat(np.arange(len(indices), dtype=np.int64), counts))
     return pa.table([owner, *(column.take(rows) for column in columns)], schema=PREDICATE)
+
+
+def compiled(predicate: pa.Table) -> pa.Table:
+    """Returns comparisons with topic filters as regular expressions, see `topic_filter.pattern_of`."""
+    ops, texts = (predicate[name].combine_chunks() for name in ("op", "text"))
+    is_filter = pc.equal(ops, FILTER)
+    if not pc.any(is_filter).as_py():
+        return predicate
+    patterns = pa.array([pattern_of(text) for text in texts.filter(is_filter).to_pylist()], pa.string())
+    index = predicate.column_names.index("text")
+    return predicate.set_column(index, "text", pc.replace_with_mask(texts, is_filter, patterns))
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:

@@ -45,7 +45,7 @@ class Subscription(Strict):
     round: Round = Field(0, description="the round of the call")
     topic: Topic | None = Field(None, description="short for: topic = '...'")
     where: Annotated[str, Field(max_length=100_000)] | None = Field(
-        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains"
+        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains filter"
     )
     until: Round | None = Field(
         None, description="the round of its unsubscribe call; without it the subscription stays"
@@ -346,5 +346,8 @@ class WorkloadSpec(Strict):
         | Annotated[PublicationGenerator, Tag("<generate>")],
         by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, a file, or a generator")
+    topics: Literal["exact", "mqtt"] = Field(
+        default="exact", description="mqtt: + and # in topics of subscriptions are the wildcards of MQTT; exact: names"
+    )
     joins: list[Join] = Field(default_factory=list, description="nodes that join the overlay while a run goes on")
     calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that take some")

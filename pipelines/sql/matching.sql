@@ -1,6 +1,7 @@
 -- Which publication satisfies which subscription?
 -- A publication satisfies a subscription when every comparison of its predicate holds; rounds play no part. An attribute
 -- that a publication lacks satisfies nothing, not even !=. A number is never equal to a text; true and false are texts.
+-- A topic filter is compared level by level, as MQTT 5.0 says in section 4.7.
 -- Equalities are joined by their value, the other comparisons by their attribute (probe '*').
 with item as (
   select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
@@ -69,6 +70,19 @@ with item as (
     when 'prefix' then startswith(v.value_text, c.text)
     when 'suffix' then endswith(v.value_text, c.text)
     when 'contains' then contains(v.value_text, c.text)
+    when 'filter' then
+      case
+        when v.value_text is null or (startswith(v.value_text, '$') and substr(c.text, 1, 1) in ('+', '#')) then false
+        when c.text = '#' then true
+        when size(split(v.value_text, '/')) < size(split(c.text, '/')) - int(endswith(c.text, '/#')) then false
+        when size(split(v.value_text, '/')) > size(split(c.text, '/')) and not endswith(c.text, '/#') then false
+        else forall(
+          sequence(1, size(split(c.text, '/')) - int(endswith(c.text, '/#'))),
+          -- An engine may evaluate this for rows of the other branches, too: indexes stay within the topic.
+          i -> element_at(split(c.text, '/'), i)
+            in ('+', element_at(split(v.value_text, '/'), least(i, size(split(v.value_text, '/')))))
+        )
+      end
   end
 )
 select run_id, subscription_id, source, source_seq

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import cli
 
 import pipelines as rt
 from pipelines.engines.session import Session
@@ -43,3 +45,61 @@ workload:
 time: {{rounds: 100}}
 """)  # fmt: skip
     assert found == {("S", 1), ("T", 2), ("T", 3), ("T", 4)}
+
+
+FILTERS = f"""
+name: sensors
+protocol: {{name: PROTOCOL}}
+overlay:
+  {BROKERS}[{{name: sensor, at: b1}}, {{name: dash, at: b3}}, {{name: alarm, at: b2}}]
+workload:
+  topics: mqtt
+  subscriptions:
+    - {{at: dash, topic: "sensors/#"}}
+    - {{at: dash, topic: "sensors/+/temp"}}
+    - {{at: alarm, topic: sensors/1/temp}}
+  publications: [{{at: sensor, round: 25, topic: sensors/1/temp}}, {{at: sensor, round: 26, topic: sensors/2/temp}}]
+time: {{rounds: 100}}
+"""
+
+
+@BY_CONTENT
+def test_topics_are_filters_of_mqtt_on_demand(tmp_path: Path, sail: Session, protocol: str) -> None:
+    found = delivered(tmp_path, sail, FILTERS.replace("PROTOCOL", protocol))
+    assert found == {("dash", 1), ("dash", 2), ("alarm", 1)}
+
+
+def test_without_the_key_filters_are_names_and_that_is_told(tmp_path: Path, sail: Session) -> None:
+    text = FILTERS.replace("PROTOCOL", "forwarding").replace("  topics: mqtt\n", "")
+    assert delivered(tmp_path, sail, text) == {("alarm", 1)}
+    told = cli("validate", tmp_path / "s.yaml")
+    assert "workload: subscriptions to 'sensors/#', 'sensors/+/temp' match a topic of just that name" in told.stdout
+
+
+@pytest.mark.parametrize("protocol", ["ginger", "skipring", "repository"])
+def test_protocols_of_topics_refuse_filters(tmp_path: Path, protocol: str) -> None:
+    text = FILTERS.replace("PROTOCOL", protocol)
+    if protocol == "skipring":
+        text = re.sub(r"overlay:\n.*\n.*\n", "overlay: {nodes: {count: 3}}\n", text)
+        text = text.replace("at: dash", "at: N1").replace("at: alarm", "at: N2").replace("at: sensor", "at: N3")
+    if protocol == "repository":
+        text = text.replace("overlay:", "overlay:\n  servers: [{name: R, at: b2}]")
+    (tmp_path / "s.yaml").write_text(text)
+    found = cli("validate", tmp_path / "s.yaml")
+    assert found.exit_code == 64
+    assert "topic filter 'sensors/#'" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"sensors/#"', '"sensors#"', "subscriptions[0].topic: the topic filter 'sensors#' has the level 'sensors#'"),
+        ("topic: sensors/2/temp", "topic: sensors/+/temp", "the topic 'sensors/+/temp' has a wildcard"),
+    ],
+)
+def test_topics_of_another_form_than_that_of_mqtt_are_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in FILTERS
+    (tmp_path / "s.yaml").write_text(FILTERS.replace("PROTOCOL", "forwarding").replace(old, new))
+    found = cli("validate", tmp_path / "s.yaml")
+    assert found.exit_code == 64
+    assert words.rpartition(": ")[2] in found.stderr

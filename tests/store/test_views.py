@@ -23,7 +23,7 @@ from pipelines.errors import QueryError
 from pipelines.inputs.workload.contents import to_json
 from pipelines.matching.matches import anchored_predicates, matches
 from pipelines.matching.predicate import OPERATORS, Predicate, canonical
-from pipelines.matching.predicate_table import predicate_rows, value_columns
+from pipelines.matching.predicate_table import compiled, predicate_rows, value_columns
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import relations_read, view_head, view_names, view_sql
@@ -275,6 +275,8 @@ def draw_value(draw: random.Random) -> float | str:
 
 def draw_predicate(draw: random.Random) -> Predicate:
     attribute, op = draw.choice(("topic", *ATTRIBUTES)), draw.choice(OPERATORS)
+    if op == "filter":
+        return Predicate("topic", op, draw.choice(FILTERS))
     text_only = attribute == "topic" or op in ("prefix", "suffix", "contains")
     value = draw.choice(TEXTS) if text_only else draw_value(draw)
     return Predicate(attribute, op, value)
@@ -295,11 +297,31 @@ def holds(predicate: Predicate, attributes: dict[str, float | str | bool]) -> bo
     if isinstance(given, str) != isinstance(wanted, str):
         return op == "!="
     if isinstance(given, str) and isinstance(wanted, str):
-        tests = {"prefix": given.startswith, "suffix": given.endswith, "contains": given.__contains__}
+        tests = {
+            "filter": lambda text: filtered(text, given),
+            "prefix": given.startswith,
+            "suffix": given.endswith,
+            "contains": given.__contains__,
+        }
         if op in tests:
             return tests[op](wanted)
     compare = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt}
     return bool(compare.get(op, operator.ge)(given, wanted))
+
+
+FILTERS = ("#", "A/#", "+/#", "+", "A/+", "A", "$SYS/#", "+/monitor", "/+", "+/+/B")
+TOPICS = ("A", "A/", "A/B", "A/x/B", "/B", "$SYS", "$SYS/monitor", "A/monitor", "x.y", "x/y/B", "A\nB/x")
+
+
+def filtered(text: str, topic: str) -> bool:
+    """Whether a filter matches a topic, by a shell pattern and the number of levels."""
+    if text[0] in "+#" and topic[0] == "$":
+        return False
+    levels, given = text.split("/"), topic.split("/")
+    if levels[-1] == "#":
+        levels, given = levels[:-1], given[: len(levels) - 1]
+    pairs = list(zip(levels, given, strict=False))
+    return len(levels) == len(given) and all(wanted in ("+", one) for wanted, one in pairs)
 
 
 def drawn_parts() -> tuple[list[tuple[Predicate, ...]], list[dict[str, Any]]]:
@@ -307,7 +329,7 @@ def drawn_parts() -> tuple[list[tuple[Predicate, ...]], list[dict[str, Any]]]:
     draw = random.Random(7)
     wanted = [tuple(draw_predicate(draw) for _ in range(draw.choice((1, 1, 2, 3)))) for _ in range(400)]
     contents = [draw_content(draw) for _ in range(150)]
-    topics = [draw.choice((None, *filter(None, TEXTS))) for _ in contents]
+    topics = [draw.choice((None, *filter(None, TEXTS), *TOPICS)) for _ in contents]
     return wanted, [
         content | ({} if topic is None else {"topic": topic}) for content, topic in zip(contents, topics, strict=True)
     ]
@@ -356,7 +378,7 @@ def matched(session: Session) -> Rows:
     compared = predicate_rows(pa.table({"predicate": pa.array([canonical(parts) for parts in wanted])}))
     compared = compared.rename_columns({"subscription": "subscription_id"})
     run_id = pa.array([3] * len(compared), pa.int64())
-    predicate = session.spark.createDataFrame(compared.add_column(0, "run_id", run_id))
+    predicate = session.spark.createDataFrame(compiled(compared).add_column(0, "run_id", run_id))
     values = [
         (3, 1, publication, name, *value_columns(str(value).lower() if isinstance(value, bool) else value))
         for publication, attributes in enumerate(given)

@@ -100,7 +100,9 @@ _PREDICATES = st.one_of(
         op=st.sampled_from(OPERATORS[:6]),
         value=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**63 - 1) | _TEXTS,
     ),
-    st.builds(Predicate, attribute=st.just("topic") | st.text(min_size=1), op=st.sampled_from(OPERATORS), value=_TEXTS),
+    st.builds(
+        Predicate, attribute=st.just("topic") | st.text(min_size=1), op=st.sampled_from(OPERATORS[:9]), value=_TEXTS
+    ),
 )
 
 
