@@ -7,6 +7,7 @@ single or double quotes (a quote inside is doubled or follows a backslash), or a
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -83,10 +84,17 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
     if topic == "":
         raise PredicateError("the topic is empty; give it a name, or leave it out")
     of_topic = () if topic is None else (Predicate(TOPIC, "=", topic),)
-    predicates = of_topic + tuple(_conjunction(where or ""))
+    predicates = tuple(map(_composed, (*of_topic, *_conjunction(where or ""))))
     if not predicates:
         raise PredicateError("a subscription needs a topic or a where, e.g. topic: news or where: price > 10")
     return tuple(map(_as_filter, predicates)) if is_mqtt else predicates
+
+
+def _composed(predicate: Predicate) -> Predicate:
+    """Returns a predicate on the topic with its value in Unicode's composed form, others as they are."""
+    if predicate.attribute != TOPIC or not isinstance(predicate.value, str):
+        return predicate
+    return Predicate(TOPIC, predicate.op, unicodedata.normalize("NFC", predicate.value))
 
 
 def _as_filter(predicate: Predicate) -> Predicate:

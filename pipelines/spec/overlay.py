@@ -11,12 +11,14 @@ from pipelines.errors import OverlayError, Problem, nearest
 from pipelines.spec.base import (
     MAX_NODES,
     ORDERED,
+    Composed,
     FilePath,
     Flag,
     LatencyRounds,
     NodeName,
     Nodes,
     Positive,
+    Prefix,
     Share,
     Strict,
     by_form,
@@ -86,9 +88,9 @@ class FileOverlay(_Rooted):
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
-    src: str = Field("src", description="edge lists: the column of one end")
-    dst: str = Field("dst", description="edge lists: the column of the other end")
-    latency: str | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
+    src: Composed = Field("src", description="edge lists: the column of one end")
+    dst: Composed = Field("dst", description="edge lists: the column of the other end")
+    latency: Composed | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
     latency_unit: LatencyUnit = Field(
         "ms",
         description="of latency and of .graph and pssim delays; km: the length of the link, for light in fibre",
@@ -122,7 +124,7 @@ class GenerateOverlay(_Rooted):
     neighbours: Annotated[int, Field(ge=2, le=1000, strict=True)] = Field(
         4, description="watts_strogatz: ring neighbours"
     )
-    prefix: str = Field("N", max_length=50, description="nodes are called prefix1, prefix2, ...")
+    prefix: Prefix = Field("N", description="nodes are called prefix1, prefix2, ...")
 
     def _problems(self) -> Iterator[Problem]:
         yield from super()._problems()
@@ -167,7 +169,7 @@ class NodesOverlay(Strict):
     supervisors: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         1, description="nodes that serve them, beside these; they are called supervisor1, supervisor2, ..."
     )
-    prefix: str = Field("N", max_length=50, description="of the names of the nodes with applications")
+    prefix: Prefix = Field("N", description="of the names of the nodes with applications")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -226,7 +228,7 @@ class GeneratedServers(Strict):
         by_form(nodes_form),
     ] = Field("central", description="brokers: names, all, or the most central ones: the least latency to all others")
     count: Size | None = Field(None, description="at: central — at so many brokers (default: 1)")
-    prefix: str = Field("R", max_length=50, description="servers are called prefix1, prefix2, ...")
+    prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="of each server's link, in rounds")
 
     @model_validator(mode="after")
@@ -249,7 +251,7 @@ class GeneratedClients(Strict):
 
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")
-    prefix: str = Field("C", max_length=50, description="clients are called prefix1, prefix2, ...")
+    prefix: Prefix = Field("C", description="clients are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="of each client's link, in rounds")
 
 

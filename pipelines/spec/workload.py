@@ -21,6 +21,7 @@ from pipelines.spec.base import (
     Scalar,
     Share,
     Strict,
+    Topic,
     by_form,
     by_name,
     nodes_form,
@@ -29,7 +30,6 @@ from pipelines.spec.calls import OtherCall
 from pipelines.spec.rules import repetition_problems
 
 Rounds = Annotated[tuple[Round, Round], ORDERED]
-Topic = Annotated[str, Field(min_length=1, max_length=1000)]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]

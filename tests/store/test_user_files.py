@@ -103,3 +103,39 @@ def test_topics_of_another_form_than_that_of_mqtt_are_refused(tmp_path: Path, ol
     found = cli("validate", tmp_path / "s.yaml")
     assert found.exit_code == 64
     assert words.rpartition(": ")[2] in found.stderr
+
+
+def test_names_and_topics_are_compared_in_their_composed_form(tmp_path: Path, sail: Session) -> None:
+    composed, apart = "Z\u00fcrich", "Zu\u0308rich"
+    (tmp_path / "net.csv").write_text(f"src,dst\n{apart},Bern\n{composed},Basel\n", encoding="utf-8")
+    (tmp_path / "p.csv").write_text(f"node,topic,round\n{apart},{composed},25\nBern,{apart},26\n", encoding="utf-8")
+    found = delivered(tmp_path, sail, f"""
+name: composed
+protocol: {{name: forwarding}}
+overlay: {{file: {{path: net.csv}}}}
+workload:
+  subscriptions:
+    - {{at: {composed}, topic: {apart}}}
+    - {{at: Bern, topic: {composed}}}
+    - {{at: Basel, where: topic = {apart}}}
+  publications: {{file: {{path: p.csv, node: node, topic: topic, round: round}}}}
+time: {{rounds: 100}}
+""")  # fmt: skip
+    assert found == {(name, 2) for name in (composed, "Bern", "Basel")}  # call 1 of both publishers is a subscription
+    with rt.open_store(tmp_path / "store", sail.spark) as result:
+        assert result.table("delivery").count() == 6
+    told = cli("why", tmp_path / "store", "--run", 0, "--subscriber", "Basel", "--source", apart, "--seq", 1)
+    assert (told.exit_code, told.stderr) == (0, "")
+
+
+def test_the_names_of_a_matrix_and_of_graphml_are_composed(tmp_path: Path) -> None:
+    composed, apart = "Z\u00fcrich", "Zu\u0308rich"
+    (tmp_path / "m.csv").write_text(f",{apart},Bern\n{composed},0,8\nBern,8,0\n", encoding="utf-8")
+    (tmp_path / "s.yaml").write_text(f"""
+name: matrix
+protocol: {{name: forwarding}}
+overlay: {{links: [[{composed}, Bern]], latency: {{matrix: m.csv}}}}
+workload: {{subscriptions: [{{at: {apart}, topic: a}}], publications: [{{at: Bern, round: 9, topic: a}}]}}
+time: {{rounds: 50, round_ms: 1}}
+""", encoding="utf-8")  # fmt: skip
+    assert cli("validate", tmp_path / "s.yaml").exit_code == 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel, unique_names
+from pipelines.spec.base import nfc
 
 Lines = Iterator[tuple[int, str]]
 
@@ -77,13 +78,13 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
 
 
 def decode(content: bytes) -> str:
-    """Returns a file's text (UTF-8, with or without a mark).
+    """Returns a file's text (UTF-8, with or without a mark) in Unicode's composed form.
 
     Raises:
         ContentError: It is no text, with the line.
     """
     try:
-        text = content.decode("utf-8-sig")
+        text = nfc(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ContentError(f"line {line}: not UTF-8 text (byte 0x{content[error.start]:02x})") from error

@@ -23,6 +23,11 @@ def texts_of(column: pa.ChunkedArray) -> pa.Array:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
+def names_of(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column of names or topics as `texts_of`, in Unicode's composed form."""
+    return pc.utf8_normalize(texts_of(column), form="NFC")
+
+
 def column_type(column: pa.ChunkedArray) -> pa.Array:
     """Returns a column as what its values are: whole numbers, numbers, true and false, or text.
 
@@ -113,7 +118,7 @@ class FileRows:
         if column is None:
             return None
         try:
-            return texts_of(column)
+            return names_of(column) if key in ("node", "topic") else texts_of(column)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             self.refuse(key, f"column {name!r} holds {column.type}, which is no text: {error}; name another column")
             return None

@@ -14,7 +14,7 @@ from pipelines.files import find_file
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.file_rows import FileRows, column_type, texts_of
+from pipelines.inputs.workload.file_rows import FileRows, column_type, names_of, texts_of
 from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.reading import Source, load, source_of
 from pipelines.inputs.workload.tables import SUBSCRIPTION
@@ -149,6 +149,6 @@ def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
 @lru_cache(maxsize=4)
 def _contents(source: Source, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
     table = load(source)
-    topics = pa.nulls(table.num_rows, pa.string()) if topic is None else texts_of(table[topic])
+    topics = pa.nulls(table.num_rows, pa.string()) if topic is None else names_of(table[topic])
     columns = {name: column_type(table[name]) for name in names}
     return topics, json_rows(columns, table.num_rows), attribute_rows(topics, columns)
