@@ -139,3 +139,30 @@ workload: {{subscriptions: [{{at: {apart}, topic: a}}], publications: [{{at: Ber
 time: {{rounds: 50, round_ms: 1}}
 """, encoding="utf-8")  # fmt: skip
     assert cli("validate", tmp_path / "s.yaml").exit_code == 0
+
+
+BLANK = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="d0" for="node" attr.name="Latitude" attr.type="string"/>
+  <key id="d1" for="node" attr.name="Longitude" attr.type="string"/>
+  <graph edgedefault="undirected">
+    <node id="A"><data key="d0">48.1</data><data key="d1">11.6</data></node>
+    <node id="B"><data key="d0">48.1</data><data key="d1"> </data></node>
+    <edge source="A" target="B"/>
+  </graph>
+</graphml>
+"""
+
+
+def test_a_report_opens_where_a_coordinate_is_blank(tmp_path: Path, sail: Session) -> None:
+    (tmp_path / "net.graphml").write_text(BLANK)
+    found = delivered(tmp_path, sail, """
+name: blank
+protocol: {name: forwarding}
+overlay: {file: {path: net.graphml}}
+workload: {subscriptions: [{at: B, topic: a}], publications: [{at: A, round: 25, topic: a}]}
+time: {rounds: 100, round_ms: 1}
+""")  # fmt: skip
+    assert found == {("B", 1)}
+    told = cli("report", tmp_path / "store")
+    assert (told.exit_code, (tmp_path / "store" / "report.html").exists()) == (0, True), told.stderr
