@@ -20,6 +20,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
+from pipelines.experiment.seeds import equal_seeds
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import literal_wildcards
@@ -175,7 +176,7 @@ def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int,
 
 
 def notes(prepared: Prepared) -> list[tuple[str, str]]:
-    """Returns what the user should know about overlays and subscriptions, by the example of the first seed.
+    """Returns what the user should know about overlays, subscriptions and seeds, by the example of the first seed.
 
     Args:
         prepared: Its runs can be built, see `check`.
@@ -184,26 +185,45 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
         Pairs of the part of the scenario and a sentence.
     """
     runs = prepared.combinations()
-    told: dict[str, Sequence[Problem]] = {}
+    n_seeds = len(prepared.scenario.runs.all_seeds())
+    told: dict[tuple[str, str], Sequence[str]] = {}
     found: dict[Problem, list[RunConfig]] = {}
-    for run in runs:
-        key = _inputs_key(run, {"overlay", "time", "workload"})
-        if key not in told:
-            told[key] = _notes(run, prepared.beside)
-        for note in told[key]:
-            found.setdefault(note, []).append(run)
+    for place, run in enumerate(runs):
+        of_seeds = prepared.runs[place * n_seeds : (place + 1) * n_seeds]
+        for part, (key, notes_of) in _noted(run, of_seeds, prepared.beside).items():
+            if (part, key) not in told:
+                told[part, key] = [note for note in notes_of() if note]
+            for note in told[part, key]:
+                found.setdefault(Problem((part,), note), []).append(run)
     values = _values_told(runs)
     return [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
 
 
-def _notes(run: RunConfig, beside: Path) -> Sequence[Problem]:
-    overlay = build_run_overlay(run, beside)
+def _noted(
+    run: RunConfig, of_seeds: Sequence[RunConfig], beside: Path
+) -> Mapping[str, tuple[str, Callable[[], Sequence[str]]]]:
+    """Returns for each part of the scenario what its notes depend on, and what finds them.
+
+    Args:
+        run: One combination of the grid.
+        of_seeds: Its runs, one a seed.
+        beside: The scenario file's folder.
+    """
     scenario = run.scenario
-    literal = literal_wildcards(
-        scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
-    )
-    told = {"overlay": overlay.notes, "workload": (literal,) if literal else ()}
-    return [Problem((part,), note) for part, of in told.items() for note in of]
+
+    def literal() -> Sequence[str]:
+        overlay = build_run_overlay(run, beside)
+        horizon = scenario.time.rounds
+        return [literal_wildcards(scenario.workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside)]
+
+    return {
+        "overlay": (
+            _inputs_key(run, {"overlay", "time"}),
+            lambda: build_run_overlay(run, beside, notes_rounding=True).notes,
+        ),
+        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), literal),
+        "runs": (_inputs_key(run, _INPUTS | {"protocol"}), lambda: [equal_seeds(of_seeds, beside)]),
+    }
 
 
 def mappings(prepared: Prepared) -> list[str]:

@@ -16,6 +16,8 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.latency import to_rounds
+from pipelines.inputs.overlay.rounding import rounding_note
+from pipelines.inputs.overlay.weighted import WeightedGraph
 from pipelines.spec.overlay import Latency, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
@@ -223,3 +225,38 @@ def test_a_missing_matrix_says_where_it_was_looked_up(tmp_path: Path) -> None:
     with pytest.raises(OverlayError, match=r"no file 'm\.csv'; tried") as caught:
         build({**LINE, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
     assert caught.value.problems[0].path == ("overlay", "latency", "matrix")
+
+
+def rounded(ms: list[float], round_ms: float) -> str:
+    """The note on a line of nodes A, B, ... with latencies in ms."""
+    names = tuple("ABCDEFGH"[: len(ms) + 1])
+    first = np.arange(len(ms))
+    graph = WeightedGraph(names, first, first + 1, np.array(ms))
+    return rounding_note(graph, to_rounds(graph.weights, round_ms), round_ms)
+
+
+def test_paths_that_rounding_makes_longer_are_told_with_their_numbers() -> None:
+    note = rounded([9.5, 2.4], 5.0)  # A to B is 10, B to C 5, A to C 15; each path from either end
+    assert "makes 4 of 6 paths more than 10% longer" in note
+    assert "A to C takes 11.9 ms, and 15 ms here" in note
+    assert "half of them 1.7 times as long or more" in note  # between 15 / 11.9 and 5 / 2.4
+
+
+@pytest.mark.parametrize(
+    ("ms", "round_ms"), [([10.0, 20.0], 5.0), ([9.5, 19.0], 0.5), ([9.2], 10.0), ([100.0, 100.0, 9.5], 10.0)]
+)
+def test_rounding_within_a_tenth_is_not_told(ms: list[float], round_ms: float) -> None:
+    assert rounded(ms, round_ms) == ""
+
+
+def test_a_link_without_latency_takes_a_round_and_is_told() -> None:
+    assert "A to B takes 0 ms, and 5 ms here" in rounded([0.0], 5.0)
+
+
+def test_the_note_on_rounding_comes_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst,ms\nA,B,2.4\n")
+    spec = OverlaySpec.model_validate({"file": {"path": "net.csv", "latency": "ms"}})
+    given: dict[str, Any] = {"seed": 0, "round_ms": 5.0, "needs_tree": False, "beside": tmp_path}
+    assert build_overlay(spec, **given).notes == ()
+    [note] = build_overlay(spec, **given, notes_rounding=True).notes
+    assert "2 of 2 paths" in note
