@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
+_NOTED = ("overlay", "workload", "runs")
 _INPUTS = {"overlay", "workload", "faults", "time"}
 """The parts of a scenario that overlay, workload and faults are made from."""
 
@@ -196,7 +197,8 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
             for note in told[part, key]:
                 found.setdefault(Problem((part,), note), []).append(run)
     values = _values_told(runs)
-    return [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
+    told_of = [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
+    return sorted(told_of, key=lambda note: _NOTED.index(note[0]))
 
 
 def _noted(

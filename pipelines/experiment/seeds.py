@@ -32,8 +32,8 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
         if not _are_equal(first, build_mapped_run(run, beside)):
             return ""
     return (
-        f"the {len(runs):,} seeds draw nothing, so that their runs are equal: protocol, overlay, workload and faults "
-        "leave nothing to chance; one seed is enough"
+        f"the {len(runs):,} seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
+        "their runs are equal, and one seed is enough"
     )
 
 
