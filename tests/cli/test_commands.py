@@ -29,8 +29,8 @@ runs: {seeds: [0, 1, 2], grid: {protocol.delta: [0, 2]}}
 engine: sail
 """
 SEEDS = (
-    "runs: the 3 seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: their runs are "
-    "equal, and one seed is enough"
+    "runs: the 3 seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
+    "their runs are equal, and one seed is enough"
 )
 COMMANDS = ["list", "schema", "doctor", "runs", "init", "validate", "plan", "run", "resume", "audit", "why",
             "compare-node", "sql", "export", "report", "compare", "extract", "shrink", "diff"]  # fmt: skip
