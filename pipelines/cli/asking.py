@@ -138,6 +138,10 @@ def compare_node(
         complain(f"nothing to compare: {node} did not crash in run {run_id}; view node_recovery has the crashes")
     elif rows["before_round"].null_count:
         complain("no commit lies before a crash: run with --commit-every 1 to have one after every round")
+    if rows["gone"].null_count < rows.num_rows:
+        complain(
+            "VACUUM removed the rows of some versions of state tables; column gone names them, and counts are null"
+        )
 
 
 def sql(

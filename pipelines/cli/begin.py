@@ -42,8 +42,8 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     if problems[chosen]:
         complain("it has to be changed before it can be run:", *problems[chosen])
     else:
-        for note in notes(expand_runs(read_scenario(file, texts[chosen]))):
-            print_lines(f"overlay: {note}")
+        for part, note in notes(expand_runs(read_scenario(file, texts[chosen]))):
+            print_lines(f"{part}: {note}")
 
 
 def _names(file: Path, text: str) -> frozenset[str]:

@@ -144,6 +144,11 @@ def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> list[str]:
                 f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits; "
                 "--rounds A:B brings more of fewer rounds"
             )
+        if state["gone"]:
+            said.append(
+                f"{name}: states of nodes at the end of rounds {', '.join(map(str, state['gone']))}, as VACUUM "
+                "removed their files"
+            )
         if state["left_out"]:
             said.append(f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits")
     return said

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import STATE
+from pipelines.errors import VacuumedError
 from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
 
@@ -21,8 +22,6 @@ MOST_COMMITS = 24
 MOST_ROWS = 60_000
 """Rows of state that a run keeps; a table that goes beyond that is left out."""
 _IDS = ("run_id", "node_id")
-
-
 Sizes = Mapping[str, Mapping[int, int]]
 """Rows of state tables, by table and last round of a commit."""
 
@@ -37,15 +36,20 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
 
     Returns:
         By run: ``commits``: the rounds at whose end the state was read; ``n_commits``: how many there are in the span;
-        ``left_out``: tables with too many rows; ``tables``: by name their ``columns`` and, by node, pairs of a round
-        and the rows that the node had from that round on.
+        ``gone``: the rounds at whose end VACUUM removed the state; ``left_out``: tables with too many rows;
+        ``tables``: by name their ``columns`` and, by node, pairs of a round and the rows that the node had from that
+        round on.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
-    kept = {run_id: _spread(found) for run_id, found in rounds.items()}
+    gone = {run_id: _gone(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
+    kept = {run_id: [at for at in _spread(of_run) if at not in gone[run_id]] for run_id, of_run in rounds.items()}
     found: dict[int, dict[str, Any]] = {
-        run_id: {"commits": kept[run_id], "n_commits": len(rounds[run_id]), "tables": {}, "left_out": []}
+        run_id: {
+            "commits": kept[run_id], "n_commits": len(rounds[run_id]) - len(gone[run_id]), "gone": gone[run_id],
+            "tables": {}, "left_out": [],
+        }
         for run_id in spans
-    }
+    }  # fmt: skip
     fitting: dict[tuple[StoreReader, str], dict[int, Sequence[int]]] = defaultdict(dict)
     for run_id, of_run in sizes.items():
         part, n_rows = reader.of_run(run_id), 0
@@ -101,7 +105,9 @@ def spread_commits(
         rounds = _commits(reader, run_id, Span())
         last = min((at for at in rounds if at >= end), default=end)
         within = [] if spans is None else _spread(_commits(reader, run_id, spans[run_id]))
-        found[run_id] = sorted({*_spread([at for at in rounds if at <= last]), *within})
+        chosen = sorted({*_spread([at for at in rounds if at <= last]), *within})
+        gone = _gone(reader.of_run(run_id), chosen)
+        found[run_id] = [at for at in chosen if at not in gone]
     return found
 
 
@@ -111,6 +117,21 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
     rounds = sorted(row.last_round for row in reader.sql(text).collect())
     inside = [at for at in rounds if at >= span.first and (span.last is None or at <= span.last)]
     return [*[at for at in rounds if at < span.first][-1:], *inside]
+
+
+def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
+    """Returns the rounds at whose end a state table had a version that VACUUM removed."""
+    names = [name for name in reader.tables() if name.startswith(STATE)]
+
+    def is_gone(at: int) -> bool:
+        try:
+            for name in names:
+                reader.table(name, at)
+        except VacuumedError:
+            return True
+        return False
+
+    return [at for at in rounds if is_gone(at)]
 
 
 def _spread(rounds: Sequence[int]) -> list[int]:
