@@ -49,7 +49,7 @@ _COMMENTS = {
     "started_round": "round in which this incarnation started; -1: before the first round",
     "wake_round": "round in which its next timer runs out; null: no timer is set",
 }
-_PAYLOAD = T.StructType([T.StructField("body", T.StringType())])
+_PAYLOAD = T.StructType([T.StructField("body", T.StringType()), T.StructField("hidden", T.StringType())])
 _LATE = str(1 << 40)
 """Reports of failure detectors are numbered apart from what nodes send: before it those of crashes, after it those of
 connections to nodes that are down."""

@@ -178,10 +178,25 @@ class Pong:
     n: int
 
 
+@message(hidden="n")
+class Veiled:
+    """Shows where it comes from.
+
+    Attributes:
+        source: Who sent it.
+        from_: Where it comes from.
+        n: How many, which the history does not show.
+    """
+
+    source: int
+    from_: int
+    n: int | None
+
+
 class Table(NodeProgram):
     """Plays."""
 
-    messages = (Ping, Pong)
+    messages = (Ping, Pong, Veiled)
 
     def on_message(self, m: Any, src: int, ctx: Any) -> None:
         """Does nothing."""
@@ -190,9 +205,18 @@ class Table(NodeProgram):
 def test_what_a_message_carries_comes_back() -> None:
     messages = Messages(Plan.of(Table))
     columns = messages.columns([Ping(), Pong(3, 4)])
-    assert columns == {"source": [None, 3], "source_seq": [None, None], "body": [None, '{"n":4}']}
-    assert messages.message("Pong", 3, None, '{"n":4}') == Pong(3, 4)
-    assert messages.message("Ping", None, None, None) == Ping()
+    assert columns == {
+        "source": [None, 3], "source_seq": [None, None], "body": [None, '{"n":4}'], "hidden": [None, None],
+    }  # fmt: skip
+    assert messages.message("Pong", 3, None, '{"n":4}', None) == Pong(3, 4)
+    assert messages.message("Ping", None, None, None, None) == Ping()
+
+
+def test_fields_that_the_history_does_not_show_are_apart_and_come_back() -> None:
+    messages = Messages(Plan.of(Table))
+    columns = messages.columns([Veiled(3, 1, 4)])
+    assert columns == {"source": [3], "source_seq": [None], "body": ['{"from":1}'], "hidden": ['{"n":4}']}
+    assert messages.message("Veiled", 3, None, '{"from":1}', '{"n":4}') == Veiled(3, 1, 4)
 
 
 def test_a_message_with_a_value_of_another_type_is_told_with_its_field() -> None:

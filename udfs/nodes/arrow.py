@@ -52,8 +52,8 @@ RESERVED = frozenset({
     "in_flight", "events", "timer", "watch", *INTERNAL, *KEPT, *DONE,
 })  # fmt: skip
 """What the harness calls its own columns and tables, beside which those of declarations stand."""
-CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT}
-"""What a message carries as columns: the call that it serves, and all else as JSON."""
+CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
+"""What a message carries as columns: the call that it serves, and all else as JSON: its body, what is hidden."""
 SENT = structs(position=_LONG, kind=_TEXT, dst=_LONG, latency_rounds=_LONG, **CARRIED)
 """What a node sends in a round."""
 RECEIVED = structs(message_id=_LONG, kind=_TEXT, src=_LONG, sent_round=_LONG, **CARRIED)
@@ -226,8 +226,8 @@ class Rows:
         message = self.messages.message
         return [
             [
-                Received(number, kind, src, sent, message(kind, source, seq, body))
-                for number, kind, src, sent, source, seq, body in of_node
+                Received(number, kind, src, sent, message(kind, *carried))
+                for number, kind, src, sent, *carried in of_node
             ]
             for of_node in list_rows(column)
         ]

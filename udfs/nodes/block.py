@@ -30,9 +30,10 @@ from udfs.nodes.arrow import (
 )
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
-from udfs.nodes.network import Flight, Given, Network, Rows as Played, Span, Spans, Strike
+from udfs.nodes.network import Flight, Given, Network, Rows as Played, Strike
 from udfs.nodes.play import Play, table_schema
 from udfs.nodes.program import Call, Declared, NodeProgram
+from udfs.nodes.run import Span, Spans
 from udfs.nodes.world import Node, NodeInfo, World
 
 _LONG, _TEXT = pa.int64(), pa.string()
@@ -50,8 +51,9 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "on_link": ("src", "dst", "round", "end_round", "faults"),
     "anywhere": ("round", "end_round", "faults"),
     "sides": ("node_id", "round", "end_round", "side"),
+    "subscribers": ("subscription_id", "subscriber"),
 }
-"""What a run is given, beside its calls: lists of structs, which may be null; for the last three see `link_faults`."""
+"""What a run is given, beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
 OVERLAY = ("node_id", "name", "role")
 """What the first block is told of each node."""
 _DUE = list(FLIGHT).index("due_round")
@@ -194,6 +196,7 @@ def _given(batch: pa.RecordBatch) -> Iterator[Given]:
             run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
             _by_round(lists["calls"][place]), crashes, pauses,
             _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), may_duplicate,
+            dict(lists["subscribers"][place]),
         )  # fmt: skip
 
 
@@ -216,10 +219,17 @@ def _nodes(rows: Rows, column: pa.Array) -> list[list[tuple[int, Node]]]:
 
 
 def _flight(
-    rows: Rows, number: int, kind: str, src: int, dst: int, sent: int, due: int, fate: str | None, source: int | None,
-    source_seq: int | None, body: str | None,
-) -> Flight:  # fmt: skip
-    return Flight(number, kind, src, dst, sent, due, fate, rows.messages.message(kind, source, source_seq, body))
+    rows: Rows,
+    number: int,
+    kind: str,
+    src: int,
+    dst: int,
+    sent: int,
+    due: int,
+    fate: str | None,
+    *carried: Any,  # noqa: ANN401
+) -> Flight:
+    return Flight(number, kind, src, dst, sent, due, fate, rows.messages.message(kind, *carried))
 
 
 def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from udfs.nodes.records import kind_of
+from udfs.nodes.run import RunView
 
 _TWO_53 = float(1 << 53)
 
@@ -76,14 +78,17 @@ class Context:
         settings: The protocol's settings.
         message_id: The message that is handled; None: no message.
         sent_round: The round in which it was sent.
+        run: The run as a whole.
     """
 
     __slots__ = (
-        "_internal", "_seed", "confirmed", "connected", "deliveries", "fates", "message_id", "node", "round", "sent",
-        "sent_round", "settings", "statuses",
+        "_internal", "_seed", "confirmed", "connected", "deliveries", "fates", "issued", "message_id", "node", "round",
+        "run", "sent", "sent_round", "settings", "statuses",
     )  # fmt: skip
 
-    def __init__(self, node: int, round_: int, settings: Mapping[str, Any], internal: Internal) -> None:
+    def __init__(
+        self, node: int, round_: int, settings: Mapping[str, Any], internal: Internal, run: RunView | None = None
+    ) -> None:
         """Starts a round of a node with nothing done."""
         self.node = node
         self.round = round_
@@ -98,6 +103,8 @@ class Context:
         self.confirmed: list[int] = []
         self.fates: list[tuple[int, str]] = []
         self.connected: list[int] = []
+        self.issued: list[int] = []
+        self.run = run or RunView()
 
     def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
         """Sends a message; a node's messages of a round leave in the order in which it sends them.
@@ -167,6 +174,14 @@ class Context:
         """
         self.deliveries.append(Delivered(source, source_seq, self.round - issued_round, hops))
 
+    def route_latency(self, path: Sequence[int]) -> int:
+        """Returns how long a message takes along a path of links."""
+        return sum(self.run.links.get(link, 0) for link in pairwise(path))
+
+    def issue(self, source_seq: int) -> None:
+        """Issues a call that has waited, or is due, where the program holds calls back (`NodeProgram.holds_calls`)."""
+        self.issued.append(source_seq)
+
     def confirm(self, source_seq: int) -> None:
         """Confirms a call that the application of this node has made."""
         self.confirmed.append(source_seq)
@@ -175,15 +190,20 @@ class Context:
         """Notes what state the node is in from this round on, for table ``node_status``."""
         self.statuses.append(status)
 
-    def drop(self, fate: str = "duplicate") -> None:
-        """Notes that the message which is handled has been dropped: ``duplicate``, ``lost_crash`` or ``lost_link``.
+    def drop(self, fate: str = "duplicate", message_id: int | None = None) -> None:
+        """Notes that a message has been dropped: ``duplicate``, ``lost_crash`` or ``lost_link``.
+
+        Args:
+            fate: Why.
+            message_id: The message; None: the one that is handled.
 
         Raises:
             ValueError: No message is handled.
         """
-        if self.message_id is None:
+        number = self.message_id if message_id is None else message_id
+        if number is None:
             raise ValueError("drop was called where no message is handled")
-        self.fates.append((self.message_id, fate))
+        self.fates.append((number, fate))
 
     def draw(self, purpose: str, *keys: int) -> float:
         """Returns a number in [0, 1) that depends on the run's seed, the node, the round, the purpose and the keys."""

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from udfs.nodes.collection import rare_collections
-from udfs.nodes.network import Flight, Given, Network, Rows, Span, Spans, Strike
+from udfs.nodes.network import Flight, Given, Network, Rows, Strike
 from udfs.nodes.program import Call, NodeProgram, Plan
+from udfs.nodes.run import Span, Spans
 from udfs.nodes.world import NodeInfo, World
 
 
@@ -151,6 +152,12 @@ class LocalNetwork:
                 pause = pauses.at(node, call.round)
                 due = call.round if pause is None or pause.end_round is None else pause.end_round
                 by_round.setdefault(due, {}).setdefault(node, []).append(replace(call, round=due))
-        given = Given(0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike)
+        subscribers = {
+            call.subscription_id: node for node, calls in self._calls.items() for call in calls
+            if call.kind == "subscribe" and call.subscription_id is not None
+        }  # fmt: skip
+        given = Given(
+            0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike, subscribers=subscribers
+        )
         world = World(self._nodes, self._links, self._calls, self._settings, has_crashes=bool(self._down))
         return Network.begun(self._plan, given, world)

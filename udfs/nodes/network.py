@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from udfs.nodes.context import Context, Delivered, Internal
 from udfs.nodes.interruption import check
 from udfs.nodes.program import Call, NodeDown, Plan
+from udfs.nodes.run import RunView, Spans
 from udfs.nodes.step import Received, step
 from udfs.nodes.world import BEFORE, Node, World, begin
 
@@ -41,52 +42,6 @@ class Flight(NamedTuple):
 
 
 Strike = Callable[[list[Flight]], list[Flight]]
-
-
-@dataclass(frozen=True)
-class Span:
-    """A time in which a node is down or pauses: from ``round`` on, before ``end_round``; None: to the end."""
-
-    node: int
-    round: int
-    end_round: int | None
-
-    def covers(self, round_: int) -> bool:
-        """Returns whether a round lies in it."""
-        return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
-
-
-class Spans:
-    """The times of one kind of all nodes, those of a node apart."""
-
-    def __init__(self, spans: Iterable[Span]) -> None:
-        """Sorts them."""
-        self._of: dict[int, list[Span]] = defaultdict(list)
-        self.starting: dict[int, list[int]] = defaultdict(list)
-        self.ending: dict[int, list[int]] = defaultdict(list)
-        for span in sorted(spans, key=lambda one: (one.node, one.round)):
-            self._of[span.node].append(span)
-            self.starting[span.round].append(span.node)
-            if span.end_round is not None:
-                self.ending[span.end_round].append(span.node)
-        self._rounds = sorted({*self.starting, *self.ending})
-
-    def next_round(self, after: int) -> int | None:
-        """Returns the first round after the given one in which one starts or ends."""
-        place = bisect_right(self._rounds, after)
-        return self._rounds[place] if place < len(self._rounds) else None
-
-    def nodes_at(self, round_: int) -> list[int]:
-        """Returns the nodes of which a time covers a round."""
-        return [node for node in self._of if self.at(node, round_) is not None]
-
-    def at(self, node: int, round_: int) -> Span | None:
-        """Returns the time of a node that covers a round."""
-        spans = self._of.get(node)
-        if not spans:
-            return None
-        place = bisect_right(spans, round_, key=lambda one: one.round) - 1
-        return spans[place] if place >= 0 and spans[place].covers(round_) else None
 
 
 @dataclass
@@ -121,6 +76,7 @@ class Given:
         pauses: Those in which nodes pause.
         strike: What faults of links make of messages; None: there are none.
         may_duplicate: Whether copies of messages need ids: every other one is free for them.
+        subscribers: The subscriber of each subscription.
     """
 
     run: int
@@ -131,6 +87,7 @@ class Given:
     pauses: Spans
     strike: Strike | None = None
     may_duplicate: bool = False
+    subscribers: Mapping[int, int] = field(default_factory=dict)
 
 
 class Network:
@@ -160,6 +117,8 @@ class Network:
         self._lost: list[Flight] = []
         self._call_rounds = sorted(given.calls)
         self._wakes: list[tuple[int, int]] = []
+        self._stored: dict[int, dict[str, Any]] = {}
+        self._view = RunView(given.links, given.crashes, given.subscribers, self._stored_at)
         for flight in flights:
             self._fly(flight)
         for at, node in nodes.items():
@@ -212,7 +171,7 @@ class Network:
         """Plays one round, by the numbers of the module's summary."""
         self.round = self.last_played = round_
         # 1. faults
-        out = self._crash(round_, rows)
+        out, noticed = self._crash(round_, rows)
         recovered = self._recover(round_)
         # 2. nodes
         inbox: dict[int, list[Received]] = defaultdict(list)
@@ -222,11 +181,16 @@ class Network:
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
         awake = self._awake(round_)
         fates: dict[int, str] = {}
-        for at in sorted({*inbox, *calls, *recovered, *awake}):
+        acting = sorted({*inbox, *calls, *recovered, *awake, *noticed})
+        self._store(acting)
+        for at in acting:
             node = self.nodes[at]
-            ctx = Context(at, round_, self._given.settings, node.internal)
+            ctx = Context(at, round_, self._given.settings, node.internal, self._view)
             of_node = calls.get(at, ())
-            step(self._plan, self._given.run, node, ctx, inbox.get(at, ()), of_node, is_recovered=at in recovered)
+            step(
+                self._plan, self._given.run, node, ctx, inbox.get(at, ()), of_node, is_recovered=at in recovered,
+                crashed=noticed.get(at, ()),
+            )  # fmt: skip
             self._take(ctx, node, of_node, rows)
             self._set_wake(at, node)
             fates.update(ctx.fates)
@@ -243,8 +207,23 @@ class Network:
             node.program.close()
         self.nodes.clear()
 
-    def _crash(self, round_: int, rows: Rows) -> list[Context]:
-        """Takes the nodes down that crash, and returns the reports of the others' failure detectors."""
+    def _store(self, acting: Iterable[int]) -> None:
+        """Notes what others may read of the nodes that act in a round, as it is before."""
+        names = self._plan.program.read_by_others
+        if names:
+            self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
+
+    def _stored_at(self, peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
+        found = self._stored.get(peer) or self.down.get(peer)
+        return getattr(self.nodes[peer].program, name) if found is None else found[name]
+
+    def _crash(self, round_: int, rows: Rows) -> tuple[list[Context], dict[int, list[int]]]:
+        """Takes the nodes down that crash.
+
+        Returns:
+            The reports of the others' failure detectors; where a program sets them itself, whose crash each node
+            notices.
+        """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():
             if not one.is_durable:
@@ -253,6 +232,10 @@ class Network:
             if at in self.nodes:
                 program = self.nodes.pop(at).program
                 self.down[at] = {name: getattr(program, name) for name in self._plan.durable}
+                if (status := self._plan.program.down_status) is not None:
+                    rows.statuses.append((at, round_, status))
+        if self._plan.is_whole:
+            return [], self._noticed(crashed)
         reports: list[Context] = []
         for at, node in sorted(self.nodes.items()) if crashed else ():
             seen = [peer for peer in crashed if peer in node.internal.watched]
@@ -261,7 +244,15 @@ class Network:
                 for peer in sorted(seen):
                     self._report(ctx, peer)
                 reports.append(ctx)
-        return reports
+        return reports, {}
+
+    def _noticed(self, crashed: Sequence[int]) -> dict[int, list[int]]:
+        """Returns the crashed nodes that each node is connected to."""
+        found = {}
+        for at, node in self.nodes.items() if crashed else ():
+            if seen := [peer for peer in sorted(crashed) if node.program.is_connected(peer)]:
+                found[at] = seen
+        return found
 
     def _report(self, ctx: Context, peer: int) -> None:
         delay = int(self._given.settings[self._plan.program.detection])
@@ -307,7 +298,8 @@ class Network:
         at, round_ = ctx.node, ctx.round
         rows.delivered += [(at, round_, one) for one in ctx.deliveries]
         rows.statuses += [(at, round_, status) for status in ctx.statuses]
-        rows.calls += [(at, call.source_seq, round_, "issued") for call in calls]
+        issued = ctx.issued if self._plan.program.holds_calls else [call.source_seq for call in calls]
+        rows.calls += [(at, seq, round_, "issued") for seq in issued]
         rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
         self.take_appended(at, node, rows)
         for peer in ctx.connected:

@@ -13,6 +13,9 @@ the store. Handlers are methods:
 ``on_round_end(self, ctx)``        the node has handled something in this round
 =================================  ====================================================================
 
+A program whose algorithm handles all that is due in a round at once has one handler instead,
+``on_round(self, due, ctx)``, which gets a `udfs.nodes.step.RoundDue`.
+
 A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
 clock, and no draws but `Context.draw`. It goes through a set, or a dict within a record, in sorted order only: these
 lose the order in which they were filled when a node is stored.
@@ -154,6 +157,10 @@ class NodeProgram:
         down_kind: The kind that reports of the failure detector have in the history.
         detection: The setting that says after how many rounds a crash is reported, beside the latency of the
             connection.
+        down_status: The status of a node that crashes, for table ``node_status``; None: none is noted.
+        holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due.
+        read_by_others: Durable declarations that other nodes may read (`RunView.stored`). Their values are replaced,
+            never changed.
     """
 
     name: ClassVar[str] = ""
@@ -161,6 +168,9 @@ class NodeProgram:
     order: ClassVar[Sequence[str | tuple[str, ...]]] = (ANY,)
     down_kind: ClassVar[str] = "NODE_DOWN"
     detection: ClassVar[str] = "detection_rounds"
+    down_status: ClassVar[str | None] = None
+    holds_calls: ClassVar[bool] = False
+    read_by_others: ClassVar[Sequence[str]] = ()
     declared: ClassVar[Mapping[str, Declared]] = {}
     _empty: ClassVar[Sequence[tuple[str, Callable[[], Any]]]] = ()
 
@@ -204,6 +214,14 @@ class NodeProgram:
         such parts breaks their circle here.
         """
         vars(self).clear()
+
+    def on_round(self, due: Any, ctx: Context) -> None:  # noqa: ANN401 - `RoundDue`; its module imports this one
+        """Handles all that is due in a round; a program that has this handler has no others."""
+        raise NotImplementedError
+
+    def is_connected(self, peer: int) -> bool:
+        """Returns whether the node notices the crash of another one, for programs with a handler `on_round`."""
+        return False
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
         """Handles a timer that has run out; a program that sets timers has this handler."""
@@ -253,6 +271,11 @@ class Plan:
     durable: Mapping[str, Declared]
     appended: Mapping[str, Declared]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it handles all that is due in a round at once."""
+        return self.program.on_round is not NodeProgram.on_round
+
     @classmethod
     def of(cls, program: type[NodeProgram]) -> Plan:
         """Reads a program.
@@ -261,10 +284,11 @@ class Plan:
             TypeError: A kind of message has no handler, or stands in two phases.
         """
         own = {kind_of(one): one for one in program.messages}
-        kinds = {**own, program.down_kind: NodeDown}
+        is_whole = program.on_round is not NodeProgram.on_round
+        kinds = own if is_whole else {**own, program.down_kind: NodeDown}
         read = {name: one for name, one in program.declared.items() if one.form != "appended"}
         return cls(
-            program, kinds, {kind: _handler(program, kind, one) for kind, one in own.items()},
+            program, kinds, {} if is_whole else {kind: _handler(program, kind, one) for kind, one in own.items()},
             _phases(program, list(kinds)),
             {name: one for name, one in read.items() if not one.is_durable},
             {name: one for name, one in read.items() if one.is_durable},

@@ -60,16 +60,18 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def message(kind: str = "") -> Callable[[type[T]], type[T]]:
+def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
     """Declares a message.
 
     Args:
         kind: Its kind in the history; the name of the class if it is not given.
+        hidden: The fields that the history does not show, separated by commas.
     """
 
     def declare(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True, slots=True)(cls)
         made.__kind__ = kind or cls.__name__  # type: ignore[attr-defined]
+        made.__hidden__ = tuple(part.strip() for part in hidden.split(",") if part.strip())  # type: ignore[attr-defined]
         return made
 
     return declare
@@ -78,6 +80,12 @@ def message(kind: str = "") -> Callable[[type[T]], type[T]]:
 def kind_of(cls: type) -> str:
     """Returns the kind of a message's class."""
     return str(cls.__kind__)  # type: ignore[attr-defined]
+
+
+def hidden_of(cls: type) -> tuple[str, ...]:
+    """Returns the fields of a message that the history does not show."""
+    found: tuple[str, ...] = getattr(cls, "__hidden__", ())
+    return found
 
 
 @cache
@@ -104,6 +112,11 @@ def spec_of(cls: type) -> RecordSpec:
     for name in key:
         if name not in types:
             raise TypeError(f"{cls.__name__} has key {name!r}; allowed: {', '.join(types)}")
+    for name in hidden_of(cls):
+        if name not in types or name in HEAD:
+            raise TypeError(
+                f"{cls.__name__} hides {name!r}; allowed: {', '.join(one for one in types if one not in HEAD)}"
+            )
     return RecordSpec(cls, key, _grain(doc), types, comments)
 
 

@@ -53,9 +53,27 @@ Timer = tuple[str, int]
 Due = Received | Call | Timer
 
 
+class RoundDue(NamedTuple):
+    """All that is due at a node in a round.
+
+    Attributes:
+        received: The messages, in the order of their ids.
+        calls: The calls, in the order in which they are issued.
+        timers: The timers that have run out, by name and key.
+        crashed: The nodes that crash in the round and that this one is connected to.
+        is_recovered: Whether the node is up again in this round.
+    """
+
+    received: Sequence[Received]
+    calls: Sequence[Call]
+    timers: Sequence[Timer]
+    crashed: Sequence[int]
+    is_recovered: bool
+
+
 def step(
     plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call],
-    *, is_recovered: bool = False,
+    *, is_recovered: bool = False, crashed: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """Has a node handle what is due at it.
 
@@ -67,6 +85,7 @@ def step(
         received: The due messages, in any order.
         calls: The due calls, in any order.
         is_recovered: Whether the node is up again in this round.
+        crashed: Who crashes in the round, for programs that take a round as a whole.
 
     Raises:
         ProgramError: A handler has failed.
@@ -74,6 +93,10 @@ def step(
     program: NodeProgram = node.program
     what: Due | str = "recovery"
     try:
+        if plan.is_whole:
+            what = "round"
+            program.on_round(_whole(node, ctx, received, calls, crashed, is_recovered=is_recovered), ctx)
+            return
         if is_recovered:
             program.on_recover(ctx)
         for _, _, what in _agenda(plan, node, ctx, received, calls):
@@ -87,6 +110,18 @@ def step(
         program.on_round_end(ctx)
     except Exception as error:
         raise ProgramError.of(plan, run, ctx, _described(what), error) from error
+
+
+def _whole(
+    node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call], crashed: Sequence[int],
+    *, is_recovered: bool,
+) -> RoundDue:  # fmt: skip
+    timers = node.internal.timers
+    over = sorted(timer for timer, at in timers.items() if at <= ctx.round)
+    for timer in over:
+        del timers[timer]
+    by_id, in_turn = sorted(received, key=itemgetter(0)), sorted(calls, key=lambda call: call.source_seq)
+    return RoundDue(by_id, in_turn, over, crashed, is_recovered)
 
 
 def _agenda(

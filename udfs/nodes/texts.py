@@ -17,8 +17,9 @@ from pyarrow.json import ParseOptions, ReadOptions, read_json
 
 from udfs.nodes.fields import written
 from udfs.nodes.program import Plan
-from udfs.nodes.records import HEAD, spec_of
+from udfs.nodes.records import HEAD, hidden_of, spec_of
 from udfs.nodes.step import ProgramError
+from udfs.nodes.writers import shown_name
 
 _BLOCK_BYTES = 1 << 20
 _Convert = Callable[[Any], Any] | None
@@ -65,36 +66,48 @@ def text_lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class Messages:
-    """The messages of a program: the call that each serves is a column, all else is its body, a JSON object."""
+    """The messages of a program: the call that each serves is a column, all else is JSON: the body, what is hidden."""
 
     def __init__(self, plan: Plan) -> None:
         """Reads the classes of messages."""
         names = {cls: list(spec_of(cls).types) for cls in plan.kinds.values()}
-        self._text = {cls: None if set(of) <= set(HEAD) else _text(cls, *HEAD) for cls, of in names.items()}
+        self._text = {
+            cls: None if set(of) <= {*HEAD, *hidden_of(cls)} else _text(cls, *HEAD, *hidden_of(cls))
+            for cls, of in names.items()
+        }
+        self._hidden = {
+            cls: _text(cls, *(name for name in of if name not in hidden_of(cls))) if hidden_of(cls) else None
+            for cls, of in names.items()
+        }
         self._served = {cls: [name in of for name in HEAD] for cls, of in names.items()}
-        self._classes = {kind: (_made(cls), self._text[cls] is not None) for kind, cls in plan.kinds.items()}
+        self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
-        """Returns messages as columns ``source``, ``source_seq`` and ``body``."""
-        source, source_seq, body = list[int | None](), list[int | None](), list[str | None]()
+        """Returns messages as columns ``source``, ``source_seq``, ``body`` and ``hidden``."""
+        source, source_seq = list[int | None](), list[int | None]()
+        body, hidden = list[str | None](), list[str | None]()
         for message in messages:
             cls = type(message)
             has_source, has_seq = self._served[cls]
             source.append(message.source if has_source else None)
             source_seq.append(message.source_seq if has_seq else None)
-            text = self._text[cls]
+            text, rest = self._text[cls], self._hidden[cls]
             try:
                 body.append(None if text is None else text(message))
+                hidden.append(None if rest is None else rest(message))
             except TypeError as error:
                 raise _unfit([message], error) from error
-        return {"source": source, "source_seq": source_seq, "body": body}
+        return {"source": source, "source_seq": source_seq, "body": body, "hidden": hidden}
 
-    def message(self, kind: str, source: int | None, source_seq: int | None, body: str | None) -> Any:  # noqa: ANN401
+    def message(
+        self, kind: str, source: int | None, source_seq: int | None, body: str | None, hidden: str | None
+    ) -> Any:  # noqa: ANN401 - any message class
         """Returns the message of a kind that columns stand for."""
-        make, has_body = self._classes[kind]
-        given = _of_text(body or "{}") if has_body else {}
+        given = {} if body is None else _of_text(body)
+        if hidden is not None:
+            given |= _of_text(hidden)
         given["source"], given["source_seq"] = source, source_seq
-        return make(given)
+        return self._classes[kind](given)
 
 
 @cache
@@ -124,8 +137,8 @@ def _text(cls: type, *others: str) -> Callable[[Any], str]:
 @cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
     """Returns what makes a record or message of such an object; fields that are not there are None."""
-    names = list(spec_of(cls).types)
-    decoded = [(name, kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
+    names = [shown_name(name) for name in spec_of(cls).types]
+    decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 
     def made(given: dict[str, Any]) -> Any:  # noqa: ANN401
         for name, decode in decoded:

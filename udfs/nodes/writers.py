@@ -64,6 +64,11 @@ def pairs(key: Writer, value: Writer) -> Writer:
     return Writer(f"'[' + ','.join([{shown} for one in sorted({{}}.items())]) + ']'", {**key.names, **value.names})
 
 
+def shown_name(name: str) -> str:
+    """Returns the name of a field in JSON: without the underscore that tells it apart from a word of Python."""
+    return name.rstrip("_")
+
+
 def compiled(fields: Mapping[str, Writer]) -> Callable[[Any], str]:
     """Returns what writes an object of some attributes; those that are None are left out.
 
@@ -73,7 +78,7 @@ def compiled(fields: Mapping[str, Writer]) -> Callable[[Any], str]:
         return lambda row: "{}"
     template, values, names = "", list[str](), dict[str, Any]()
     for name, writer in fields.items():
-        head, value = f",{to_text(name)}:", f"row.{name}"
+        head, value = f",{to_text(shown_name(name))}:", f"row.{name}"
         text = writer.of(value)
         template += "%s" if writer.is_optional else f"{head}%s"
         values.append(f"('' if {value} is None else {head!r} + {text})" if writer.is_optional else text)

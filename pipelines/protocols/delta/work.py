@@ -81,6 +81,7 @@ class Work:
         asked: Nodes to which requests have been sent: ``run_id, node_id, peer``.
         copies: Copies to forward (see `steps.copies`).
         again: Messages of ProcessingList whose Γ is computed again (see `recovery.guided_publications`).
+        accepted: Join requests that join points have taken, see `steps.join`.
         alone: Nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
@@ -102,6 +103,7 @@ class Work:
     asked: list[DataFrame] = field(default_factory=list)
     copies: list[DataFrame] = field(default_factory=list)
     again: list[DataFrame] = field(default_factory=list)
+    accepted: list[DataFrame] = field(default_factory=list)
     alone: list[DataFrame] = field(default_factory=list)
     events: list[DataFrame] = field(default_factory=list)
     statuses: list[DataFrame] = field(default_factory=list)

@@ -72,7 +72,7 @@ def _addressed(work: Work) -> DataFrame:
         return outbox
     addressed = address.addressed(outbox, work.now("peer"), work.round.run.link)
     if not work.is_recovering:
-        return addressed.drop("peer_status")
+        return addressed.selectExpr(*address.plain(addressed.columns))
     return address.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta.messages import SENT
 from pipelines.protocols.delta.phases import nodes, updates
-from pipelines.protocols.delta.steps import confirmations, copies, duplicates, recipients, recovery
+from pipelines.protocols.delta.steps import confirmations, copies, duplicates, join, recipients, recovery
 from pipelines.protocols.delta.work import Phase, Work, names, union
 
 
@@ -21,7 +21,10 @@ def _forward(work: Work) -> None:
     first = work.keep("first", copies.sender_hops(first, path if work.is_disturbed else None))
     if work.round.faults.may_duplicate:
         late = work.keep("duplicate", copies.later_copies(copy, first))
-    if work.is_recovering and not work.is_empty(late):
+    is_synchronising = work.is_recovering or (
+        work.round.faults.may_duplicate and work.round.facts["join"]["detached"] > 0
+    )
+    if is_synchronising and not work.is_empty(late):
         known = work.now("processing").select(KEY).unionByName(first.select(KEY))
         refused = recovery.refused(late, known, nodes.synchronising(work))
         work.finish("refused", confirmations.taken_anyway(refused))
@@ -52,7 +55,10 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     recipient = union(*routed, out).selectExpr("*", recipients.UNCONFIRMED)
     if guided:
         recipient = work.keep("recipient", union(recipient, *guided))
-    work.send(copies.copies_to_send(first, recipient), *copies.SENT_FIELDS)
+    sent = copies.copies_to_send(first, recipient)
+    if work.accepted:
+        sent = join.behind_answers(sent, union(*work.accepted))
+    work.send(sent, *copies.SENT_FIELDS)
     here = [copies.matched_deliveries(matched), *(copies.guided_deliveries(first, row) for row in guided)]
     rows = copies.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
     if work.is_disturbed:
@@ -86,7 +92,10 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
         copy = union(*(judge[name](part) for name, part in _by_detector(work, copy)))
     if "visited" not in work.detectors:
         return copy.selectExpr("*", "cast(null as bigint) as msg_id")
-    return duplicates.numbered(copy.select(copies.COPY))
+    return union(*(
+        duplicates.numbered(part) if name == "visited" else part.selectExpr("*", "cast(null as bigint) as msg_id")
+        for name, part in _by_detector(work, copy.select(copies.COPY))
+    ))  # fmt: skip
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:

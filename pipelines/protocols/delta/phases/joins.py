@@ -93,6 +93,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     blocked = nodes.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
+    work.accepted.append(accepted)
     if work.is_disturbed and not work.is_empty(accepted):
         connections.connect_joiners(work, accepted)
     work.send(

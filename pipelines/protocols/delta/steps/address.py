@@ -6,6 +6,8 @@ messages to a node that has not answered yet wait in ProcessingList.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import OUTBOX
@@ -101,6 +103,16 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
             "coalesce(latency_rounds, known_rounds + coalesce(delay_rounds, 0)) as latency_rounds", "peer_status",
         )
     )  # fmt: skip
+
+
+def plain(columns: Sequence[str]) -> list[str]:
+    """Returns SQL for the outbox where no message is Guided: P(receiver, m.from) is a Guided message's alone.
+
+    Args:
+        columns: The columns of `addressed`.
+    """
+    shown = {"origin_path": "cast(null as array<bigint>) as origin_path"}
+    return [shown.get(name, name) for name in columns if name != "peer_status"]
 
 
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:

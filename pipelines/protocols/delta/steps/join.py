@@ -267,6 +267,25 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Returns copies to send, those for a joining node behind the answer of its join point (rule R16).
+
+    The join point adds the link before it forwards anything of the round. What it handles before the request leaves as
+    if N had become a recipient when the request was handled: behind older messages, in ProcessingList order.
+
+    Args:
+        sent: Rows of `copies.copies_to_send`.
+        accepted: Accepted rows.
+    """
+    asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
+    moved = {
+        "trigger": "greatest(trigger, asked) as trigger",
+        "rank": "case when asked > trigger then trigger else rank end as rank",
+    }
+    columns = [moved.get(name, name) for name in sent.columns]
+    return sent.join(asked, ["run_id", "src", "dst"], "left").selectExpr(*columns)
+
+
 def received_links(inbox: DataFrame) -> DataFrame:
     """PAR_TOP at N: TOP_N, without marks, and N's own link, marked."""
     reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")

@@ -1,0 +1,118 @@
+"""Plays a protocol in both forms, node program and dataflow steps, and prints where their rows differ.
+
+    python tests/perf/forms.py scenarios [NAME ...]
+    python tests/perf/forms.py random [--first 0] [--count 50] [--batch 50]
+    python tests/perf/forms.py aimed [--first 1] [--count 20] [--stages 2]
+
+``scenarios`` takes the runs of ``conf/scenarios`` whose protocol has both forms, ``random`` and ``aimed`` crash
+schedules of `delta` with both duplicate detectors. The exit code is 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.forms import Difference, cut, differences, numbered
+
+from pipelines.engines.session import Session, open_session
+from pipelines.experiment.prepared import prepare
+from pipelines.scenario.expand import RunConfig
+
+_SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
+_PROTOCOLS = ("delta",)
+
+
+def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
+    """Yields the runs of scenarios by protocol."""
+    for path in sorted(_SCENARIOS.glob("*.yaml")):
+        if names and path.stem not in names:
+            continue
+        try:
+            runs = list(prepare(path).runs)
+        except Exception as error:
+            print(f"{path.stem}: {error}", file=sys.stderr)
+            continue
+        for protocol in _PROTOCOLS:
+            own = [run for run in runs if run.scenario.protocol.name == protocol]
+            if own:
+                yield path.stem, protocol, numbered(own)
+
+
+def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
+    """Yields random crash schedules of `delta`, each with both duplicate detectors."""
+    from oracles.delta.generator import random_run
+    from support.delta.schedules import as_runs, short_schedules
+
+    seeds = islice(short_schedules(first), count)
+    while part := list(islice(seeds, batch)):
+        for detector in ("identifier", "visited"):
+            runs = as_runs(random_run(seed, detector) for seed in part)
+            yield f"random {part[0]} to {part[-1]}, {detector}", "delta", runs
+
+
+def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
+    """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
+    from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
+
+    from pipelines.testing import run_all
+
+    plans = list(bases(first, count))
+    for stage in range(stages + 1):
+        for place, detector in enumerate(DETECTORS):
+            yield f"aimed {first}, stage {stage}, {detector}", "delta", numbered(as_runs(plans)[place::2])
+        with tempfile.TemporaryDirectory() as folder:
+            plans = struck_again(plans, run_all(as_runs(plans), session, Path(folder)), first)
+
+
+def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: float, n_shown: int) -> None:
+    differing = sorted({one.run for one in found})
+    print(f"{title}: {len(runs)} runs, {len(differing)} differ {differing[:10]}, {seconds:.1f} s", flush=True)
+    for one in found[:n_shown]:
+        print(f"  run {one.run} {one.table}: {len(one.dataflow)} only dataflow, {len(one.program)} only program")
+        for form, rows in (("dataflow", one.dataflow), ("program", one.program)):
+            for row in rows[:3]:
+                print(f"    {form}: {row}")
+
+
+def main() -> int:
+    """Plays what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=["scenarios", "random", "aimed"])
+    parser.add_argument("names", nargs="*")
+    for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
+        parser.add_argument(f"--{name}", type=int, default=number)
+    parser.add_argument("--alone", action="store_true", help="each run in a job of its own")
+    parser.add_argument("--horizon", type=int, help="rounds after which runs end, whatever is under way")
+    asked = parser.parse_args()
+    n_differing = 0
+    with open_session("sail") as session:
+        jobs = {
+            "scenarios": lambda: scenario_runs(asked.names),
+            "random": lambda: random_runs(asked.first, asked.count, asked.batch),
+            "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
+        }[asked.what]()
+        for title, protocol, whole in jobs:
+            runs = whole if asked.horizon is None else [cut(run, asked.horizon) for run in whole]
+            parts = [[replace(run, run_id=0)] for run in runs] if asked.alone else [runs]
+            for place, part in enumerate(parts):
+                with tempfile.TemporaryDirectory() as folder:
+                    start = time.perf_counter()
+                    found = differences(protocol, part, session, Path(folder))
+                    seconds = time.perf_counter() - start
+                name = f"{title}, run {place}" if asked.alone else title
+                _told(name, found, part, seconds, asked.shown)
+                n_differing += bool(found)
+    return int(n_differing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""The node program of `delta` leaves the rows of its dataflow form: messages with ids, deliveries, states, all tables.
+
+``--schedules 2000`` takes so many random schedules, in jobs of both forms; ``tests/perf/forms.py`` plays more, and the
+shipped scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracles.delta.generator import random_run
+from support import forms
+from support.delta.aimed import as_runs as as_aimed_runs, bases
+from support.delta.schedules import as_runs, short_schedules
+from support.forms import cut, differences, program_form
+
+from pipelines.engines.session import Session
+from pipelines.protocols import protocol_module
+from pipelines.scenario.expand import RunConfig
+from pipelines.testing import audited, broken, rows, run_all, run_configs
+
+MIDWAY = 45
+"""A round in which messages are processed, nodes recover and joins are under way."""
+MOST_IN_A_JOB = 100
+JOINS: dict[str, Any] = {
+    "name": "joins",
+    "protocol": {"name": "delta", "delta": 2},
+    "overlay": {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J0"], ["J0", "J1"]]},
+    "workload": {
+        "subscriptions": [{"at": "J1", "round": 14, "topic": "t"}, {"at": "A", "topic": "t"}],
+        "publications": [{"at": "A", "round": 60, "topic": "t"}, {"at": "J0", "round": 15, "topic": "t"}],
+        "joins": [{"node": "J0", "to": "C", "round": 10}, {"node": "J1", "to": "J0", "round": 14}],
+    },
+    "time": {"rounds": 500},
+}
+"""J1 asks J0 to let it in before J0 itself has joined; J0 is to publish before."""
+
+
+OLD_AND_NEW = {
+    "name": "older_first",
+    "protocol": {"name": "delta", "delta": 1, "detector": "visited"},
+    "overlay": {"links": [["D", "C", 1], ["S", "C", 2], ["X", "C", 10], ["C", "J", 2]]},
+    "workload": {
+        "subscriptions": [{"at": "S", "round": 0, "until": 40, "topic": "u"}, {"at": "D", "round": 38, "topic": "t"}],
+        "publications": [{"at": "J", "round": 70, "topic": "t"}],
+        "joins": [{"node": "J", "to": "C", "round": 40}],
+    },
+    "faults": [{"kind": "crash", "node": "X", "round": 90, "until": 92}],
+    "time": {"rounds": 500},
+}
+"""C handles S's UNSUB in the round of J's request, before it; D's SUB is in its ProcessingList, since X is far."""
+
+
+def schedules(first: int, count: int, detector: str) -> list[RunConfig]:
+    return as_runs(random_run(seed, detector) for seed in islice(short_schedules(first), count))
+
+
+@pytest.mark.parametrize("detector", ["identifier", "visited"])
+def test_random_crash_schedules(detector: str, sail: Session, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    count = pytestconfig.getoption("schedules") or 3
+    runs = schedules(300, count, detector)
+    for first in range(0, count, MOST_IN_A_JOB):
+        part = numbered(runs[first : first + MOST_IN_A_JOB])
+        assert differences("delta", [cut(run, MIDWAY) for run in part], sail, tmp_path / f"midway{first}") == []
+        if pytestconfig.getoption("schedules"):
+            assert differences("delta", part, sail, tmp_path / f"whole{first}") == []
+
+
+def test_aimed_schedules_and_joins(sail: Session, tmp_path: Path) -> None:
+    struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
+    runs = [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck])]
+    assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path) == []
+
+
+def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, whole = run_configs([JOINS]), forms.stored_rows
+
+    def without_first(*given: object) -> list[forms.Row]:
+        found = sorted(whole(*given), key=repr)  # type: ignore[arg-type]
+        return found[1:] if given[2] == "state_path" and "program" in str(given[0].root) else found  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(forms, "stored_rows", without_first)
+    (told,) = differences("delta", runs, sail, tmp_path)
+    assert (told.table, len(told.dataflow), len(told.program)) == ("state_path", 1, 0)
+
+
+def test_rows_do_not_depend_on_where_blocks_end(sail: Session, tmp_path: Path) -> None:
+    runs = [cut(run, MIDWAY) for run in schedules(500, 3, "visited")]
+    with program_form("delta"):
+        stores = [run_all(runs, sail, tmp_path, every) for every in (2, 50)]
+        names = ["message", "delivery", *(f"state_{one.table.name}" for one in protocol_module("delta").states)]
+    for name in names:
+        few, many = (rows(store, name) for store in stores)
+        assert few == many, name
+
+
+@pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])
+def test_a_detached_join_point_asks_once(form: AbstractContextManager[None], sail: Session, tmp_path: Path) -> None:
+    """J1 asks J0, which waits for C's answer itself, while another broker has crashed: J0 asks C once (rule R24)."""
+    overlay = {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J0", 5], ["J0", "J1"]]}
+    faults = [{"kind": "crash", "node": "A", "round": 5, "until": 7}]
+    workload = {**JOINS["workload"], "publications": []}
+    with form:
+        given = {**JOINS, "overlay": overlay, "workload": workload, "faults": faults}
+        store = run_all(run_configs([given]), sail, tmp_path)
+    asked = [sent for kind, sent in rows(store, "message", "kind", "sent_round") if kind == "JOIN_REQUEST"]
+    assert sorted(asked) == [10, 14]
+
+
+@pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])
+def test_a_joining_node_gets_older_messages_before_newer_ones(
+    form: AbstractContextManager[None], sail: Session, tmp_path: Path
+) -> None:
+    """Otherwise the visited lists judge D's SUB a duplicate, and J would publish to nobody (rules R3, R16)."""
+    with form:
+        store = run_all(run_configs([OLD_AND_NEW]), sail, tmp_path)
+        assert broken(audited(store)) == {}
+    subscriber_and_round = rows(store, "delivery", "subscriber", "round")
+    sent = rows(store, "message", "message_id", "kind", "sent_round", "dst")
+    joiner = max(dst for *_, dst in sent)
+    assert subscriber_and_round == [(0, 73)]
+    assert [kind for _, kind, round_, dst in sent if dst == joiner and round_ == 42] == [
+        "PAR_TOP", "PAR_SUB", "SUB", "UNSUB",
+    ]  # fmt: skip
+
+
+def numbered(runs: Sequence[RunConfig]) -> list[RunConfig]:
+    """Returns runs with the ids of a job of their own."""
+    return forms.numbered(runs)

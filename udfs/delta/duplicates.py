@@ -1,0 +1,77 @@
+"""Duplicate detection (section 5): which copies are first ones, by identifiers of the source or by visited lists.
+
+With identifiers a node keeps the most recent number of every source. REJOIN numbers are the incarnations of their
+source, so they are a row of their own: source ``-1 - R``. With visited lists a node keeps, for every node it has heard
+of, the most recent MsgId of a message that passed there; a copy is a duplicate when one of its pairs does not succeed
+the MsgId kept for that node (rule R3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from udfs.delta.records import Detected
+from udfs.delta.turn import Copy, Key, Turn
+
+_MSG_IDS = 1 << 20
+
+
+def first_copies(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
+    """Returns the first copies among those of a round, which come in their order (Algorithm 1, lines 1 to 12)."""
+    if _is_visited(turn):
+        return _first_visits(turn, copies)
+    first, seen = list[Copy](), set[Key]()
+    for copy in copies:
+        known = turn.node.detector.get(_identity(copy))
+        if copy.key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
+            first.append(copy)
+        seen.add(copy.key)
+    return first
+
+
+def _first_visits(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
+    """Decides by the lists of visited nodes, one copy after the other; a node's own messages are first ones."""
+    newest = {node: one.last_seq for node, one in turn.node.detector.items()}
+    first = []
+    for copy in copies:
+        pairs = [
+            (one.node, one.msg_id) for one in copy.visited or () if one.node is not None and one.msg_id is not None
+        ]
+        if copy.sender is not None and (not pairs or any(number <= newest.get(node, -1) for node, number in pairs)):
+            continue
+        for node, number in pairs:
+            newest[node] = max(number, newest.get(node, number))
+        first.append(copy)
+    in_turn = sorted(first, key=lambda one: (one.trigger, one.source, one.source_seq))
+    for place, copy in enumerate(in_turn, 1):
+        copy.msg_id = turn.round * _MSG_IDS + place
+    return first
+
+
+def learn(turn: Turn, first: Iterable[Copy]) -> None:
+    """Notes first copies (line 11); a source keeps its own MsgId (rule R18)."""
+    for copy in first:
+        if not _is_visited(turn):
+            _note(turn, _identity(copy), abs(copy.source_seq))
+            continue
+        for node, number in copy.visited or ():
+            if node is not None and number is not None:
+                _note(turn, node, number)
+        if copy.sender is None and copy.msg_id is not None:
+            _note(turn, turn.id, copy.msg_id)
+
+
+def _note(turn: Turn, source: int, number: int) -> None:
+    known = turn.node.detector.get(source)
+    if known is None:
+        turn.node.detector[source] = Detected(source, number)
+    else:
+        known.last_seq = max(known.last_seq, number)
+
+
+def _identity(copy: Copy) -> int:
+    return -1 - copy.source if copy.kind == "REJOIN" else copy.source
+
+
+def _is_visited(turn: Turn) -> bool:
+    return bool(turn.ctx.settings["detector"] == "visited")

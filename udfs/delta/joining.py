@@ -1,0 +1,226 @@
+"""The join operation (4.6, Algorithm 2; rules R5, R6, R16, R17), and calls that wait until their node takes part.
+
+For a joining node N and its join point M:
+
+1. join call at N: JOIN_REQUEST to M; N stays DETACHED.
+2. JOIN_REQUEST at M, once M is VALID_JOINED: marked link N-M into TOP_M; PAR_TOP and PAR_SUB back; N becomes a
+   recipient of every J, SUB and UNSUB in M's ProcessingList whose scope holds it.
+3. PAR_TOP at N: TOP_N, own link marked; N is ATTACHED and issues J. PAR_SUB at N: SUBS_SET_N.
+4. J's own confirmation at N: N is VALID_JOINED; calls that waited are issued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from udfs.delta import connections, view
+from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
+from udfs.delta.records import Entry, JoinRequest, Peer, Recipient, WaitingCall
+from udfs.delta.recovery import forget_behind
+from udfs.delta.turn import CALL, Copy, Turn
+from udfs.nodes.program import Call
+
+_ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A join request at hand; what caused that it is handled, if anything did."""
+
+    request: JoinRequest
+    trigger: int | None
+
+
+def handle_joins(turn: Turn) -> None:
+    """Phase 3: joins, and the calls that may be issued: those of nodes that are VALID_JOINED and OPERATIONAL."""
+    for call in turn.due.calls:
+        if call.kind == "join":
+            _ask(turn, call)
+    _enter(turn)
+    links = _take_offer(turn)
+    calls = _ready_calls(turn)
+    links += _answer_requests(turn)
+    for one in turn.of("J"):
+        links.append(view.link_of(one.message.source, one.message.join_point, is_marked=True))
+    if links:
+        view.merge_links(turn.node, links)
+        view.look(turn)
+    for ready in calls:
+        turn.ctx.issue(ready.source_seq)
+        turn.copies.append(_issued(turn, ready))
+    turn.copies += turn.received()
+
+
+def _ask(turn: Turn, call: Call) -> None:
+    """Algorithm 2, N: asks its join point."""
+    turn.ctx.issue(call.source_seq)
+    join = turn.node.own_join
+    join_point = call.join_point if call.join_point is not None else -1
+    connections.request_join(turn, CALL + call.source_seq, join_point, call.source_seq)
+    if join is not None and turn.ctx.run.has_crashes:
+        join.is_asked = True
+        connections.watch(turn, connections.join_point_connection(turn))
+
+
+def _enter(turn: Turn) -> None:
+    """Notes that N is ATTACHED, VALID_JOINED, or OPERATIONAL again (Algorithm 5, line 23)."""
+    node, join = turn.node, turn.node.own_join
+    confirmed = {one.m.kind: one.trigger for one in turn.finished if one.m.source == turn.id}
+    if join is not None and join.status != "VALID_JOINED":
+        before = join.status
+        if "J" in confirmed or before == "CONFIRMED":
+            join.status = "CONFIRMED" if node.is_waiting_for_answers() else "VALID_JOINED"
+        elif before == "DETACHED" and any(one.message.source_seq is not None for one in turn.of("PAR_TOP")):
+            join.status = "ATTACHED"
+        if join.status not in (before, "CONFIRMED"):
+            turn.ctx.status(join.status)
+        if join.status == "VALID_JOINED":
+            turn.entered.append(-1)
+            if turn.is_disturbed:
+                connections.tell_peers(turn)
+    status = node.own_status
+    if status is not None and "REJOIN" in confirmed:
+        status.status = "OPERATIONAL"
+        turn.ctx.status("OPERATIONAL")
+        turn.entered.append(confirmed["REJOIN"])
+
+
+def _take_offer(turn: Turn) -> list[view.LinkRow]:
+    """PAR_TOP and PAR_SUB of the join point at N: TOP_N without marks, N's own link marked; N issues J.
+
+    Returns:
+        The links.
+    """
+    links = list[view.LinkRow]()
+    for one in turn.of("PAR_TOP"):
+        if one.message.source_seq is not None:
+            links += [(a, b, False) for a, b, _ in one.message.links or ()]
+            links.append(view.link_of(one.src, turn.id, is_marked=True))
+            turn.copies.append(Copy(
+                "J", one.message.source, one.message.source_seq, one.message_id, None, issued_round=turn.round,
+                join_point=one.src,
+            ))  # fmt: skip
+    for one in turn.of("PAR_SUB"):
+        if one.message.source_seq is not None:
+            for id_, origin, distance in one.message.entries or ():
+                turn.told.append((one.message_id, Entry(id_, origin, distance, one.src, one.src)))
+    return links
+
+
+def _ready_calls(turn: Turn) -> list[WaitingCall]:
+    """Holds back the calls of a blocked node, and returns those that are issued (rule R33)."""
+    node = turn.node
+    due = [
+        WaitingCall(call.source_seq, call.kind, call.subscription_id, call.matches or None)
+        for call in turn.due.calls if call.kind != "join"
+    ]  # fmt: skip
+    if node.is_blocked:
+        for call in due:
+            node.call[call.source_seq] = call
+        return []
+    ready = [*node.call.values(), *due]
+    node.call.clear()
+    return ready
+
+
+def _issued(turn: Turn, call: WaitingCall) -> Copy:
+    """Returns a call as the copy that its node handles first."""
+    return Copy(
+        _ISSUED[call.kind], turn.id, call.source_seq, CALL + call.source_seq, None, issued_round=turn.round,
+        subscription_id=call.subscription_id, origin=None if call.kind == "publish" else turn.id, matches=call.matches,
+    )  # fmt: skip
+
+
+def _answer_requests(turn: Turn) -> list[view.LinkRow]:
+    """Handles JOIN_REQUEST at the join point M; returns the links that are new."""
+    node = turn.node
+    if not (turn.has("JOIN_REQUEST") or node.join_request):
+        return []
+    opened = _open_requests(turn)
+    if node.is_blocked:
+        for one in opened:
+            node.join_request[one.request.joiner] = one.request
+        return []
+    accepted = [(one.request, one.trigger) for one in opened if one.trigger is not None]
+    for request, trigger in accepted:
+        node.join_request.pop(request.joiner, None)
+        turn.accepted[request.joiner] = trigger
+    if turn.is_disturbed:
+        _connect_joiners(turn, [request for request, _ in accepted])
+    entries = view.after_changes(node.routing_entry, view.changes_of(turn, turn.finished)) if accepted else {}
+    for request, trigger in accepted:
+        _send_offer(turn, request, trigger, entries)
+    for request, trigger in accepted:
+        _add_joiner(turn, request.joiner, trigger)
+    return [view.link_of(turn.id, request.joiner, is_marked=True) for request, _ in accepted]
+
+
+def _open_requests(turn: Turn) -> list[_Opened]:
+    """Returns all join requests at hand: those that arrive, and those that waited at M.
+
+    One that arrives takes the place of one that waits: a node may ask again before its join point has answered.
+    """
+    now = max(turn.entered, default=None)
+    found = {one.joiner: _Opened(one, now) for one in turn.node.join_request.values()}
+    for one in turn.of("JOIN_REQUEST"):
+        known = found.get(one.src)
+        seq, incarnation, trigger = one.message.source_seq, one.message.incarnation, one.message_id
+        if known is not None:
+            seq, incarnation = max(seq, known.request.source_seq), max(incarnation, known.request.incarnation)
+            trigger = max(trigger, trigger if known.trigger is None else known.trigger)
+        found[one.src] = _Opened(JoinRequest(one.src, seq, incarnation), trigger)
+    return [found[joiner] for joiner in sorted(found)]
+
+
+def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
+    """A join point is connected to whom it answers."""
+    peers = []
+    for request in accepted:
+        latency = turn.ctx.run.links.get((turn.id, request.joiner))
+        if latency is not None:
+            turn.node.peer[request.joiner] = Peer(request.joiner, "OPERATIONAL", request.incarnation, latency)
+            peers.append(request.joiner)
+    forget_behind(turn, peers, peers)
+    made = [turn.node.peer[peer] for peer in peers]
+    connections.watch(
+        turn, [connections.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made]
+    )
+
+
+def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, Entry]) -> None:
+    """PAR_TOP: the links of TOP_M whose ends are within δ of M; PAR_SUB: SUBS_SET_M, rewritten for N (rule R16)."""
+    node, delta, to = turn.node, turn.delta, request.joiner
+    near = {one.target for one in node.path.values() if one.distance <= delta}
+    links = tuple(ToldLink(one.a, one.b, False) for one in node.topology.values() if one.a in near and one.b in near)
+    top = ParTop(to, request.source_seq, links or None, node.incarnation, None)
+    turn.send(trigger, 0, "PAR_TOP", to, top)
+    told = []
+    for id_, entry in sorted(entries.items()):
+        path = node.path.get(entry.origin)
+        if path is not None:
+            origin = path.path[delta] if path.distance > delta else entry.origin
+            told.append(ToldEntry(id_, origin, min(path.distance + 1, delta + 1)))
+    if told:
+        turn.send(trigger, 1, "PAR_SUB", to, ParSub(to, request.source_seq, tuple(told), None, None))
+
+
+def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
+    """N becomes a recipient of what M still processes and N must know: SUB, UNSUB, and J with N in its scope.
+
+    Its own J is there when N crashed after it had sent it, and asks again: the two would wait for each other.
+    """
+    node, rank = turn.node, 2
+    for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):
+        if m.kind == "PUB":
+            continue
+        if m.kind == "J":
+            path = None if m.join_point is None else node.path.get(m.join_point)
+            if path is None or path.distance >= turn.delta or m.source == joiner:
+                continue
+        m.recipients[joiner] = Recipient(None, joiner)
+        copy = Copy(
+            m.kind, m.source, m.source_seq, trigger, m.sender, m.hops, None, m.subscription_id, m.origin, m.join_point,
+            None, None, m.origin_path, m.visited, m.msg_id,
+        )  # fmt: skip
+        turn.send(trigger, rank, m.kind, joiner, copy)
+        rank += 1

@@ -1,0 +1,89 @@
+"""Protocol ``delta`` as a node program: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
+
+A node handles a round in these phases, each of them all that is due (rule R34):
+
+1. faults: it comes back, its failure detectors report, connections are made, routing information is handed over;
+2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
+3. join: JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before any recipient set is computed (rule R6);
+4. forward: first copies of J, SUB, UNSUB, PUB and REJOIN, issued calls among them; Γ and Out (Alg. 1, 1 to 18);
+   routing information changes (line 26): a PUB sees the entries that were there when its turn came;
+5. finish: CONF to the senders (27 to 29), and all messages leave.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from udfs.delta import connections
+from udfs.delta.confirmation import answer_senders, confirm
+from udfs.delta.forwarding import forward
+from udfs.delta.joining import handle_joins
+from udfs.delta.leaving import leave
+from udfs.delta.messages import MESSAGES
+from udfs.delta.records import Join, Link, Path
+from udfs.delta.recovery import handle_faults
+from udfs.delta.state import State
+from udfs.delta.turn import Turn
+from udfs.delta.view import Ends, ends_of, paths_from
+from udfs.nodes.context import Context
+from udfs.nodes.keyed import Keyed
+from udfs.nodes.step import RoundDue
+from udfs.nodes.world import World
+
+
+class Delta(State):
+    """A node N."""
+
+    name = "delta"
+    messages = MESSAGES
+    down_status = "FAILED"
+    holds_calls = True
+    read_by_others: ClassVar = ("topology",)
+
+    @classmethod
+    def start(cls, world: World) -> None:
+        """Sets full views at nodes that are in the overlay, nothing at those that are still to join."""
+        joins = {node: call for node, calls in world.calls.items() for call in calls if call.kind == "join"}
+        ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
+        radius = int(world.settings["delta"]) + 1
+        for number in world.nodes:
+            node: State = world.program(number)
+            join = joins.get(number)
+            if join is not None:
+                join_point = -1 if join.join_point is None else join.join_point
+                node.join[join_point] = Join(join_point, join.source_seq, is_asked=False, status="DETACHED")
+                world.context(number).status("DETACHED")
+                continue
+            world.context(number).status("VALID_JOINED")
+            _stand(node, number, ends, radius)
+
+    def is_connected(self, peer: int) -> bool:
+        """Returns whether the failure detector of N watches a node."""
+        if peer in self.peer:
+            return self.peer[peer].status != "FAILED"
+        path, join = self.path.get(peer), self.own_join
+        is_waiting = join is not None and join.status == "DETACHED" and join.is_asked and join.join_point == peer
+        return is_waiting or (path is not None and path.distance == 1)
+
+    def on_round(self, due: RoundDue, ctx: Context) -> None:
+        """Handles a round, by the numbers of the module's summary."""
+        turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
+        connections.take_in(turn)
+        handle_faults(turn)
+        confirm(turn)
+        handle_joins(turn)
+        forward(turn)
+        answer_senders(turn)
+        connections.report(turn)
+        leave(turn)
+
+
+def _stand(node: State, number: int, ends: Ends, radius: int) -> None:
+    """Sets TOP_N and the paths of a node in the overlay as it stands."""
+    near = paths_from(number, ends, radius)
+    links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
+    node.topology = Keyed.in_order((link, Link(*link, is_marked=False)) for link in links)
+    node.path = Keyed.in_order(
+        (target, Path(target, len(way) - 1, way, way[1] if len(way) > 1 else target))
+        for target, way in sorted(near.items())
+    )

@@ -1,0 +1,215 @@
+"""Views and paths (4.3), and how finished messages change routing information (4.6, 4.7; Algorithm 1, line 26)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from udfs.delta.records import Entry, Link, OwnSubscription, Path, Tombstone
+from udfs.delta.state import State
+from udfs.delta.turn import Finished, Turn
+from udfs.nodes.keyed import Keyed
+
+LinkRow = tuple[int, int, bool]
+
+
+Ends = dict[int, list[int]]
+"""The other ends of the links of each node."""
+
+
+def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
+    """Returns links by their ends."""
+    ends: Ends = {}
+    for a, b in links:
+        ends.setdefault(a, []).append(b)
+        ends.setdefault(b, []).append(a)
+    return ends
+
+
+def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
+    """Returns P(N, X) of every node X up to some hops.
+
+    Args:
+        node: N.
+        ends: The links of its view; marked ones count (rules R7 and R17).
+        radius: δ+1.
+    """
+    found: dict[int, tuple[int, ...]] = {node: (node,)}
+    reached = [node]
+    for _ in range(radius):
+        further = []
+        for here in reached:
+            for there in ends.get(here, ()):
+                if there not in found:
+                    found[there] = (*found[here], there)
+                    further.append(there)
+        reached = further
+    return found
+
+
+def closest(node: State, path: Sequence[int]) -> int | None:
+    """Returns the closest node of a path that N is connected to (Algorithm 3, line 15); None: there is none.
+
+    Neighbours are, unless they failed.
+    """
+    if len(path) < 2:
+        return None
+    if not node.is_suspected(path[1]):
+        return path[1]
+    return next((one for one in path[1:] if node.is_open(one)), None)
+
+
+def nearest_left(node: State, path: Sequence[int]) -> int | None:
+    """Returns the closest node of a path that N does not suspect, whether it is connected to it or not."""
+    return next((one for one in path[1:] if not node.is_suspected(one)), None)
+
+
+def look(turn: Turn) -> None:
+    """Computes the paths of N by its view as it is, and the ways of entries."""
+    ends = ends_of(turn.node.topology)
+    found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
+    turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
+    turn.has_new_links = False
+    reroute(turn.node)
+
+
+def look_again(turn: Turn) -> None:
+    """Computes the ways of N anew where its links or failed peers changed; paths stay where TOP_N does."""
+    if turn.has_new_links:
+        look(turn)
+        return
+    for path in turn.node.path.values():
+        if path.distance:
+            path.responsible = closest(turn.node, path.path)
+    reroute(turn.node)
+
+
+def _path(node: State, target: int, way: tuple[int, ...]) -> Path:
+    return Path(target, len(way) - 1, way, closest(node, way) if len(way) > 1 else target)
+
+
+def reroute(node: State) -> None:
+    """Sets the ways of SUBS_SET_N to ``from`` as the paths are now."""
+    for entry in node.routing_entry.values():
+        way = node.path.get(entry.origin)
+        if way is None:
+            entry.responsible = None
+        else:
+            entry.distance, entry.first_hop, entry.responsible = way.distance, way.first_hop, way.responsible
+
+
+def merge_links(node: State, links: Iterable[LinkRow]) -> None:
+    """Adds links to TOP_N, or unmarks them: a link that is there unmarked stays so."""
+    merged = dict(node.topology.items())
+    for a, b, is_marked in links:
+        known = merged.get((a, b))
+        merged[a, b] = Link(a, b, is_marked if known is None else known.is_marked and is_marked)
+    node.topology = Keyed.in_order(sorted(merged.items()))
+
+
+def learn_links(turn: Turn, told: Iterable[LinkRow]) -> None:
+    """Adds links to TOP_N that others tell, as far as both ends are within δ+1 hops of N (Eq. 1)."""
+    top = turn.node.topology
+    fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
+    if not fresh:
+        return
+    near = paths_from(turn.id, ends_of({*top, *((a, b) for a, b, _ in fresh)}), turn.delta + 1)
+    within = [(a, b, mark) for a, b, mark in fresh if a in near and b in near]
+    if within:
+        merge_links(turn.node, within)
+        turn.has_new_links = True
+
+
+def link_of(one: int, other: int, *, is_marked: bool) -> LinkRow:
+    """Returns the link between two nodes as a row of TOP."""
+    return min(one, other), max(one, other), is_marked
+
+
+def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
+    """update_routing_information^J: the marks of links go (Algorithm 1, line 26)."""
+    links = [
+        link_of(one.m.source, one.m.join_point, is_marked=False)
+        for one in finished if one.m.kind == "J" and one.m.join_point is not None
+    ]  # fmt: skip
+    if links:
+        merge_links(turn.node, links)
+
+
+def entry_of(turn: Turn, one: Finished) -> Entry | None:
+    """update_routing_information^SUB: ⟨id, from⟩ with P(N, from).
+
+    What was accepted as Guided says itself how far ``from`` is; N may not see it yet.
+    """
+    m = one.m
+    if m.subscription_id is None or m.origin is None:
+        return None
+    seen = turn.node.path.get(m.origin)
+    distance = None if seen is None else seen.distance
+    hop = None if seen is None else seen.first_hop
+    if m.origin_path is not None:
+        distance = len(m.origin_path) - 1
+        hop = m.origin_path[1] if len(m.origin_path) > 1 else hop
+    return Entry(m.subscription_id, m.origin, distance, hop, None if seen is None else seen.responsible)
+
+
+def bury(turn: Turn, finished: Iterable[Finished]) -> None:
+    """Notes the subscriptions that end, where PAR_SUB may still bring them (rule R33)."""
+    if turn.is_disturbed:
+        for one in finished:
+            if one.m.kind == "UNSUB" and one.m.subscription_id is not None:
+                turn.node.tombstone[one.m.subscription_id] = Tombstone(one.m.subscription_id)
+
+
+Changes = tuple[dict[int, tuple[int, Entry]], dict[int, int]]
+"""Entries that come, with their triggers, and the triggers by which entries go, by subscription."""
+
+
+def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
+    """Returns how finished messages and the join point's PAR_SUB change SUBS_SET_N (Algorithm 1, line 26)."""
+    node, added = turn.node, dict[int, tuple[int, Entry]]()
+    ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
+    for trigger, entry in (*turn.told, *ended):
+        if entry is None:
+            continue
+        known = entry.subscription_id
+        if known not in added and known not in node.routing_entry and known not in node.tombstone:
+            added[known] = trigger, entry
+    removed = {
+        one.m.subscription_id: one.trigger
+        for one in finished if one.m.kind == "UNSUB" and one.m.subscription_id is not None
+    }  # fmt: skip
+    return added, removed
+
+
+def after_changes(entries: Mapping[int, Entry], changes: Changes) -> dict[int, Entry]:
+    """Returns SUBS_SET_N after changes."""
+    added, removed = changes
+    whole = {**entries, **{known: entry for known, (_, entry) in added.items()}}
+    return {known: entry for known, entry in whole.items() if known not in removed}
+
+
+def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
+    """Own subscriptions are durable from their confirmation on (rule R31)."""
+    if not turn.ctx.run.has_crashes:
+        return
+    own, ended = turn.node.own_subscription, set[int]()
+    for one in finished:
+        if one.m.source == turn.id and one.m.subscription_id is not None:
+            if one.m.kind == "SUB":
+                own[one.m.subscription_id] = OwnSubscription(one.m.subscription_id)
+            elif one.m.kind == "UNSUB":
+                ended.add(one.m.subscription_id)
+    for known in ended:
+        own.pop(known, None)
+
+
+def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
+    """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
+
+    They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
+    before the end of the round, when everything else changes routing information.
+    """
+    unmark(turn, finished)
+    bury(turn, finished)
+    told, turn.told = turn.told, []
+    turn.node.routing_entry = after_changes(turn.node.routing_entry, changes_of(turn, finished))
+    turn.told = told

@@ -1,0 +1,122 @@
+"""What a run is as a whole: its links, who subscribes, and when nodes are down.
+
+A node knows of it what its neighbours, its failure detector and its store tell; `Context` asks for that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time in which a node is down or pauses: from ``round`` on, before ``end_round``; None: to the end."""
+
+    node: int
+    round: int
+    end_round: int | None
+
+    def covers(self, round_: int) -> bool:
+        """Returns whether a round lies in it."""
+        return self.round <= round_ and (self.end_round is None or round_ < self.end_round)
+
+
+class Spans:
+    """The times of one kind of all nodes, those of a node apart."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        """Sorts them."""
+        self._of: dict[int, list[Span]] = defaultdict(list)
+        self.starting: dict[int, list[int]] = defaultdict(list)
+        self.ending: dict[int, list[int]] = defaultdict(list)
+        for span in sorted(spans, key=lambda one: (one.node, one.round)):
+            self._of[span.node].append(span)
+            self.starting[span.round].append(span.node)
+            if span.end_round is not None:
+                self.ending[span.end_round].append(span.node)
+        self._rounds = sorted({*self.starting, *self.ending})
+        self.first_round = min(self.starting, default=None)
+
+    def next_round(self, after: int) -> int | None:
+        """Returns the first round after the given one in which one starts or ends."""
+        place = bisect_right(self._rounds, after)
+        return self._rounds[place] if place < len(self._rounds) else None
+
+    def nodes_at(self, round_: int) -> list[int]:
+        """Returns the nodes of which a time covers a round."""
+        return [node for node in self._of if self.at(node, round_) is not None]
+
+    def at(self, node: int, round_: int) -> Span | None:
+        """Returns the time of a node that covers a round."""
+        spans = self._of.get(node)
+        if not spans:
+            return None
+        place = bisect_right(spans, round_, key=lambda one: one.round) - 1
+        return spans[place] if place >= 0 and spans[place].covers(round_) else None
+
+    def n_ended(self, node: int, round_: int) -> int:
+        """Returns how many times of a node are over in a round."""
+        spans = self._of.get(node, ())
+        return sum(one.end_round is not None and one.end_round <= round_ for one in spans)
+
+
+class Ended(NamedTuple):
+    """The newest incarnation of a node that is over.
+
+    Attributes:
+        incarnation: Its number, from 0; -1: none is over.
+        is_down: Whether the node is down; otherwise its next incarnation is up.
+    """
+
+    incarnation: int
+    is_down: bool
+
+
+def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
+    """Returns what a node has stored where nodes are played apart from each other: nothing is known."""
+    raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as a whole.
+
+    Attributes:
+        links: The latency of each directed link.
+        crashes: The times in which nodes are down.
+        subscribers: The subscriber of each subscription.
+        stored: Returns what a node, up or down, had stored of a declaration when the last round was over.
+    """
+
+    links: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    crashes: Spans = field(default_factory=lambda: Spans(()))
+    subscribers: Mapping[int, int] = field(default_factory=dict)
+    stored: Callable[[int, str], Any] = nothing_stored
+
+    def incarnation(self, node: int, round_: int) -> int:
+        """Returns how often a node has recovered by a round."""
+        return self.crashes.n_ended(node, round_)
+
+    def ended(self, node: int, round_: int) -> Ended:
+        """Returns the newest incarnation of a node that is over in a round."""
+        n_ended, is_down = self.crashes.n_ended(node, round_), self.crashes.at(node, round_) is not None
+        return Ended(n_ended if is_down else n_ended - 1, is_down)
+
+    def is_gone(self, node: int, round_: int) -> bool:
+        """Returns whether a node is down for good."""
+        span = self.crashes.at(node, round_)
+        return span is not None and span.end_round is None
+
+    def has_crashed(self, round_: int) -> bool:
+        """Returns whether a node has crashed by a round: what is kept for crashes need not be kept before."""
+        first = self.crashes.first_round
+        return first is not None and first <= round_
+
+    @property
+    def has_crashes(self) -> bool:
+        """Whether a node crashes at some time."""
+        return self.crashes.first_round is not None
