@@ -35,7 +35,7 @@ from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.start import ARBITRARY
 
 PROTOTYPE = {4: "6/13/17", 8: "8/20/33", 16: "16/31/51", 32: "33/64/94", 64: "64/103/125"}
-PARTS = (*CORRUPTIONS, "tries", ARBITRARY)
+PARTS = (*CORRUPTIONS, ARBITRARY)
 DELAYS = (1, 2)
 LARGEST = 40
 _COLUMNS = ("converged", "broken", "same tries", "median/p95/max", "prototype", "tries median/p95/max", "core s")

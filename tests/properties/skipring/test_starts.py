@@ -9,7 +9,7 @@ from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.labels import Label, label_of
 from udfs.skipring.supervisor import repaired
 
-STARTS = (*CORRUPTIONS, "tries", "arbitrary")
+STARTS = (*CORRUPTIONS, "arbitrary")
 SIZES = (1, 2, 3, 5, 8, 13, 24)
 
 

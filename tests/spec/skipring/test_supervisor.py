@@ -24,7 +24,7 @@ def entries(**of_digits: int | None) -> Entries:
 
 def supervised(held: Entries, crashed: frozenset[int] = frozenset()) -> tuple[Supervision, Database, Context]:
     database, ctx = Database(TOPIC, -1, held), Context(-1, 7, SETTINGS, Internal())
-    return Supervision(database, crashed, ctx), database, ctx
+    return Supervision(database, crashed), database, ctx
 
 
 def configurations(ctx: Context) -> list[tuple[int, str]]:
@@ -82,23 +82,23 @@ def test_repair_sends_nothing() -> None:
 def test_configurations_go_round() -> None:
     supervision, _, ctx = supervised(entries(_0=5, _1=6, _01=7))
     for _ in range(4):
-        supervision.timeout()
+        supervision.timeout(ctx)
     assert configurations(ctx) == [(5, "6 0 7"), (6, "7 1 5"), (7, "5 01 6"), (5, "6 0 7")]
 
 
 def test_one_or_two_subscribers() -> None:
     supervision, _, ctx = supervised({})
-    supervision.timeout()
-    supervision.integrate(5, "subscribe")
-    supervision.integrate(6, "subscribe")
-    supervision.integrate(5, "request")
+    supervision.timeout(ctx)
+    supervision.integrate(5, "subscribe", ctx)
+    supervision.integrate(6, "subscribe", ctx)
+    supervision.integrate(5, "request", ctx)
     assert configurations(ctx) == [(5, "- 0 -"), (6, "5 1 5"), (5, "6 0 6")]
 
 
 def test_a_request_by_another_records_nobody() -> None:
     supervision, database, ctx = supervised(entries(_0=5))
-    supervision.request_for(9)
-    supervision.request_for(5)
+    supervision.request_for(9, ctx)
+    supervision.request_for(5, ctx)
     assert configurations(ctx) == [(9, "- - -"), (5, "- 0 -")]
     assert database.entries == entries(_0=5)
 
@@ -114,16 +114,16 @@ def test_a_request_by_another_records_nobody() -> None:
 )
 def test_unsubscribe(leaver: int, right: Entries, told: list[tuple[int, str]]) -> None:
     supervision, database, ctx = supervised(entries(_0=5, _1=6, _01=7))
-    supervision.unsubscribe(leaver)
+    supervision.unsubscribe(leaver, ctx)
     assert database.entries == right
     assert configurations(ctx) == told
 
 
 def test_requests_for_crashed_subscribers_are_ignored() -> None:
     supervision, database, ctx = supervised(entries(_0=5), frozenset({6}))
-    supervision.integrate(6, "request")
-    supervision.request_for(6)
-    supervision.unsubscribe(6)
+    supervision.integrate(6, "request", ctx)
+    supervision.request_for(6, ctx)
+    supervision.unsubscribe(6, ctx)
     assert ctx.sent == []
     assert database.entries == entries(_0=5)
 
