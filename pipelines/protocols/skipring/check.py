@@ -81,8 +81,8 @@ def _key_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # no
     least = (n_pairs * _KEY_ODDS - 1).bit_length() if n_pairs else 0
     if settings.key_bits < least:
         message = (
-            f"{settings.key_bits} bits, and {sum(counts.values())} publications on {len(counts)} topics: with keys of so"
-            f" few bits two of a topic may have the same key, and one of them is lost; allowed: {least} or more"
+            f"{settings.key_bits} bits, and {sum(counts.values())} publications on {len(counts)} topics: with keys of"
+            f" so few bits two of a topic may have the same key, and one of them is lost; allowed: {least} or more"
         )
         yield Problem(("protocol", "key_bits"), message)
 

@@ -99,8 +99,7 @@ def test_a_request_at_another_node_is_ignored(request_class: type, at: str) -> N
     if request_class is REQUESTS[1]:
         rest = {"reason": "label"}
     [first, *_] = played.in_flight
-    running = played._running()
-    running.flights[:] = [first._replace(kind=request_class.__name__, src=2, dst=other, due_round=3,
+    played.in_flight[:] = [first._replace(kind=request_class.__name__, src=2, dst=other, due_round=3,
                                          message=request_class(TOPIC, **rest))]  # fmt: skip
     found = converge(played, HORIZON, after=30 * INTERVAL)
     assert (found.clean_round is not None, found.broken_round) == (True, None)
