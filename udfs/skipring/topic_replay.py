@@ -19,7 +19,7 @@ LARGE = 500
 PATIENCE = (4, 40)
 """Times of an interval and a delay after which a topic of n subscribers is legitimate: 4 n + 40.
 
-It is at least five times what the slowest of 2,000 arbitrary starts of 2 to 40 subscribers took.
+It is more than four times what the slowest of 10,010 arbitrary starts of 2 to 40 subscribers took.
 """
 Row = Mapping[str, Any]
 
