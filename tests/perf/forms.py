@@ -28,7 +28,7 @@ from pipelines.experiment.prepared import prepare
 from pipelines.scenario.expand import RunConfig
 
 _SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
-_PROTOCOLS = ("delta",)
+_PROTOCOLS = ("delta", "forwarding")
 
 
 def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
