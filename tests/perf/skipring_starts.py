@@ -4,7 +4,8 @@
     python tests/perf/skipring_starts.py --parts [database messages ...] [--starts 1430]
 
 A start is a run of `LocalNetwork`: one or two supervisors, some subscribers, two nodes that have not subscribed; draws
-from the seed set the arbitrary parts (`udfs.skipring.corruptions`). A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
+from the seed set the arbitrary parts (`udfs.skipring.corruptions`).
+A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
 each part of the state that may be arbitrary, and all together, with 2 to 40 subscribers and both delays by turns.
 Columns: starts; those that converged within the horizon; those that were not legitimate again later; those whose tries
 became the same; intervals until the state and the messages in flight were legitimate (median, 95th percentile, most),
