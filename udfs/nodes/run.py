@@ -110,8 +110,8 @@ class RunView:
         """
         if self.links is _UNKNOWN:
             raise LookupError(
-                f"neighbours of node {node} are unknown where a node is played apart from the others; use --rounds-per-job"
-                " auto or above 1"
+                f"neighbours of node {node} are unknown where a node is played apart from the others; use"
+                " --rounds-per-job auto or above 1"
             )
         return self._neighbours.get(node, {})
 

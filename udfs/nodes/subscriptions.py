@@ -42,7 +42,7 @@ class OwnSubscriptions:
 
     @staticmethod
     def any_of(subscriptions: Mapping[int, OwnSubscription], matches: Iterable[int]) -> bool:
-        """Returns whether a publication that satisfies the subscriptions ``matches`` satisfies one of the node's own."""
+        """Returns whether one of the subscriptions ``matches`` is the node's own."""
         return any(one in subscriptions for one in matches)
 
 
