@@ -17,7 +17,7 @@ def bypass(turn: Turn) -> None:
     """Handles DETECT, and what else tells that a peer is gone; does nothing if N knew better."""
     failed = _failures(turn)
     if failed and turn.node.is_detached:
-        _ask_join_point_again(turn)
+        _retry_join(turn, failed)
         return
     if not failed:
         return
@@ -66,10 +66,12 @@ def _is_gone(turn: Turn, joiner: int) -> bool:
     return turn.node.is_blocked or (path is not None and path.distance == 1)
 
 
-def _ask_join_point_again(turn: Turn) -> None:
-    """Rule R24: a DETACHED node asks again; one whose join point is down for good would ask without end."""
+def _retry_join(turn: Turn, failed: Mapping[int, int]) -> None:
+    """Rule R24: a DETACHED node asks again when its join point fails, unless that is down for good."""
     join = turn.node.own_join
-    if join is not None and not turn.ctx.run.is_gone(join.join_point, turn.round):
+    if join is None or not join.is_asked or join.join_point not in failed:
+        return
+    if not turn.ctx.run.is_gone(join.join_point, turn.round):
         ask_join_point(turn)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oracles.delta.generator import random_run
@@ -26,7 +27,7 @@ from pipelines.testing import audited, broken, rows, run_all, run_configs
 MIDWAY = 45
 """A round in which messages are processed, nodes recover and joins are under way."""
 MOST_IN_A_JOB = 100
-JOINS = {
+JOINS: dict[str, Any] = {
     "name": "joins",
     "protocol": {"name": "delta", "delta": 2},
     "overlay": {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J0"], ["J0", "J1"]]},
@@ -41,7 +42,7 @@ JOINS = {
 
 
 OLD_AND_NEW = {
-    "name": "old and new",
+    "name": "older_first",
     "protocol": {"name": "delta", "delta": 1, "detector": "visited"},
     "overlay": {"links": [["D", "C", 1], ["S", "C", 2], ["X", "C", 10], ["C", "J", 2]]},
     "workload": {
@@ -96,6 +97,19 @@ def test_rows_do_not_depend_on_where_blocks_end(sail: Session, tmp_path: Path) -
     for name in names:
         few, many = (rows(store, name) for store in stores)
         assert few == many, name
+
+
+@pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])
+def test_a_detached_join_point_asks_once(form: AbstractContextManager[None], sail: Session, tmp_path: Path) -> None:
+    """J1 asks J0, which waits for C's answer itself, while another broker has crashed: J0 asks C once (rule R24)."""
+    overlay = {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J0", 5], ["J0", "J1"]]}
+    faults = [{"kind": "crash", "node": "A", "round": 5, "until": 7}]
+    workload = {**JOINS["workload"], "publications": []}
+    with form:
+        given = {**JOINS, "overlay": overlay, "workload": workload, "faults": faults}
+        store = run_all(run_configs([given]), sail, tmp_path)
+    asked = [sent for kind, sent in rows(store, "message", "kind", "sent_round") if kind == "JOIN_REQUEST"]
+    assert sorted(asked) == [10, 14]
 
 
 @pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])

@@ -158,12 +158,14 @@ def _failures(work: Work) -> DataFrame:
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """A DETACHED node asks its join point again; returns the failures that others detected.
+    """A DETACHED node asks its join point again when that fails; returns the failures that others detected.
 
     One whose join point is down for good would ask without end: it stays DETACHED and asks no more.
     """
     detached = work.now("join").where("status = 'DETACHED'")
-    mine = detached.join(failure.select(*NODE, "round"), NODE).select(*NODE, "join_point", "source_seq", "round")
+    lost = failure.selectExpr(*NODE, "peer as join_point", "round")
+    mine = detached.where("is_asked").join(lost, [*NODE, "join_point"])
+    mine = mine.select(*NODE, "join_point", "source_seq", "round")
     if (down := work.round.faults.down) is not None:
         gone = down.where("end_round is null").selectExpr("run_id", "node_id as join_point")
         mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
