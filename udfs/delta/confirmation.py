@@ -13,7 +13,7 @@ from udfs.delta.view import Changes, after_changes, bury, changes_of, store_own,
 def confirm(turn: Turn) -> None:
     """Handles CONF; one from outside Out, or for an unknown message, does nothing (rule R15)."""
     ended: dict[Key, int] = {}
-    for one in turn.of("CONF"):
+    for one in turn.inbox.get("CONF", ()):
         m = turn.node.processing_list.get((one.message.source, one.message.source_seq))
         if m is None:
             continue
@@ -36,9 +36,12 @@ def finish(turn: Turn, one: Finished) -> None:
 
 def update_routing_information(turn: Turn) -> Changes:
     """Lines 25 and 26: SUBS_SET_N changes by all that is finished; returns how."""
-    bury(turn, turn.finished)
-    changes = changes_of(turn, turn.finished)
-    store_own(turn, turn.finished)
+    finished = [one for one in turn.finished if one.m.subscription_id is not None]
+    if not finished and not turn.told:
+        return {}, {}
+    bury(turn, finished)
+    changes = changes_of(turn, finished)
+    store_own(turn, finished)
     if changes[0] or changes[1]:
         turn.node.routing_entry = after_changes(turn.node.routing_entry, changes)
     return changes
@@ -58,15 +61,17 @@ def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
 
 def answer_senders(turn: Turn) -> None:
     """Lines 27 to 31: CONF to every sender of a finished message; confirmed calls; links without marks."""
-    node = turn.node
+    waiting = turn.node.waiting
+    ended = {one.key for one in turn.finished} if waiting else set()
+    answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
     for one in turn.finished:
-        waiting = [row.sender for row in node.waiting.values() if (row.source, row.source_seq) == one.key]
-        for sender in sorted({*waiting, *({one.sender} if one.sender is not None else ())}):
+        senders = {row.sender for row in answered if (row.source, row.source_seq) == one.key}
+        if one.sender is not None:
+            senders.add(one.sender)
+        for sender in sorted(senders):
             turn.send(one.trigger, 3, "CONF", sender, Conf(*one.key, None))
         if one.m.source == turn.id and one.m.source_seq > 0:
             turn.ctx.confirm(one.m.source_seq)
-    for one in turn.finished:
-        for row in node.waiting.values():
-            if (row.source, row.source_seq) == one.key:
-                del node.waiting[row.source, row.source_seq, row.sender]
+    for row in answered:
+        del waiting[row.source, row.source_seq, row.sender]
     unmark(turn, turn.finished)

@@ -15,6 +15,9 @@ from udfs.delta.view import Changes
 def forward(turn: Turn) -> None:
     """Phase 4: handles the copies of J, SUB, UNSUB, PUB and REJOIN, issued ones among them."""
     node = turn.node
+    if not turn.copies and not turn.guided:
+        update_routing_information(turn)
+        return
     copies = sorted(_accepted(turn), key=lambda one: (one.trigger, one.source, one.source_seq))
     first = duplicates.first_copies(turn, copies)
     firsts = {id(copy) for copy in first}

@@ -65,6 +65,8 @@ def _ask(turn: Turn, call: Call) -> None:
 def _enter(turn: Turn) -> None:
     """Notes that N is ATTACHED, VALID_JOINED, or OPERATIONAL again (Algorithm 5, line 23)."""
     node, join = turn.node, turn.node.own_join
+    if join is None and node.own_status is None:
+        return
     confirmed = {one.m.kind: one.trigger for one in turn.finished if one.m.source == turn.id}
     if join is not None and join.status != "VALID_JOINED":
         before = join.status
@@ -92,6 +94,8 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
         The links.
     """
     links = list[view.LinkRow]()
+    if not turn.has("PAR_TOP", "PAR_SUB"):
+        return links
     for one in turn.of("PAR_TOP"):
         if one.message.source_seq is not None:
             links += [(a, b, False) for a, b, _ in one.message.links or ()]
@@ -110,6 +114,8 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
 def _ready_calls(turn: Turn) -> list[WaitingCall]:
     """Holds back the calls of a blocked node, and returns those that are issued (rule R33)."""
     node = turn.node
+    if not turn.due.calls and not node.call:
+        return []
     due = [
         WaitingCall(call.source_seq, call.kind, call.subscription_id, call.matches or None)
         for call in turn.due.calls if call.kind != "join"

@@ -107,4 +107,4 @@ class State(NodeProgram):
 
 def _only(rows: Mapping[int, R]) -> R | None:
     """Returns the only row of a table that has one at most."""
-    return next(iter(rows.values()), None)
+    return next(iter(rows.values())) if rows else None

@@ -76,6 +76,8 @@ class Keyed(dict[K, V]):
 
     def values(self) -> list[V]:  # type: ignore[override]
         """Returns the rows in the order of their keys, as of now."""
+        if not self:
+            return []
         self._sort()
         return list(super().values())
 
