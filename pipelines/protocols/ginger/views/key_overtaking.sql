@@ -4,7 +4,7 @@
 -- by topic and key item (rule G4), so nothing keeps such pairs in the order of the source.
 -- :n_pairs pairs
 -- :n_overtaken those of which the later publication was delivered in an earlier round
--- :first_seq source_seq of the earlier publication of the first overtaken pair; null: there is none
+-- :first_seq source_seq of the earlier publication of the first overtaken pair; null: no pair is
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery
