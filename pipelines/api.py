@@ -239,8 +239,8 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
     say(f"building {plural(len(prepared.runs), 'run')}")
     with remembered(files):
         inputs = build(prepared, _built(len(prepared.runs), say))
-        for note in notes(prepared):
-            say(f"overlay: {note}")
+        for part, note in notes(prepared):
+            say(f"{part}: {note}")
         for mapping in mappings(prepared):
             say(f"mapping: {mapping}")
     return inputs

@@ -88,6 +88,25 @@ class StoreError(RoundtableError, OSError):
     """A store is not there, not empty, or not one of this program and its format."""
 
 
+class VacuumedError(StoreError):
+    """A version of a table has lost its files, as after VACUUM.
+
+    Attributes:
+        table: The table.
+        version: Its version.
+    """
+
+    def __init__(self, root: object, table: str, version: int, newest: int) -> None:
+        """Keeps table and version; the message says what still exists."""
+        self.table = table
+        self.version = version
+        super().__init__(
+            f"version {version} of table {table!r} of the store {str(root)!r} is gone: VACUUM (or another program) "
+            f"removed its files; its newest version is {newest}. Ask for the end of the run, or for a later round; "
+            "to have every version again, run the scenario again with a new --store and do not VACUUM it"
+        )
+
+
 class QueryError(RoundtableError, ValueError):
     """A SQL statement over a store cannot be answered."""
 

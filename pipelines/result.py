@@ -25,6 +25,7 @@ from pipelines.report.pictures import Picture
 from pipelines.report.replay import Span
 from pipelines.report.show import Replay, diagram_of, measure_of, replay_of
 from pipelines.report.write import write_report
+from pipelines.spec.base import nfc
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import VERY_FEW_BYTES, SmallStoreReader, reader_of
@@ -185,7 +186,7 @@ class Result:
         Raises:
             QueryError: There is no such run, or no such node in it.
         """
-        rows = compare_node(self.reader, run_id, node)
+        rows = compare_node(self.reader, run_id, nfc(node))
         return frame_of(self.session.spark, rows)
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
@@ -201,7 +202,7 @@ class Result:
         Raises:
             QueryError: There is no such run, node or publication.
         """
-        return story(self.reader, run_id, subscriber, source, seq, call)
+        return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
 
     def report(
         self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,

@@ -16,7 +16,7 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
-STORE_FORMAT: Final = 3
+STORE_FORMAT: Final = 4
 """Raised when a table or a column, of protocols too, gets another name or meaning: older stores are refused then."""
 
 
@@ -95,11 +95,12 @@ SUBSCRIPTION = table(
 PREDICATE = table(
     "predicate",
     "a comparison of a subscription's predicate",
-    "subscription_id,attribute,op,number,text",
+    "subscription_id,attribute,op,number,whole,text",
     ("subscription_id", BIGINT, "the subscription; it is in the scenario, whether it was issued or not"),
     ("attribute", STRING, "attribute of a publication; topic is the publication's topic"),
-    ("op", STRING, "= != < <= > >= prefix suffix contains"),
+    ("op", STRING, "= != < <= > >= prefix suffix contains, or filter: a topic filter of MQTT"),
     ("number", T.DoubleType(), "value compared with, where it is a number"),
+    ("whole", BIGINT, "the same, where it is a whole number of 64 bits: doubles are not exact beyond 2^53"),
     ("text", STRING, "value compared with, where it is a text"),
 )
 CONTROL_CALL = table(

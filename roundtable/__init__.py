@@ -16,7 +16,7 @@ def __getattr__(name: str) -> object:
     """Returns a public name of package `pipelines`.
 
     Raises:
-        AttributeError: There is none of this name.
+        AttributeError: No public name is spelled like this.
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")

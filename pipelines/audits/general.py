@@ -42,7 +42,7 @@ with first as (
   from first
 )
 select f.run_id, f.round, f.subscriber as node_id, f.source, f.source_seq,
-  concat('delivered in round ', f.round, ', after publication ', f.newest, ' of the same source') as detail
+  concat('delivered in round ', f.round, ', after call ', f.newest, ' of the same source') as detail
 from followed f
 join run r on r.run_id = f.run_id
 join protocol t on t.name = r.protocol

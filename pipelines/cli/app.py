@@ -159,8 +159,8 @@ def validate(
             code = WRONG_INPUT
         else:
             print(f"{file}: ok ({plural(len(prepared.runs), 'run')})")
-            for note in notes(prepared):
-                print_lines(f"{file}: overlay: {note}", indent=2)
+            for part, note in notes(prepared):
+                print_lines(f"{file}: {part}: {note}", indent=2)
     raise typer.Exit(code)
 
 

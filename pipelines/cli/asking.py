@@ -95,7 +95,7 @@ def why(
     """
     from pipelines.cli.stories import print_overview
     from pipelines.report.space_time import of_story
-    from pipelines.why.story import json_line, print_story
+    from pipelines.why.story import json_line, print_story, story_name
 
     if (subscriber is None) != (source is None) or (subscriber is None and (seq, call, svg) != (None, None, None)):
         raise typer.BadParameter("--subscriber, --source and --seq go together; without them all is listed")
@@ -105,8 +105,7 @@ def why(
             return
         told = result.why(the_run(result, run_id), subscriber, source, seq, call)
     if svg is not None:
-        title = f"Run {told.run_id}: call {told.call} of {told.source} for {told.subscriber}"
-        of_story(told).draw(title).save(svg)
+        of_story(told).draw(story_name(told)).save(svg)
     if as_json:
         print(json_line(told))
     else:
@@ -139,6 +138,10 @@ def compare_node(
         complain(f"nothing to compare: {node} did not crash in run {run_id}; view node_recovery has the crashes")
     elif rows["before_round"].null_count:
         complain("no commit lies before a crash: run with --commit-every 1 to have one after every round")
+    if rows["gone"].null_count < rows.num_rows:
+        complain(
+            "VACUUM removed the rows of some versions of state tables; column gone names them, and counts are null"
+        )
 
 
 def sql(

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.cli.ends import complain
 from pipelines.cli.lines import print_lines, unbroken
 from pipelines.errors import DataFileError, ScenarioError
-from pipelines.experiment.plan import check, notes
+from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.schema import SCHEMA_FILE
@@ -29,7 +29,8 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     given = [_beside(path, beside) for path in (overlay, subscriptions, publications)]
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
     schema = os.path.relpath(SCHEMA_FILE, beside)
-    texts = [template(name, schema, *given, spread=spread) for spread in (False, True)]
+    names = _names(file, template(name, schema, given[0]))
+    texts = [template(name, schema, *given, names=names, spread=spread) for spread in (False, True)]
     problems = [_problems(file, text) for text in texts]
     chosen = 1 if problems[0] and not problems[1] else 0
     try:
@@ -41,8 +42,17 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     if problems[chosen]:
         complain("it has to be changed before it can be run:", *problems[chosen])
     else:
-        for note in notes(expand_runs(read_scenario(file, texts[chosen]))):
-            print_lines(f"overlay: {note}")
+        for part, note in notes(expand_runs(read_scenario(file, texts[chosen]))):
+            print_lines(f"{part}: {note}")
+
+
+def _names(file: Path, text: str) -> frozenset[str]:
+    """Returns the nodes of the overlay of a scenario; none where it cannot be built."""
+    try:
+        _, overlay, *_ = next(built(expand_runs(read_scenario(file, text))))
+    except ScenarioError:
+        return frozenset()
+    return frozenset(overlay.names)
 
 
 def _problems(file: Path, text: str) -> tuple[str, ...]:

@@ -38,8 +38,8 @@ def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) 
     _say(f"scenario  {prepared.scenario.name}: {runs}")
     for name in prepared.protocols:
         _say(f"protocol  {name}: {PROTOCOLS[name].summary}")
-    for note in notes(prepared):
-        _say(f"overlay   {note}")
+    for part, note in notes(prepared):
+        _say(f"{part:<10}{note}")
     for mapping in mappings(prepared):
         _say(f"mapping   {mapping}")
     _say(f"time      {_times(prepared)}")

@@ -15,6 +15,7 @@ from pipelines.errors import plural
 from pipelines.experiment.labels import labelled
 from pipelines.sql.errors import readable_errors
 from pipelines.why.overview import why_command, why_options
+from pipelines.why.story import publication_name
 
 if TYPE_CHECKING:
     from pipelines.audits.run import AuditReport, Finding, Shown
@@ -32,6 +33,22 @@ select run_id, n_publications, n_deliveries, concat(n_wanted_delivered, '/', n_w
   latency_rounds_median, latency_ms_median, latency_rounds_max, latency_ms_max,
   confirmation_rounds_median, confirmation_ms_median, confirmation_rounds_max, confirmation_ms_max
 from run_summary where run_id <= {last} order by run_id
+"""
+_MISSING = """
+select case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end as excuse,
+  count(1) as n
+from wanted_delivery w
+join run r on r.run_id = w.run_id and r.within_bound
+left join receiver e on e.run_id = w.run_id and e.subscriber = w.subscriber and e.source = w.source
+  and e.source_seq = w.source_seq
+where w.delivery_round is null
+group by case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end
+order by n desc, excuse
+"""
+_SEQS = """
+select p.run_id, n.name, p.source_seq, row_number() over (partition by p.run_id, p.source order by p.source_seq) as seq
+from publication p join node n on n.run_id = p.run_id and n.node_id = p.source
+where p.run_id in ({runs})
 """
 _MEASURES = {
     "delivery_ratio": "delivery ratio",
@@ -165,8 +182,10 @@ def print_findings(result: Result, report: AuditReport) -> None:
 
 
 def _print_stories(result: Result, shown: Sequence[Shown], number: int, n_commands: int | None = None) -> None:
+    seqs = _seqs(result, shown)
     for place, violation in enumerate(shown):
-        print_lines(f"  {_story(violation)}", indent=2)
+        seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
+        print_lines(f"  {_story(violation, seq)}", indent=2)
         if (n_commands is None or place < n_commands) and None not in (
             violation.node,
             violation.source,
@@ -212,9 +231,13 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
         why = f"no audit of {', '.join(failed)}" if failed else _why_open(report, number["unknown"])
         text = f"{number['unknown']:,} of {runs} not decided: {why}"
     else:
-        text = f"{runs}, all guarantees hold"
-    failed_on = "".join(f"; failed: {failure}" for failure in failures)
-    return f"{result.verdict}: {text}{_excused(result, report)}{failed_on}; history in {result.store}"
+        n_within = len(result.runs) - len(report.beyond)
+        within = f"{plural(n_within, 'run')}, all guarantees hold"
+        text = f"within the bound {within}" if report.beyond else within
+        text = text if n_within else "no run within the bound"
+    missing = _missing_within(result) if result.verdict == "valid" else ()
+    parts = [text, *missing, *_beyond(result, report), *(f"failed: {failure}" for failure in failures)]
+    return f"{result.verdict}: {'; '.join(parts)}; history in {result.store}"
 
 
 def _why_open(report: AuditReport, n_unknown: int) -> str:
@@ -274,15 +297,29 @@ def violations(report: AuditReport) -> dict[str, int | None]:
     return {finding.title: finding.n_violations for finding in report.findings}
 
 
-def _excused(result: Result, report: AuditReport) -> str:
-    """Returns how many runs went beyond the bound, what that excuses, and what was delivered in all runs."""
+def _missing_within(result: Result) -> Iterator[str]:
+    """Yields how many wanted deliveries are missing in runs within the bound, by excuse."""
+    with readable_errors():
+        rows = result.sql(_MISSING).collect()
+    if rows:
+        excuses = ", ".join(f"{row.excuse} {row.n:,}" for row in rows)
+        number = sum(row.n for row in rows)
+        yield f"{number:,} wanted {'delivery' if number == 1 else 'deliveries'} missing ({excuses})"
+
+
+def _beyond(result: Result, report: AuditReport) -> Iterator[str]:
+    """Yields how many runs went beyond the bound, the deliveries that they lost, and what that excuses."""
     if not report.beyond:
-        return ""
+        return
+    runs = ", ".join(str(run.run_id) for run in report.beyond)
+    counts = "count(1) as n, count_if(delivery_round is null) as n_lost"
+    text = f"select {counts} from wanted_delivery where run_id in ({runs})"  # noqa: S608 - numbers
+    with readable_errors():
+        [row] = result.sql(text).collect()
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
-    number = len(report.beyond)
-    excused = f"{plural(number, 'run')} {_BEYOND} {f'excused ({broken})' if broken else 'broke none'}"
-    n_delivered, n_wanted = wanted(result)
-    return f"; {excused}; {n_delivered:,} of {n_wanted:,} wanted deliveries happened"
+    excused = f", excused ({broken})" if broken else ""
+    lost = f"{row.n_lost or 0:,} of {row.n:,} wanted deliveries lost"
+    yield f"beyond it {plural(len(report.beyond), 'run')}, {lost}{excused}"
 
 
 def wanted(result: Result) -> tuple[int, int]:
@@ -303,12 +340,23 @@ def _state(finding: Finding) -> str:
     return f"{state}, excused {_times(finding.n_excused)}" if finding.n_excused else state
 
 
-def _story(violation: Shown) -> str:
-    parts: Sequence[tuple[str, Any]] = (
-        ("run", violation.run_id), ("round", violation.round), ("node", violation.node),
-        ("source", violation.source), ("call", violation.source_seq),
-    )  # fmt: skip
-    return f"{', '.join(f'{name} {value}' for name, value in parts if value is not None)}: {violation.detail}"
+def _seqs(result: Result, shown: Sequence[Shown]) -> dict[tuple[int, str | None, int | None], int]:
+    """Returns the number of publications among those of their source, by run, source and call; of the runs shown."""
+    runs = {violation.run_id for violation in shown if violation.source_seq is not None}
+    if not runs:
+        return {}
+    with readable_errors():
+        rows = result.sql(_SEQS.format(runs=", ".join(map(str, sorted(runs))))).collect()
+    return {(row.run_id, row.name, row.source_seq): row.seq for row in rows}
+
+
+def _story(violation: Shown, seq: int | None) -> str:
+    parts = (("run", violation.run_id), ("round", violation.round), ("node", violation.node))
+    words = [f"{name} {value}" for name, value in parts if value is not None]
+    if violation.source is not None:
+        call = violation.source_seq
+        words.append(f"source {violation.source}" if call is None else publication_name(violation.source, seq, call))
+    return f"{', '.join(words)}: {violation.detail}"
 
 
 def _times(number: int) -> str:

@@ -127,7 +127,7 @@ class NodeProtocol(Protocol):
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: what is due at nodes, handled by them, and what the failure detectors report."""
         result, out = RoundResult(), list[DataFrame]()
-        if round_.faults.crashed is not None:
+        if round_.faults.crashed is not None and self.program.detection is not None:
             out.append(self._crash_reports(round_, round_.faults.crashed))
         if round_.due.calls is not None:
             result.call_event = issued(round_.due.calls)
@@ -135,7 +135,7 @@ class NodeProtocol(Protocol):
         if due is not None:
             played = round_.keep("played", self._played(round_, due))
             out.append(self._sent(played))
-            if round_.faults.down is not None:
+            if round_.faults.down is not None and self.program.detection is not None:
                 out.append(self._connection_reports(played, round_, round_.faults.down))
             self._take(round_, played, result)
         if out:
@@ -231,11 +231,12 @@ class NodeProtocol(Protocol):
         return self._reports(connected.join(gone, ["run_id", "peer"]), round_.run.setting, f"peer + {_LATE}")
 
     def _reports(self, noticed: DataFrame, setting: DataFrame, trigger: str) -> DataFrame:
-        delay = setting.select("run_id", self.program.detection)
+        detection = str(self.program.detection)
+        delay = setting.select("run_id", detection)
         return outbox(
             noticed.join(delay, "run_id"), self.payload, kind=f"'{self.program.down_kind}'", src="node_id",
             dst="node_id", trigger=trigger, sent_round="round", body="to_json(named_struct('peer', peer))",
-            latency_rounds=f"latency_rounds + {self.program.detection}",
+            latency_rounds=f"latency_rounds + {detection}",
         )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ class ProtocolSpec:
         application: The kinds of messages that carry publications, for comparisons with other protocols.
         acknowledgement: The kinds that say what has come, or was stored or processed.
         recovery: The kinds that bring or ask for what was lost, and that bring nodes back; all others are control.
+        draws: Whether its nodes draw, so that runs of the same inputs depend on the seed.
         makes_overlay: Whether it links nodes itself, so that the scenario lists nodes only (``overlay.nodes``).
         edges: The view of the edges that its nodes hold, where it makes the overlay: reports draw them, and lay nodes
             out by those that are no shortcuts. Its columns: ``run_id, node_id, held_node_id, is_shortcut, round``, and
@@ -67,6 +68,7 @@ class ProtocolSpec:
     application: tuple[str, ...] = ()
     acknowledgement: tuple[str, ...] = ()
     recovery: tuple[str, ...] = ()
+    draws: bool = True
     makes_overlay: bool = False
     edges: str | None = None
     servers: str | None = None

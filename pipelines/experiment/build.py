@@ -107,12 +107,13 @@ def _problems(run: RunConfig, built: Mapped) -> Iterator[Problem]:
     yield from _not_taken(spec, overlay, workload)
 
 
-def build_run_overlay(run: RunConfig, beside: Path | None) -> Overlay:
-    """Builds the overlay of one run; errors as in `build_overlay`."""
+def build_run_overlay(run: RunConfig, beside: Path | None, *, notes_rounding: bool = False) -> Overlay:
+    """Builds the overlay of one run; errors and notes as in `build_overlay`."""
     scenario = run.scenario
     return build_overlay(
         scenario.overlay, seed=run.seed, round_ms=scenario.time.round_ms,
         needs_tree=needs_tree(run.protocols or [scenario.protocol.name]), beside=beside,
+        notes_rounding=notes_rounding,
     )  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
         publication=publication.select(
             ["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]
         ),
-        attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "text"]),
+        attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "whole", "text"]),
         crash=tables["crash"], link_fault=tables["link_fault"], side=tables["side"], pause=tables["pause"],
         replacement=tables["replacement"], fault_event=tables["fault_event"],
     )  # fmt: skip

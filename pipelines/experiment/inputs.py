@@ -19,8 +19,9 @@ class Inputs:
             role``; one row a call.
         subscription: ``subscription_id, subscriber, predicate``.
         publication: ``source, source_seq, topic, content, guarantee, keys``.
-        predicate: ``subscription_id, attribute, op, number, text``; one row a comparison.
-        attribute: ``source, source_seq, round, attribute, number, text``; one row an attribute of a publication.
+        predicate: ``subscription_id, attribute, op, number, whole, text``; one row a comparison.
+        attribute: ``source, source_seq, round, attribute, number, whole, text``; one row an attribute of a
+            publication.
         crash: ``node_id, round, end_round``; one row a time for which a node is down, from round on and before
             end_round (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of
             a node.

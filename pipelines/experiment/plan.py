@@ -20,8 +20,10 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.mapping import needs_tree
 from pipelines.experiment.prepared import Prepared
+from pipelines.experiment.seeds import equal_seeds
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.build import literal_wildcards
 from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
+_NOTED = ("overlay", "workload", "runs")
 _INPUTS = {"overlay", "workload", "faults", "time"}
 """The parts of a scenario that overlay, workload and faults are made from."""
 
@@ -173,23 +176,56 @@ def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int,
     return Problem(problem.path, f"with {told[runs[0].run_id]}: {problem.message}")
 
 
-def notes(prepared: Prepared) -> list[str]:
-    """Returns what the user should know about the overlays of the grid, by the example of the first seed.
+def notes(prepared: Prepared) -> list[tuple[str, str]]:
+    """Returns what the user should know about overlays, subscriptions and seeds, by the example of the first seed.
 
     Args:
-        prepared: Its overlays can be built, see `check`.
+        prepared: Its runs can be built, see `check`.
+
+    Returns:
+        Pairs of the part of the scenario and a sentence.
     """
     runs = prepared.combinations()
-    told: dict[str, tuple[str, ...]] = {}
-    found: dict[str, list[RunConfig]] = {}
-    for run in runs:
-        key = _inputs_key(run, {"overlay", "time"})
-        if key not in told:
-            told[key] = build_run_overlay(run, prepared.beside).notes
-        for note in told[key]:
-            found.setdefault(note, []).append(run)
+    n_seeds = len(prepared.scenario.runs.all_seeds())
+    told: dict[tuple[str, str], Sequence[str]] = {}
+    found: dict[Problem, list[RunConfig]] = {}
+    for place, run in enumerate(runs):
+        of_seeds = prepared.runs[place * n_seeds : (place + 1) * n_seeds]
+        for part, (key, notes_of) in _noted(run, of_seeds, prepared.beside).items():
+            if (part, key) not in told:
+                told[part, key] = [note for note in notes_of() if note]
+            for note in told[part, key]:
+                found.setdefault(Problem((part,), note), []).append(run)
     values = _values_told(runs)
-    return [_with_values(Problem(("overlay",), note), of, values).message for note, of in found.items()]
+    told_of = [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
+    return sorted(told_of, key=lambda note: _NOTED.index(note[0]))
+
+
+def _noted(
+    run: RunConfig, of_seeds: Sequence[RunConfig], beside: Path
+) -> Mapping[str, tuple[str, Callable[[], Sequence[str]]]]:
+    """Returns for each part of the scenario what its notes depend on, and what finds them.
+
+    Args:
+        run: One combination of the grid.
+        of_seeds: Its runs, one a seed.
+        beside: The scenario file's folder.
+    """
+    scenario = run.scenario
+
+    def literal() -> Sequence[str]:
+        overlay = build_run_overlay(run, beside)
+        horizon = scenario.time.rounds
+        return [literal_wildcards(scenario.workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside)]
+
+    return {
+        "overlay": (
+            _inputs_key(run, {"overlay", "time"}),
+            lambda: build_run_overlay(run, beside, notes_rounding=True).notes,
+        ),
+        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), literal),
+        "runs": (_inputs_key(run, _INPUTS | {"protocol"}), lambda: [equal_seeds(of_seeds, beside)]),
+    }
 
 
 def mappings(prepared: Prepared) -> list[str]:

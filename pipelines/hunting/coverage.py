@@ -104,7 +104,7 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
 def reached(
     found: Collection[str], kinds: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
-    """Returns what became of messages, by kind and status of the receiver.
+    """Returns the fates of messages, by kind and status of the receiver.
 
     Args:
         found: Features.

@@ -23,7 +23,7 @@ class Finding:
         n_played: Schedules that were played up to that one.
         n_schedules: Schedules that broke the guarantee in this way.
         scenario: The smallest scenario that breaks it.
-        sizes: What is left of how many faults, calls and nodes, in words.
+        sizes: The numbers of faults, calls and nodes in it and in the schedule that was found, in words.
         file: Where the scenario is kept; None: nowhere.
     """
 

@@ -40,7 +40,7 @@ _AT_ONCE = 100
 _MOST_STAGES = 3
 """Aims that one schedule is made of at most."""
 _PROBES = 8
-"""Within the bound a form is left out once so many times more of its schedules, and one, went beyond it."""
+"""Within the bound a form is left out if n_beyond reaches this number times 1 + n_within."""
 _DETECTION_ROUNDS = 5
 """Taken for the time to notice a crash where a protocol has no such setting."""
 
@@ -57,7 +57,7 @@ def hunt(
     Args:
         scenario: As in `api.run`; its own faults stay.
         runs: Schedules to be played; 0 replays the corpus only.
-        minutes: Ends the search after so many minutes, checked between two jobs; None: after ``runs``.
+        minutes: The most minutes that the search takes, checked between two jobs; None: no limit.
         within_bound: Whether schedules that go beyond the bound are varied no further, and forms of faults that always
             do are left out.
         corpus: Folder in which findings are kept, and from which they are replayed first; None: nothing is kept.
@@ -186,7 +186,7 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns a further aim on a schedule, of each in turn; None: there is none."""
+        """Returns a further aim on a schedule of the pool, of each in turn; None if the pool is empty."""
         while self._pool:
             source = self._pool.popleft()
             schedule = next(source, None)
@@ -320,7 +320,7 @@ class _Search:
         return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
 
     def found(self, strategy: str) -> Hunt:
-        """Returns what was found so far."""
+        """Returns the findings and counts so far."""
         counts = self._counts
         return Hunt(
             self._name, str(self._run.scenario.protocol.name), strategy, tuple(self._findings.values()),

@@ -14,7 +14,7 @@ import numpy as np
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
 _LONG = 6
-"""An outage of so many detection times is a long one."""
+"""A long outage, in detection times."""
 
 
 class Target(NamedTuple):

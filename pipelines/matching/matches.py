@@ -9,21 +9,31 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-_COMPARISONS = """case op
-  when '=' then case when number is not null then number = value_number else text = value_text end
-  when '!=' then case when number is not null then value_number is null or number <> value_number
-                      else value_text is null or text <> value_text end
-  when '<' then case when number is not null then value_number < number else value_text < text end
-  when '<=' then case when number is not null then value_number <= number else value_text <= text end
-  when '>' then case when number is not null then value_number > number else value_text > text end
-  when '>=' then case when number is not null then value_number >= number else value_text >= text end
+
+def _compared(op: str) -> str:
+    """Returns SQL for a comparison: of strings, of whole numbers (exact), or of doubles."""
+    return (
+        f"case when number is null then value_text {op} text "
+        f"when whole is null or value_whole is null then value_number {op} number else value_whole {op} whole end"
+    )
+
+
+_COMPARISONS = f"""case op
+  when '=' then {_compared("=")}
+  when '!=' then (number is null and value_text is null) or (number is not null and value_number is null)
+    or {_compared("<>")}
+  when '<' then {_compared("<")}
+  when '<=' then {_compared("<=")}
+  when '>' then {_compared(">")}
+  when '>=' then {_compared(">=")}
   when 'prefix' then startswith(value_text, text)
   when 'suffix' then endswith(value_text, text)
   when 'contains' then contains(value_text, text)
+  when 'filter' then regexp_like(concat(value_text, '/'), text)
 end"""
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (
-  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number)"""
+  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number, whole)"""
 """Comparisons that tie are the same."""
 
 
@@ -38,14 +48,16 @@ def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
     """Returns the matching pairs of publications and subscriptions.
 
     Args:
-        attribute: ``run_id, source, source_seq, attribute, number, text``; one row an attribute of a publication.
+        attribute: ``run_id, source, source_seq, attribute, number, whole, text``; one row an attribute.
         anchored: `anchored_predicates`.
 
     Returns:
         ``run_id, source, source_seq, matches``: the sorted ids of matching subscriptions; publications that match
         none are left out.
     """
-    value = attribute.selectExpr(*_PUBLICATION, "attribute", "number as value_number", "text as value_text")
+    value = attribute.selectExpr(
+        *_PUBLICATION, "attribute", "number as value_number", "whole as value_whole", "text as value_text"
+    )
     anchor = anchored.where("position = 1").select("run_id", "subscription_id", "attribute", "op", "number", "text")
     equal = anchor.where("op = '='")
     by_text = equal.where("text is not null").withColumnRenamed("text", "value_text").drop("number", "op")

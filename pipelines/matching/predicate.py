@@ -6,25 +6,33 @@ single or double quotes (a quote inside is doubled or follows a backslash), or a
 
 from __future__ import annotations
 
-import math
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, NoReturn, cast, get_args
+from decimal import Decimal
+from typing import Final, Literal, NamedTuple, NoReturn, cast, get_args
 
 from pipelines.errors import PredicateError, nearest
+from pipelines.matching.topic_filter import LEVEL, REST, check_filter
 
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains"]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains", "filter"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 
 TOPIC = "topic"
-_TEXT_OPERATORS = frozenset({"prefix", "suffix", "contains"})
+MAX_WHOLE = 2**63 - 1
+MAX_WHOLE_DOUBLE = float(2**63 - 1024)
+"""The largest double below 2**63."""
+FILTER: Final = "filter"
+"""The operator whose value is a topic filter of MQTT."""
+_TEXT_OPERATORS = frozenset({"prefix", "suffix", "contains", FILTER})
 _FOREIGN_OPERATORS = {"==": "=", "<>": "!=", "=<": "<=", "=>": ">=", "startswith": "prefix", "endswith": "suffix"}
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")|(?P<symbol>[=<>!~]+)|(?P<word>[^\s'"=<>!~()\[\]{},;&|]+))""",
     re.DOTALL,
 )
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 _BARE = re.compile(r"[^\W\d][\w.:/-]*")
 
 
@@ -34,13 +42,14 @@ class Predicate:
 
     Attributes:
         attribute: Name of the attribute; ``topic`` is the publication's topic.
-        op: One of ``= != < <= > >= prefix suffix contains``.
-        value: A number (float) or a text; ``prefix suffix contains`` take texts only, and so does ``topic``.
+        op: One of ``= != < <= > >= prefix suffix contains filter``.
+        value: A number or a string; ``prefix suffix contains filter`` take strings only, and so does ``topic``. Whole
+            numbers of 64 bits are ints, so that they are compared exactly.
     """
 
     attribute: str
     op: Operator
-    value: float | str
+    value: int | float | str
 
 
 class _Token(NamedTuple):
@@ -61,12 +70,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def parse_predicates(topic: str | None, where: str | None) -> tuple[Predicate, ...]:
+def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> tuple[Predicate, ...]:
     """Reads a subscription's conjunction.
 
     Args:
         topic: Short for ``topic = '...'``; comes first.
         where: The text of the other predicates.
+        is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
     Raises:
         PredicateError: The text is none, or there is neither a topic nor a predicate.
@@ -74,10 +84,26 @@ def parse_predicates(topic: str | None, where: str | None) -> tuple[Predicate, .
     if topic == "":
         raise PredicateError("the topic is empty; give it a name, or leave it out")
     of_topic = () if topic is None else (Predicate(TOPIC, "=", topic),)
-    predicates = of_topic + tuple(_conjunction(where or ""))
+    predicates = tuple(map(_composed, (*of_topic, *_conjunction(where or ""))))
     if not predicates:
         raise PredicateError("a subscription needs a topic or a where, e.g. topic: news or where: price > 10")
-    return predicates
+    return tuple(map(_as_filter, predicates)) if is_mqtt else predicates
+
+
+def _composed(predicate: Predicate) -> Predicate:
+    """Returns a predicate on the topic with its value in Unicode's composed form, others as they are."""
+    if predicate.attribute != TOPIC or not isinstance(predicate.value, str):
+        return predicate
+    return Predicate(TOPIC, predicate.op, unicodedata.normalize("NFC", predicate.value))
+
+
+def _as_filter(predicate: Predicate) -> Predicate:
+    """Returns an equality with a topic that has wildcards as a filter, other predicates as they are."""
+    topic = predicate.value
+    if (predicate.attribute, predicate.op) != (TOPIC, "=") or not isinstance(topic, str):
+        return predicate
+    check_filter(topic)
+    return Predicate(TOPIC, FILTER, topic) if LEVEL in topic or REST in topic else predicate
 
 
 def canonical(predicates: Sequence[Predicate]) -> str:
@@ -92,7 +118,36 @@ def _attribute_text(attribute: str) -> str:
 def _value_text(value: float | str) -> str:
     if isinstance(value, str):
         return _quoted(value)
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    whole = whole_number(value)
+    return repr(value) if whole is None else str(whole)
+
+
+def whole_number(value: float) -> int | None:
+    """Returns the whole number of 64 bits that a number is, or None."""
+    return int(value) if -MAX_WHOLE - 1 <= value <= MAX_WHOLE and value == int(value) else None
+
+
+def as_double(value: float) -> float:
+    """Returns the double by which a number is compared with numbers that are not whole numbers of 64 bits.
+
+    The largest whole numbers are rounded down, so that they stay below 2**63.
+    """
+    return min(float(value), MAX_WHOLE_DOUBLE) if isinstance(value, int) else value
+
+
+def read_number(text: str) -> int | float:
+    """Returns the number that a decimal text says: an int where it is a whole number of 64 bits.
+
+    Raises:
+        OverflowError: It is larger than a double, or a whole number of more than 64 bits that no double is equal to.
+    """
+    exact = Decimal(text)
+    if -MAX_WHOLE - 1 <= exact <= MAX_WHOLE:
+        return int(exact) if exact == int(exact) else float(exact)
+    number = float(exact)
+    if abs(number) == float("inf") or (_WHOLE.fullmatch(text) and Decimal(number) != exact):
+        raise OverflowError(text)
+    return number
 
 
 def _quoted(text: str) -> str:
@@ -179,7 +234,11 @@ def _operator(attribute: str, token: _Token) -> Operator:
     )
 
 
-def _value(attribute: str, op: Operator, token: _Token) -> float | str:
+def _value(attribute: str, op: Operator, token: _Token) -> int | float | str:
+    if op == FILTER and token.kind in ("quoted", "word"):
+        text = _unquoted(token.text) if token.kind == "quoted" else token.text
+        check_filter(text, token.column)
+        return text
     if token.kind == "quoted":
         return _unquoted(token.text)
     if token.kind != "word" or token.is_and:
@@ -189,9 +248,11 @@ def _value(attribute: str, op: Operator, token: _Token) -> float | str:
         )
     if attribute == TOPIC or op in _TEXT_OPERATORS or not _NUMBER.fullmatch(token.text):
         return token.text
-    number = float(token.text)
-    if not math.isfinite(number):
+    try:
+        return read_number(token.text)
+    except OverflowError:
         raise PredicateError(
-            f"the number {token.shown} is too large; allowed: up to 1.7e308, or a text in quotes", token.column
-        )
-    return number
+            f"the number {token.shown} is too large; allowed: whole numbers of 64 bits, decimals up to 1.7e308, or a "
+            "text in quotes",
+            token.column,
+        ) from None

@@ -14,11 +14,11 @@ from pipelines.inputs.overlay.positions import Place, node_positions
 from pipelines.inputs.overlay.weighted import ContentError
 from pipelines.report.choice import chosen_runs
 from pipelines.report.losses import losses, said
-from pipelines.report.measures import measures
+from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.naming import MESSAGE_FIELDS, NODE_FIELDS
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
-from pipelines.report.states import states
+from pipelines.report.states import spread_commits, state_sizes, states
 from pipelines.report.studies import studies
 from pipelines.report.summary import MOST_RUNS, run_rows, summary
 from pipelines.sql.errors import readable_errors
@@ -85,10 +85,15 @@ def _replayed(
 ) -> list[dict[str, Any]]:
     replays = [replay(reader, run, span, places(manifest, run["run_id"])) for run in runs]
     ids = [run["run_id"] for run in runs]
-    held = states(reader, {run_id: Span(one["first"], one["last"]) for run_id, one in zip(ids, replays, strict=True)})
+    spans = {run_id: Span(one["first"], one["last"]) for run_id, one in zip(ids, replays, strict=True)}
+    ends = {run_id: one["end"] for run_id, one in zip(ids, replays, strict=True)}
+    sizes = state_sizes(reader, spread_commits(reader, ends, spans))
+    held, measured = states(reader, spans, sizes), measures(reader, ends, sizes=sizes)
     lost = losses(reader, ids)
-    whole = [one | {"state": held[run_id], "losses": lost[run_id]} for run_id, one in zip(ids, replays, strict=True)]
-    return [one | {"measures": measures(one)} for one in whole]
+    return [
+        one | {"state": held[run_id], "losses": lost[run_id], "measures": measured[run_id]}
+        for run_id, one in zip(ids, replays, strict=True)
+    ]
 
 
 def places(manifest: Manifest, run_id: int) -> Mapping[str, Place]:
@@ -124,14 +129,25 @@ def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> list[str]:
     for one in replays:
         name, state = f"run {one['run']['run_id']}", one["state"]
         if one["is_cut"]:
+            n_kept = len(one["message"]["message_id"])
             said.append(
-                f"{name} has more than {MOST_MESSAGES:,} messages: rounds after {one['last']:,} are left out; "
-                f"--rounds {one['last'] + 1}:B brings others"
+                f"{one['n_messages'] - n_kept:,} of {one['n_messages']:,} messages of {name}: the replay draws those "
+                f"of rounds {one['first']:,} to {one['last']:,}, up to {MOST_MESSAGES:,}; --rounds A:B draws others"
+            )
+        shown = one["measures"]
+        if len(shown["nodes"]) >= 2 * MOST_BARS or len(shown["links"]) >= MOST_BARS:
+            said.append(
+                f"{name}: the {MOST_BARS} busiest nodes and links have bars; views node_load, link_load have all"
             )
         if len(state["commits"]) < state["n_commits"]:
             said.append(
                 f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits; "
                 "--rounds A:B brings more of fewer rounds"
+            )
+        if state["gone"]:
+            said.append(
+                f"{name}: states of nodes at the end of rounds {', '.join(map(str, state['gone']))}, as VACUUM "
+                "removed their files"
             )
         if state["left_out"]:
             said.append(f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits")

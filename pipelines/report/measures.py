@@ -1,10 +1,16 @@
-"""What a run measured, as rows for pictures: latencies, hops, traffic over time, load, sizes of states."""
+"""What a run measured, as rows for pictures: latencies, hops, traffic over time, load, sizes of states.
+
+Every number is an aggregate in SQL over the whole run; the rounds of a replay do not matter.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from pipelines.report.states import Sizes, spread_commits, state_sizes
+from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
 """Nodes and links of a picture, those with the most messages."""
@@ -12,90 +18,139 @@ MOST_COLOURS = 7
 """Kinds and tables with a colour of their own, the largest; the others are added up."""
 _MOST_STEPS = 80
 _MOST_COLUMNS = 30
+_MOST_ROUNDS = 2_000
 Rows = list[dict[str, Any]]
+_SQL = {
+    "latency": "select run_id, latency_rounds as value, count(1) as n from delivery"
+    " where run_id in ({runs}) and latency_rounds is not null group by run_id, latency_rounds",
+    "hops": "select run_id, hops as value, count(1) as n from delivery"
+    " where run_id in ({runs}) and hops is not null group by run_id, hops",
+    "over_time": """
+select run_id, 'deliveries' as what, round, count(1) as n from delivery where run_id in ({runs}) group by run_id, round
+union all
+select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
+where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round
+""",
+    "kinds": "select run_id, kind, sent_round as round, count(1) as n from sent_message"
+    " where run_id in ({runs}) and src <> dst group by run_id, kind, sent_round",
+    "nodes": """
+select run_id, position, name, n_sent as sent, n_received as received from (
+  select *, row_number() over (partition by run_id order by n_sent + n_received desc, node_id) as position
+  from node_load where run_id in ({runs}) and n_sent + n_received > 0
+) l where position <= {most} order by run_id, position
+""",
+    "links": """
+select run_id, position, src_name, dst_name, n from (
+  select *, row_number() over (partition by run_id order by n desc, src, dst) as position from (
+    select run_id, src, dst, src_name, dst_name, sum(n_messages) as n
+    from link_load where run_id in ({runs}) group by run_id, src, dst, src_name, dst_name
+  ) s
+) l where position <= {most} order by run_id, position
+""",
+}
+STATES = "states"
+NAMES = (*_SQL, STATES)
 
 
-def measures(replay: Mapping[str, Any]) -> dict[str, Rows]:
-    """Returns the rows of each picture of a run, by name: see ``assets/measures.json``.
+def measures(
+    reader: StoreReader, ends: Mapping[int, int], names: Sequence[str] = NAMES,
+    sizes: Mapping[int, Sizes] | None = None,
+) -> dict[int, dict[str, Rows]]:  # fmt: skip
+    """Returns the rows of the pictures of some runs, by run and name: see ``assets/measures.json``.
 
     Args:
-        replay: What `replay.replay` returns, with ``state``.
+        reader: The store.
+        ends: The last round of each run, by id.
+        names: The pictures.
+        sizes: See `states.state_sizes`, by run; None: they are counted.
     """
-    names, sent, texts = replay["nodes"]["name"], replay["message"], replay["texts"]
-    delivery = replay["delivery"]
-    shown = [kind if place < MOST_COLOURS else "other kinds" for place, kind in enumerate(texts["kind"])]
-    kinds = Counter(zip(sent["sent_round"], (shown[kind] for kind in sent["kind"]), strict=True))
-    by_link = Counter(zip(sent["src"], sent["dst"], strict=True))
-    links = [(f"{names[src]} to {names[dst]}", n) for (src, dst), n in by_link.most_common(MOST_BARS)]
-    return {
-        "latency": histogram("latency", delivery["latency_rounds"]),
-        "hops": histogram("hops", delivery["hops"]),
-        "over_time": _over_time(replay),
-        "kinds": [{"round": at, "kind": kind, "n": n} for (at, kind), n in sorted(kinds.items())],
-        "nodes": _node_load(replay),
-        "links": [{"name": name, "n": n} for name, n in links],
-        "states": _state_sizes(replay["state"]),
-    }
+    found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
+    runs = ", ".join(map(str, ends))
+    for name in names:
+        counted: dict[int, Rows] = defaultdict(list)
+        if name != STATES:
+            for row in reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist():
+                counted[row["run_id"]].append(row)
+        for run_id, end in ends.items():
+            if name == STATES:
+                continue
+            found[run_id][name] = _shaped(name, counted[run_id], end)
+    if STATES in names:
+        counted_sizes = state_sizes(reader, spread_commits(reader, ends)) if sizes is None else sizes
+        for run_id, of_run in counted_sizes.items():
+            found[run_id][STATES] = _state_sizes(of_run)
+    return found
 
 
-def histogram(name: str, values: Iterable[int | None]) -> Rows:
-    """Counts values, or spans of them where they are far apart; those between that do not occur have a 0.
+def _shaped(name: str, rows: Rows, end: int) -> Rows:
+    """Returns the rows of a picture from the aggregates of one run."""
+    if name in ("latency", "hops"):
+        return histogram(name, {row["value"]: row["n"] for row in rows})
+    if name == "over_time":
+        return _over_time(rows, end)
+    if name == "kinds":
+        return _kinds(rows, end)
+    if name == "nodes":
+        return [{"name": row["name"], "what": what, "n": row[what]} for row in rows for what in ("sent", "received")]
+    return [{"name": f"{row['src_name']} to {row['dst_name']}", "n": row["n"]} for row in rows]
+
+
+def histogram(name: str, number: Mapping[int, int]) -> Rows:
+    """Returns the counts of values, or of spans of values that are far apart; a value without a count has a 0.
 
     Args:
         name: The column of the value, or of the span as ``first to last``; the other one is ``n``.
-        values: What is counted; nulls are not.
+        number: The count of each value.
     """
-    number = Counter(value for value in values if value is not None)
     if not number:
         return []
     first, last = min(number), max(number)
     step = -(-(last - first + 1) // _MOST_COLUMNS)
     return [
-        {name: str(at) if step == 1 else f"{at} to {at + step - 1}", "n": sum(number[at + i] for i in range(step))}
+        {name: _span(at, step), "n": sum(number.get(at + i, 0) for i in range(step))}
         for at in range(first, last + 1, step)
     ]
 
 
-def _over_time(replay: Mapping[str, Any]) -> Rows:
-    """Counts in each round, or in spans of rounds where there are many."""
-    sent, fates = replay["message"], replay["texts"]["fate"]
-    lost = Counter(
-        due for due, fate in zip(sent["due_round"], sent["fate"], strict=True) if fates[fate].startswith("lost")
-    )
-    counted = {"deliveries": Counter(replay["delivery"]["round"]), "messages lost": lost}
-    step = -(-(replay["last"] - replay["first"] + 1) // _MOST_STEPS)
-    rounds = range(replay["first"], replay["last"] + 1, step)
+def _span(at: int, step: int) -> str:
+    return str(at) if step == 1 else f"{at} to {at + step - 1}"
+
+
+def _over_time(rows: Rows, end: int) -> Rows:
+    """Returns the counts of each round, or of spans of rounds where there are many."""
+    step = -(-(end + 1) // _MOST_STEPS)
+    number: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        number[row["what"], row["round"] // step * step] += row["n"]
+    last = max([end, *(row["round"] for row in rows)])
     return [
-        {"round": at, "rounds": str(at) if step == 1 else f"{at} to {at + step - 1}", "what": what,
-         "n": sum(number[at + i] for i in range(step))}
-        for what, number in counted.items() for at in rounds
+        {"round": at, "rounds": _span(at, step), "what": what, "n": number[what, at]}
+        for what in ("deliveries", "messages lost") for at in range(0, last + 1, step)
     ]  # fmt: skip
 
 
-def _node_load(replay: Mapping[str, Any]) -> Rows:
-    """Counts what nodes sent, and what they handled; what was lost or is in flight was not received."""
-    names, rows, fates = replay["nodes"]["name"], replay["message"], replay["texts"]["fate"]
-    taken = [
-        dst for dst, fate in zip(rows["dst"], rows["fate"], strict=True) if fates[fate] in ("delivered", "duplicate")
-    ]
-    sent, received = Counter(rows["src"]), Counter(taken)
-    most = sorted(sent | received, key=lambda node: (-sent[node] - received[node], node))[:MOST_BARS]
-    both = (("sent", sent), ("received", received))
-    return [{"name": names[node], "what": what, "n": number[node]} for node in most for what, number in both]
+def _kinds(rows: Rows, end: int) -> Rows:
+    """Returns the messages of each kind and round; of more than 2,000 rounds those of spans of rounds."""
+    step = -(-(end + 1) // _MOST_ROUNDS)
+    total: Counter[str] = Counter()
+    for row in rows:
+        total[row["kind"]] += row["n"]
+    largest = set(sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_COLOURS])
+    number: Counter[tuple[int, str]] = Counter()
+    for row in rows:
+        number[row["round"] // step * step, row["kind"] if row["kind"] in largest else "other kinds"] += row["n"]
+    return [{"round": at, "kind": kind, "n": n} for (at, kind), n in sorted(number.items())]
 
 
-def _state_sizes(state: Mapping[str, Any]) -> Rows:
-    sizes: dict[str, Counter[int]] = {}
-    for table, one in state["tables"].items():
-        size = sizes[table] = Counter()
-        for changes in one["nodes"].values():
-            held = dict.fromkeys(state["commits"], 0)
-            for since, rows in changes:
-                held.update({commit: len(rows) for commit in state["commits"] if commit >= since})
-            for commit, number in held.items():
-                size[commit] += number
-    largest = sorted((table for table in sizes if sizes[table]), key=lambda table: -max(sizes[table].values()))
-    shown = {table: sizes[table] for table in largest[:MOST_COLOURS]}
+def _state_sizes(sizes: Sizes) -> Rows:
+    """Returns the rows of each state table at each commit.
+
+    Args:
+        sizes: See `states.state_sizes`, of one run.
+    """
+    largest = sorted((table for table in sizes if any(sizes[table].values())), key=lambda t: -max(sizes[t].values()))
+    shown = {table: Counter(sizes[table]) for table in largest[:MOST_COLOURS]}
     if others := largest[MOST_COLOURS:]:
-        shown["other tables"] = sum((sizes[table] for table in others), Counter())
-    return [{"round": at, "table": table, "n": size[at]} for table, size in shown.items() for at in state["commits"]]
+        shown["other tables"] = sum((Counter(sizes[table]) for table in others), Counter())
+    rounds = sorted({at for of_table in sizes.values() for at in of_table})
+    return [{"round": at, "table": table, "n": size[at]} for table, size in shown.items() for at in rounds]

@@ -1,7 +1,7 @@
 """What a replay of a run shows: its overlay, its messages, what happened to its nodes; rows as lists of columns.
 
-Nodes are named by their ids, which are their places in the list of names. Rounds outside the span are left out; what
-stands at its beginning is kept.
+Nodes are named by their ids, which are their indexes in the list of names. Messages and deliveries are those of a span
+of rounds; faults, statuses, publications, violations and the counts of each round are those of the whole run.
 """
 
 from __future__ import annotations
@@ -10,33 +10,57 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
+from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS
 from pipelines.report.layout import Point, layout
 from pipelines.sql.query import StoreReader
 
 MOST_MESSAGES = 20_000
-"""Messages of a replay; rounds after those are left out."""
+"""Messages of a replay; of a run with more, those of the rounds around its faults and losses."""
 _NODES = "select name, role from node where run_id = {run} order by node_id"
 _LINKS = "select src, dst, latency_rounds from link where run_id = {run} order by src, dst"
 _MESSAGES = """
 select message_id, kind, src, dst, sent_round, due_round, fate, source, source_seq, body from sent_message
-where run_id = {run} and src <> dst and due_round >= {first} and sent_round <= {last} order by message_id limit {most}
+where run_id = {run} and src <> dst and due_round >= {first} and sent_round <= {last}
+order by case when fate like 'lost%' then 0 else 1 end, message_id limit {most}
+"""
+_KINDS = """
+select kind from (
+  select kind, count(1) as n from sent_message where run_id = {run} and src <> dst group by kind
+) k order by n desc, kind
 """
 _EDGES = """
 select node_id, held_node_id, is_shortcut, round, until_round as end_round from {view}
-where run_id = {run} and round <= {last} order by round, node_id, held_node_id, is_shortcut, until_round
+where run_id = {run} and round <= {end} order by round, node_id, held_node_id, is_shortcut, until_round
+"""
+_COUNTS = """
+select round, sum(n_sent) as n_sent, sum(n_due) as n_due, sum(n_ended) as n_ended, sum(n_lost) as n_lost,
+  sum(n_deliveries) as n_deliveries
+from (
+  select sent_round as round, count(1) as n_sent, 0 as n_due, 0 as n_ended, 0 as n_lost, 0 as n_deliveries
+  from sent_message where run_id = {run} and src <> dst group by sent_round
+  union all
+  select due_round as round, 0 as n_sent, count(1) as n_due, count_if(fate <> 'in_flight') as n_ended,
+    count_if(fate like 'lost%') as n_lost, 0 as n_deliveries
+  from sent_message where run_id = {run} and src <> dst group by due_round
+  union all
+  select round, 0 as n_sent, 0 as n_due, 0 as n_ended, 0 as n_lost, count(1) as n_deliveries
+  from delivery where run_id = {run} group by round
+) c
+group by round order by round
 """
 _ROWS = {
-    "status": "select round, node_id, status from node_status where run_id = {run} and round <= {last}"
+    "status": "select round, node_id, status from node_status where run_id = {run} and round <= {end}"
     " order by round, node_id, status desc",
-    "fault": "select round, kind, node_id, src, dst from fault_event where run_id = {run} and round <= {last}"
+    "fault": "select round, kind, node_id, src, dst from fault_event where run_id = {run} and round <= {end}"
     " order by round, kind, node_id, src, dst",
     "delivery": "select round, subscriber, source, source_seq, latency_rounds, hops from delivery"
-    " where run_id = {run} and round <= {last} order by round, subscriber, source, source_seq",
-    "publication": "select source, source_seq, issued_round, topic, content, confirmed_round from publication"
-    " where run_id = {run} and issued_round <= {last} order by source, source_seq",
+    " where run_id = {run} and round between {first} and {last} order by round, subscriber, source, source_seq",
+    "publication": "select source, source_seq, row_number() over (partition by source order by source_seq) as seq,"
+    " issued_round, topic, content, confirmed_round from publication where run_id = {run} order by source, source_seq",
     "subscription": "select subscription_id, subscriber, predicate, issued_round from subscription"
     " where run_id = {run} order by subscription_id",
     "violation": "select round, guarantee, node_id, source, source_seq, detail, excused from violation"
@@ -67,47 +91,117 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     Args:
         reader: The store.
         run: The run's row: ``run_id``, ``rounds``, and what else is to be kept of it.
-        span: The rounds.
+        span: The rounds whose messages are shown.
         places: Longitude and latitude of nodes by name, as far as they have some.
 
     Returns:
-        ``run``; ``first, last``: the rounds; ``is_cut``: whether there were too many messages for all rounds that were
-        asked for; ``nodes``: names and roles; ``layout, points``; ``links``; ``edge``: those that nodes hold, where the
-        protocol makes the overlay; ``message`` and the others of `_ROWS`,
-        each the columns of a table by name; ``texts``: what the numbers in columns of ``message`` stand for.
+        ``run``; ``end``: the last round; ``first, last``: the rounds whose messages and deliveries are in it, of a run
+        with more than `MOST_MESSAGES` those around its faults and losses; ``n_messages``: messages of the span that was
+        asked for; ``is_cut``: whether some of them are left out; ``nodes``: names and roles; ``layout, points``;
+        ``links``; ``edge``: those that nodes hold, where the protocol makes the overlay; ``counts``: messages sent,
+        ended and lost, and deliveries, by round, of the whole run; ``message`` and the others of `_ROWS`, each the
+        columns of a table by name; ``texts``: what the numbers in columns of ``message`` stand for; the kinds are those
+        of the whole run.
+
+    Raises:
+        QueryError: The span begins after the last round.
     """
-    last = reader.last_round() if run["rounds"] is None else run["rounds"]
-    last = last if span.last is None else min(span.last, last)
-    keys = {"run": run["run_id"], "first": span.first, "last": last, "most": MOST_MESSAGES + 1}
+    end = last_round(reader, run)
+    if span.first > end:
+        raise QueryError(f"there is no round {span.first} in run {run['run_id']}; allowed: 0 to {end}")
+    keys = {"run": run["run_id"], "end": end, "most": MOST_MESSAGES}
+    counts = columns(reader, _COUNTS.format(**keys))
+    rows = {name: columns(reader, text.format(**keys)) for name, text in _ROWS.items() if name != "delivery"}
+    traffic = Traffic.of(counts, end)
+    asked = Span(span.first, end if span.last is None else min(span.last, end))
+    first, last = window(traffic, asked, _events(rows, counts))
+    keys |= {"first": first, "last": last}
     messages = columns(reader, _MESSAGES.format(**keys))
-    is_cut = len(messages["message_id"]) > MOST_MESSAGES
-    if is_cut:
-        last = keys["last"] = max(span.first, messages["sent_round"][-1] - 1)
-        messages = _sent_by(messages, last)
+    messages = _taken(messages, sorted(range(len(messages["message_id"])), key=messages["message_id"].__getitem__))
+    rows["delivery"] = columns(reader, _ROWS["delivery"].format(**keys))
     nodes = columns(reader, _NODES.format(**keys))
     links = columns(reader, _LINKS.format(**keys))
     placed = {number: places[name] for number, name in enumerate(nodes["name"]) if name in places}
-    edges = _edges(reader, run, last)
+    edges = _edges(reader, run, end)
     held = [
-        (node, peer, end is None)
-        for node, peer, is_shortcut, end in zip(
+        (node, peer, end_round is None)
+        for node, peer, is_shortcut, end_round in zip(
             *(edges[name] for name in ("node_id", "held_node_id", "is_shortcut", "end_round")), strict=True
         )
         if not is_shortcut
     ] if edges else []  # fmt: skip
-    kind, points = layout(len(nodes["name"]), list(zip(links["src"], links["dst"], strict=True)), placed, held)
-    numbers, texts = _coded(messages, ("kind", "fate", "body"))
-    rows = {name: columns(reader, text.format(**keys)) for name, text in _ROWS.items()}
+    form, points = layout(len(nodes["name"]), list(zip(links["src"], links["dst"], strict=True)), placed, held)
+    n_messages = traffic.within(asked.first, asked.last or 0)
+    numbers, texts = _coded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})
     return {
-        "run": dict(run), "first": span.first, "last": last, "is_cut": is_cut, "nodes": nodes, "layout": kind,
-        "points": points, "links": links, "edge": edges, "message": messages | numbers, "texts": texts, **rows,
+        "run": dict(run), "end": end, "first": first, "last": last, "n_messages": n_messages,
+        "is_cut": len(messages["message_id"]) < n_messages, "nodes": nodes, "layout": form, "points": points,
+        "links": links, "edge": edges, "counts": {name: counts[name] for name in counts if name != "n_due"},
+        "message": messages | numbers, "texts": texts, **rows,
     }  # fmt: skip
 
 
-def _edges(reader: StoreReader, run: Mapping[str, Any], last: int) -> dict[str, list[Any]] | None:
+def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
+    """Returns the last round of a run; of one that was not audited, the last round of the store."""
+    return reader.last_round() if run["rounds"] is None else int(run["rounds"])
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """How many messages were sent, and how many were due, up to each round, from round 0 on."""
+
+    sent: Sequence[int]
+    due: Sequence[int]
+
+    @classmethod
+    def of(cls, counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
+        """Adds up the counts of rounds."""
+        by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
+        sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
+        return cls(sent, due)
+
+    def within(self, first: int, last: int) -> int:
+        """Returns the number of messages that were under way in some rounds."""
+        return self.sent[last] - (self.due[first - 1] if first > 0 else 0)
+
+
+def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
+    """Returns how many things went wrong in each round: faults, violations and losses, each once a round."""
+    lost = [at for at, number in zip(counts["round"], counts["n_lost"], strict=True) if number]
+    return Counter([*set(rows["fault"]["round"]), *(set(rows["violation"]["round"]) - {None}), *lost])
+
+
+def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
+    """Returns the rounds whose messages are shown: all that were asked for, or those around most of the events.
+
+    Where no span has room for `MOST_MESSAGES`, it is one round.
+    """
+    low, high = asked.first, asked.last or 0
+    if traffic.within(low, high) <= MOST_MESSAGES:
+        return low, high
+    rounds = [at for at in sorted(events) if low <= at <= high] or [low]
+    best, first, last, weight, start = -1, rounds[0], rounds[0], 0, 0
+    for at in rounds:
+        weight += events.get(at, 0)
+        while rounds[start] < at and traffic.within(rounds[start], at) > MOST_MESSAGES:
+            weight -= events.get(rounds[start], 0)
+            start += 1
+        if weight > best:
+            best, first, last = weight, rounds[start], at
+    before = None
+    while before != (first, last):
+        before = first, last
+        if first > low and traffic.within(first - 1, last) <= MOST_MESSAGES:
+            first -= 1
+        if last < high and traffic.within(first, last + 1) <= MOST_MESSAGES:
+            last += 1
+    return first, last
+
+
+def _edges(reader: StoreReader, run: Mapping[str, Any], end: int) -> dict[str, list[Any]] | None:
     """Returns the edges that nodes held, in the order of time; None where the protocol does not make the overlay."""
     view = PROTOCOLS[run["protocol"]].edges
-    return None if view is None else columns(reader, _EDGES.format(view=view, run=run["run_id"], last=last))
+    return None if view is None else columns(reader, _EDGES.format(view=view, run=run["run_id"], end=end))
 
 
 def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
@@ -116,22 +210,27 @@ def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
     return found
 
 
-def _sent_by(messages: Mapping[str, Sequence[Any]], last: int) -> dict[str, list[Any]]:
-    kept = [number for number, sent in enumerate(messages["sent_round"]) if sent <= last]
-    return {name: [values[number] for number in kept] for name, values in messages.items()}
+def _taken(rows: Mapping[str, Sequence[Any]], indexes: Sequence[int]) -> dict[str, list[Any]]:
+    return {name: [values[index] for index in indexes] for name, values in rows.items()}
 
 
-def _coded(rows: Mapping[str, list[Any]], names: Sequence[str]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Returns columns with numbers in place of repeated texts, and what the numbers stand for; bodies are read.
+def _coded(
+    rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Returns the columns kind, fate and body as numbers, and the strings that the numbers stand for; bodies are read.
 
-    The most frequent text has the number 0: numbers choose colours, and there are fewer of these than kinds.
+    The most frequent string has the number 0: numbers choose colours, and there are fewer colours than kinds.
+
+    Args:
+        rows: The columns.
+        known: Strings of a column by frequency, where it has others than the rows.
     """
     numbers: dict[str, list[Any]] = {}
     texts: dict[str, list[Any]] = {}
-    for name in names:
+    for name in ("kind", "fate", "body"):
         often = Counter(value for value in rows[name] if value is not None)
-        texts[name] = sorted(often, key=lambda text: (-often[text], text))
-        number = {text: place for place, text in enumerate(texts[name])}
+        texts[name] = known.get(name) or sorted(often, key=lambda text: (-often[text], text))
+        number = {text: index for index, text in enumerate(texts[name])}
         numbers[name] = [None if value is None else number[value] for value in rows[name]]
     return numbers, texts | {"body": [_read(text) for text in texts["body"]]}
 

@@ -11,9 +11,8 @@ from pipelines.report.document import Asked, gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
 from pipelines.report.pictures import Picture, picture, specification, with_unit
-from pipelines.report.replay import Span, replay
+from pipelines.report.replay import Span, last_round
 from pipelines.report.space_time import of_run
-from pipelines.report.states import states
 from pipelines.report.summary import run_rows
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
@@ -47,10 +46,9 @@ def diagram_of(
     rounds: tuple[int, int] | None,
 ) -> Picture:  # fmt: skip
     """Returns a space-time diagram of a part of a run; arguments and errors as in `space_time.of_run`."""
-    span = Span() if rounds is None else Span(*rounds)
     with readable_errors():
-        found = replay(reader, _row(reader, run_id), span, {})
-    return of_run(found, source, call, node, rounds).draw(f"Run {run_id}")
+        _row(reader, run_id)
+        return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
 
 def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
@@ -64,9 +62,7 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
         raise QueryError(f"there is no measure {name!r};{nearest(name, known)} there are: {', '.join(known)}")
     with readable_errors():
         run = _row(reader, run_id)
-        found = replay(reader, run, Span(), {})
-        held = states(reader, {run_id: Span()})[run_id] if name == "states" else {"tables": {}}
-    rows = measures(found | {"state": held})[name]
+        rows = measures(reader, {run_id: last_round(reader, run)}, (name,))[run_id][name]
     if not rows:
         raise QueryError(f"run {run_id} has nothing to show as {name!r}: no row of what it counts")
     return picture(with_unit(known[name], run["round_ms"]), {"rows": rows})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.errors import QueryError, nearest
 from pipelines.report.pictures import Picture, picture, specification
+from pipelines.report.replay import columns
+from pipelines.sql.query import StoreReader
 from pipelines.why.steps import Step
 from pipelines.why.story import Story
 
@@ -40,12 +42,14 @@ class Diagram:
         arrows: The messages.
         downs: Node, round of its crash, round of its recovery or None.
         deliveries: Subscriber, round.
+        calls: Node, round and name of a call: a publication, or a subscription and its confirmation.
     """
 
     nodes: list[str]
     arrows: list[Arrow] = field(default_factory=list)
     downs: list[tuple[str, int, int | None]] = field(default_factory=list)
     deliveries: list[tuple[str, int]] = field(default_factory=list)
+    calls: list[tuple[str, int, str]] = field(default_factory=list)
 
     def datasets(self) -> dict[str, list[dict[str, Any]]]:
         """Returns the rows that the specification draws."""
@@ -75,12 +79,17 @@ class Diagram:
             "deliveries": [
                 {"row": rows[name], "round": at, "text": f"{name} in round {at}"} for name, at in self.deliveries
             ],
+            "calls": [
+                {"row": rows[name], "round": at, "what": what, "text": f"{what}: {name} in round {at}"}
+                for name, at, what in self.calls
+            ],
         }  # fmt: skip
 
     @property
     def span(self) -> tuple[int, int]:
         """The first round, and the one behind the last."""
-        rounds = [at for one in self.arrows for at in (one.sent, one.due)] + [at for _, at in self.deliveries]
+        rounds = [at for one in self.arrows for at in (one.sent, one.due)]
+        rounds += [at for _, at in self.deliveries] + [at for _, at, _ in self.calls]
         return (min(rounds), max(rounds) + 1) if rounds else (0, 1)
 
     @property
@@ -101,9 +110,12 @@ def angle(x: float, y: float) -> float:
 
 
 def of_story(story: Story) -> Diagram:
-    """Returns the diagram of a story: the copies on the way, what its nodes sent to get around, crashes, deliveries."""
+    """Returns the diagram of a story: the copies on the way, what its nodes sent to get around, crashes, deliveries.
+
+    Where the subscription came too late, its copies are in the diagram, too.
+    """
     found = Diagram(list(story.path))
-    for step in _all(story.steps):
+    for step in (*_all(story.steps), *_all(story.subscription)):
         told = step.data
         if step.event in ("copy", "contact"):
             found.arrows.append(
@@ -113,6 +125,12 @@ def of_story(story: Story) -> Diagram:
             found.downs.append((told["node"], step.round, told["until"]))
         elif step.event == "delivery":
             found.deliveries.append((told["node"], step.round))
+        elif step.event == "published":
+            found.calls.append((told["node"], step.round, "publish"))
+        elif step.event == "subscription":
+            found.calls.append((told["node"], step.round, "subscribe"))
+            if told["confirmed_round"] is not None:
+                found.calls.append((told["node"], told["confirmed_round"], "confirmed"))
     ends = [name for one in found.arrows for name in (one.src, one.dst)] + [name for name, _ in found.deliveries]
     found.nodes = list(dict.fromkeys([*found.nodes, *ends]))
     return found
@@ -126,12 +144,14 @@ def _all(step: Step | None) -> Iterator[Step]:
 
 
 def of_run(
-    replay: Mapping[str, Any], source: str | None, call: int | None, node: str | None, rounds: tuple[int, int] | None
-) -> Diagram:
+    reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
+    rounds: tuple[int, int] | None,
+) -> Diagram:  # fmt: skip
     """Returns the diagram of a publication, a node, some rounds, or what is in all of them.
 
     Args:
-        replay: What `replay.replay` returns.
+        reader: The store.
+        run_id: The run.
         source: Name of a publisher; with ``call`` the publication.
         call: Its number among all calls of the publisher.
         node: Name of a node; what it sent and received is shown.
@@ -140,51 +160,35 @@ def of_run(
     Raises:
         QueryError: There is no such node, or nothing, or too much, to show.
     """
-    names = replay["nodes"]["name"]
-    for name in (one for one in (source, node) if one is not None and one not in names):
+    names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
+    ids = {name: number for number, name in enumerate(names)}
+    for name in (one for one in (source, node) if one is not None and one not in ids):
         raise QueryError(f"there is no node {name!r} in the run;{nearest(name, names)} table node names them")
-    arrows = [arrow for arrow, served in _arrows(replay) if _is_shown(names, source, call, node, rounds)(arrow, served)]
-    if not 0 < len(arrows) <= _MOST:
-        found = f"{len(arrows):,} messages are to be shown"
+    served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {-1 if call is None else call}"]
+    at_node = [] if node is None else [f"{ids[node]} in (src, dst)"]
+    within = [] if rounds is None else [f"sent_round <= {rounds[1]}", f"due_round >= {rounds[0]}"]
+    where = " and ".join((f"run_id = {run_id}", "src <> dst", *served, *at_node, *within))
+    [n_messages] = columns(reader, f"select count(1) as n from sent_message where {where}")["n"]  # noqa: S608
+    if not 0 < n_messages <= _MOST:
+        found = f"{n_messages:,} messages are to be shown"
         raise QueryError(f"{found}; allowed: 1 to {_MOST}; choose other rounds, a node, or a publication")
+    arrows = [
+        Arrow(names[row.src], names[row.dst], row.sent_round, row.due_round, row.kind, row.fate)
+        for row in reader.sql(f"select * from sent_message where {where} order by message_id").collect()  # noqa: S608
+    ]
     ends = {name for one in arrows for name in (one.src, one.dst)}
-    shown = Diagram([name for name in names if name in ends], arrows, list(_downs(replay)))
+    shown = Diagram([name for name in names if name in ends], arrows, list(_downs(reader, run_id, names)))
     first, last = shown.span
-    rows = replay["delivery"]
-    for subscriber, at, publisher, seq in zip(
-        rows["subscriber"], rows["round"], rows["source"], rows["source_seq"], strict=True
-    ):
-        is_it = source is None or (names[publisher], seq) == (source, call)
-        if is_it and first <= at <= last and names[subscriber] in ends and node in (None, names[subscriber]):
-            shown.deliveries.append((names[subscriber], at))
+    among = ", ".join(str(ids[name]) for name in sorted(ends) if node in (None, name))
+    whose = " and ".join((f"run_id = {run_id}", f"round between {first} and {last}", *served))
+    if among:
+        text = f"select subscriber, round from delivery where {whose} and subscriber in ({among}) order by round"  # noqa: S608
+        shown.deliveries += [(names[row.subscriber], row.round) for row in reader.sql(text).collect()]
     return shown
 
 
-def _is_shown(
-    names: Sequence[str], source: str | None, call: int | None, node: str | None, rounds: tuple[int, int] | None
-) -> Callable[[Arrow, tuple[int | None, int | None]], bool]:
-    def check(arrow: Arrow, served: tuple[int | None, int | None]) -> bool:
-        if source is not None and (served[0] is None or (names[served[0]], served[1]) != (source, call)):
-            return False
-        if node is not None and node not in (arrow.src, arrow.dst):
-            return False
-        return rounds is None or (arrow.sent <= rounds[1] and arrow.due >= rounds[0])
-
-    return check
-
-
-def _arrows(replay: Mapping[str, Any]) -> Iterator[tuple[Arrow, tuple[int | None, int | None]]]:
-    names, rows, texts = replay["nodes"]["name"], replay["message"], replay["texts"]
-    columns = ("src", "dst", "sent_round", "due_round", "kind", "fate", "source", "source_seq")
-    for src, dst, sent, due, kind, fate, source, seq in zip(*(rows[name] for name in columns), strict=True):
-        yield Arrow(names[src], names[dst], sent, due, texts["kind"][kind], texts["fate"][fate]), (source, seq)
-
-
-def _downs(replay: Mapping[str, Any]) -> Iterator[tuple[str, int, int | None]]:
+def _downs(reader: StoreReader, run_id: int, names: Sequence[str]) -> Iterator[tuple[str, int, int | None]]:
     """Yields the times for which nodes are down."""
-    rows = replay["fault"]
-    events = list(zip(rows["node_id"], rows["round"], rows["kind"], strict=True))
-    for node, at, kind in events:
-        if kind == "crash":
-            back = [other for again, other, what in events if again == node and what == "recovery" and other >= at]
-            yield replay["nodes"]["name"][node], at, min(back, default=None)
+    text = f"select node_id, crash_round, recovery_round from node_recovery where run_id = {run_id}"  # noqa: S608
+    for row in sorted(reader.sql(text).collect(), key=lambda row: (row.crash_round, row.node_id)):
+        yield names[row.node_id], row.crash_round, row.recovery_round

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
 from operator import itemgetter
@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import STATE
+from pipelines.errors import VacuumedError
 from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
 
@@ -21,42 +22,92 @@ MOST_COMMITS = 24
 MOST_ROWS = 60_000
 """Rows of state that a run keeps; a table that goes beyond that is left out."""
 _IDS = ("run_id", "node_id")
+Sizes = Mapping[str, Mapping[int, int]]
+"""Rows of state tables, by table and last round of a commit."""
 
 
-def states(reader: StoreReader, spans: Mapping[int, Span]) -> dict[int, dict[str, Any]]:
+def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, Sizes]) -> dict[int, dict[str, Any]]:
     """Returns the state of the nodes of some runs, for JSON.
 
     Args:
         reader: The store.
         spans: The rounds by run.
+        sizes: See `state_sizes`, by run, at least of the commits that are read.
 
     Returns:
         By run: ``commits``: the rounds at whose end the state was read; ``n_commits``: how many there are in the span;
-        ``left_out``: tables with too many rows; ``tables``: by name their ``columns`` and, by node, pairs of a round
-        and the rows that the node had from that round on.
+        ``gone``: the rounds at whose end VACUUM removed the state; ``left_out``: tables with too many rows;
+        ``tables``: by name their ``columns`` and, by node, pairs of a round and the rows that the node had from that
+        round on.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
-    kept = {run_id: _spread(of_run) for run_id, of_run in rounds.items()}
+    gone = {run_id: _gone(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}
+    kept = {run_id: [at for at in _spread(of_run) if at not in gone[run_id]] for run_id, of_run in rounds.items()}
     found: dict[int, dict[str, Any]] = {
-        run_id: {"commits": kept[run_id], "n_commits": len(rounds[run_id]), "tables": {}, "left_out": []}
+        run_id: {
+            "commits": kept[run_id], "n_commits": len(rounds[run_id]) - len(gone[run_id]), "gone": gone[run_id],
+            "tables": {}, "left_out": [],
+        }
         for run_id in spans
-    }
-    n_rows: Counter[int] = Counter()
-    parts: dict[StoreReader, dict[int, Sequence[int]]] = defaultdict(dict)
-    for run_id in spans:
-        parts[reader.of_run(run_id)][run_id] = kept[run_id]
-    asked = [(part, name) for part in parts for name in part.tables() if name.startswith(STATE)]
-    for part, name in asked:
-        names = part.table(name).columns
-        own = [column for column in names if column not in _IDS]
-        rows = _rows(part, name, own, parts[part]) if "node_id" in names else []
-        for run_id, members in groupby(rows, key=itemgetter("run_id")):
-            of_run = list(members)
-            if n_rows[run_id] + len(of_run) > MOST_ROWS:
+    }  # fmt: skip
+    fitting: dict[tuple[StoreReader, str], dict[int, Sequence[int]]] = defaultdict(dict)
+    for run_id, of_run in sizes.items():
+        part, n_rows = reader.of_run(run_id), 0
+        for name, of_table in of_run.items():
+            own = [column for column in part.table(name).columns if column not in _IDS]
+            n_here = sum(of_table[at] for at in kept[run_id])
+            if n_rows + n_here > MOST_ROWS:
                 found[run_id]["left_out"].append(name)
                 continue
-            n_rows[run_id] += len(of_run)
-            found[run_id]["tables"][name] = {"columns": own, "nodes": _changes(of_run, own, kept[run_id])}
+            n_rows += n_here
+            found[run_id]["tables"][name] = {"columns": own, "nodes": {}}
+            if n_here:
+                fitting[part, name][run_id] = kept[run_id]
+    for (part, name), of_runs in fitting.items():
+        own = [column for column in part.table(name).columns if column not in _IDS]
+        for run_id, members in groupby(_rows(part, name, own, of_runs), key=itemgetter("run_id")):
+            found[run_id]["tables"][name]["nodes"] = _changes(list(members), own, kept[run_id])
+    return found
+
+
+def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[int, dict[str, dict[int, int]]]:
+    """Returns how many rows the state tables of nodes have at some commits, by run, table and round.
+
+    Args:
+        reader: The store.
+        kept: The rounds by run, each the last one of a commit.
+    """
+    found: dict[int, dict[str, dict[int, int]]] = {run_id: {} for run_id in kept}
+    parts: dict[StoreReader, list[int]] = defaultdict(list)
+    for run_id in kept:
+        parts[reader.of_run(run_id)].append(run_id)
+    for part, run_ids in parts.items():
+        for name in (name for name in part.tables() if name.startswith(STATE)):
+            if "node_id" not in part.table(name).columns:
+                continue
+            for run_id in run_ids:
+                found[run_id][name] = dict.fromkeys(kept[run_id], 0)
+            frames = [
+                frame.groupBy("run_id").count().selectExpr("run_id", f"{at} as round", "`count` as n")
+                for at, frame in _at_commits(part, name, {run_id: kept[run_id] for run_id in run_ids})
+            ]
+            for row in reduce(DataFrame.unionByName, frames).toArrow().to_pylist() if frames else ():
+                found[row["run_id"]][name][row["round"]] = row["n"]
+    return found
+
+
+def spread_commits(
+    reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
+) -> dict[int, list[int]]:
+    """Returns up to `MOST_COMMITS` commits of whole runs, by run, each by its last round, and those in some spans."""
+    found: dict[int, list[int]] = {}
+    for run_id, end in ends.items():
+        rounds = _commits(reader, run_id, Span())
+        last = min((at for at in rounds if at >= end), default=end)
+        within = [] if spans is None else _spread(_commits(reader, run_id, spans[run_id]))
+        chosen = sorted({*_spread([at for at in rounds if at <= last]), *within})
+        gone = _gone(reader.of_run(run_id), chosen)
+        found[run_id] = [at for at in chosen if at not in gone]
     return found
 
 
@@ -68,6 +119,21 @@ def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
     return [*[at for at in rounds if at < span.first][-1:], *inside]
 
 
+def _gone(reader: StoreReader, rounds: Sequence[int]) -> list[int]:
+    """Returns the rounds at whose end a state table had a version that VACUUM removed."""
+    names = [name for name in reader.tables() if name.startswith(STATE)]
+
+    def is_gone(at: int) -> bool:
+        try:
+            for name in names:
+                reader.table(name, at)
+        except VacuumedError:
+            return True
+        return False
+
+    return [at for at in rounds if is_gone(at)]
+
+
 def _spread(rounds: Sequence[int]) -> list[int]:
     """Returns some of many rounds, evenly, the first and the last among them."""
     if len(rounds) <= MOST_COMMITS:
@@ -76,25 +142,26 @@ def _spread(rounds: Sequence[int]) -> list[int]:
     return sorted({rounds[round(number * step)] for number in range(MOST_COMMITS)})
 
 
+def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, DataFrame]]:
+    """Yields a state table at each commit, with the rows of the runs whose commit it is."""
+    runs: dict[int, list[int]] = defaultdict(list)
+    for run_id, rounds in kept.items():
+        for at in rounds:
+            runs[at].append(run_id)
+    for at, of_round in sorted(runs.items()):
+        yield at, reader.table(name, at).where(f"run_id in ({', '.join(map(str, of_round))})")
+
+
 def _rows(
     reader: StoreReader, name: str, columns: Sequence[str], kept: Mapping[int, Sequence[int]]
 ) -> list[dict[str, Any]]:
     """Returns the rows of a table at the commits of each run: ``run_id, round, node_id, row``; row is JSON."""
     packed = f"to_json(struct({', '.join(columns)}))" if columns else "'{}'"
-    runs: dict[int, list[int]] = defaultdict(list)
-    for run_id, rounds in kept.items():
-        for at in rounds:
-            runs[at].append(run_id)
     frames = [
-        reader.table(name, at)
-        .where(f"run_id in ({', '.join(map(str, of_round))})")
-        .selectExpr("run_id", f"{at} as round", "node_id", f"{packed} as row")
-        for at, of_round in sorted(runs.items())
+        frame.selectExpr("run_id", f"{at} as round", "node_id", f"{packed} as row")
+        for at, frame in _at_commits(reader, name, kept)
     ]
-    if not frames:
-        return []
-    most = len(kept) * MOST_ROWS + 1
-    rows: list[dict[str, Any]] = reduce(DataFrame.unionByName, frames).limit(most).toArrow().to_pylist()
+    rows: list[dict[str, Any]] = reduce(DataFrame.unionByName, frames).toArrow().to_pylist() if frames else []
     return sorted(rows, key=itemgetter("run_id"))
 
 

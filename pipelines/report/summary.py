@@ -108,12 +108,20 @@ def varied(parameters: Sequence[dict[str, Any]]) -> list[str]:
 
 def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
     number = Counter(row["verdict"] or "unknown" for row in rows)
-    n_beyond = sum(row["within_bound"] is False for row in rows)
+    beyond = [row for row in rows if row["within_bound"] is False]
+    within = [row for row in rows if row["within_bound"] is not False]
     told = {
-        "valid": f"{plural(len(rows), 'run')}, all guarantees hold",
+        "valid": f"{plural(len(within), 'run')}{' within the bound' if beyond else ''}, all guarantees hold",
         "invalid": f"{number['invalid']:,} of {plural(len(rows), 'run')} broke a guarantee",
         "unknown": f"{number['unknown']:,} of {plural(len(rows), 'run')} not decided",
     }[verdict]
-    beyond = f"; {plural(n_beyond, 'run')} beyond the bound, where nothing is promised" if n_beyond else ""
-    n_wanted, n_got = (sum(row[name] for row in rows) for name in ("n_wanted", "n_wanted_delivered"))
-    return f"{told}{beyond}; {n_got:,} of {n_wanted:,} wanted deliveries happened"
+    n_wanted, n_got = _deliveries(within)
+    n_beyond, n_got_beyond = _deliveries(beyond)
+    lost = f"{n_beyond - n_got_beyond:,} of {n_beyond:,} wanted deliveries lost, where nothing is promised"
+    parts = [told, f"{n_got:,} of {n_wanted:,} wanted deliveries happened"] if within else [f"{verdict}"]
+    return "; ".join([*parts, *([f"{plural(len(beyond), 'run')} beyond the bound, {lost}"] if beyond else [])])
+
+
+def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """Returns how many deliveries were wanted in some runs, and how many of them happened."""
+    return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)

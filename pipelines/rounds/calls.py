@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.experiment.inputs import Inputs
 from pipelines.matching.matches import anchored_predicates, matches
+from pipelines.matching.predicate_table import compiled
 from pipelines.tables import BIGINT, STRING
 
 _WINDOW_CALLS = 200_000
@@ -28,9 +29,9 @@ CALL = _schema(
     topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
 )  # fmt: skip
 _PREDICATE = _schema(
-    "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), text=STRING
+    "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), whole=BIGINT, text=STRING
 )  # fmt: skip
-_ATTRIBUTE = _schema("run_id,source,source_seq", attribute=STRING, number=T.DoubleType(), text=STRING)
+_ATTRIBUTE = _schema("run_id,source,source_seq", attribute=STRING, number=T.DoubleType(), whole=BIGINT, text=STRING)
 
 
 class Calls:
@@ -51,7 +52,7 @@ class Calls:
         self._retired: list[Relation] = []
         self._anchored: DataFrame | None = None
         if len(inputs.predicate):
-            loaded = materialiser.load("predicate", inputs.predicate, _PREDICATE)
+            loaded = materialiser.load("predicate", compiled(inputs.predicate), _PREDICATE)
             relations, _ = materialiser.checkpoint({"anchored": anchored_predicates(loaded.frame)}, {})
             loaded.release()
             self._anchored = relations["anchored"].frame

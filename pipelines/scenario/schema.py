@@ -9,10 +9,10 @@ from typing import Any
 from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.shape import scenario_schema
+from pipelines.spec.overlay import LATENCY_SOURCES
 
 SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
 _OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
-_LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix")
 
 
 def schema_text() -> str:
@@ -20,7 +20,7 @@ def schema_text() -> str:
     schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
     definitions = schema["$defs"]
     definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
-    definitions["Latency"]["oneOf"] = [{"required": [name]} for name in _LATENCY_SOURCES]
+    definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
     definitions["Subscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
     for spec in PROTOCOLS.values():
         definitions[spec.settings.__name__]["required"] = ["name"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -24,11 +25,13 @@ _TOPIC = ("topic", "channel", "class", "symbol", "artistID", "category")
 _WHERE = ("where", "predicate", "filter", "subscription")
 _ROUND = ("round", "time_round")
 _PADRES = (".padres", ".tar.xz")
+_ENOUGH = 0.5
+_SAMPLE = 1_000
 
 
 def template(
     name: str, schema: str, overlay: Path | None = None, subscriptions: Path | None = None,
-    publications: Path | None = None, *, spread: bool = False,
+    publications: Path | None = None, *, names: Collection[str] = (), spread: bool = False,
 ) -> str:  # fmt: skip
     """Returns the text of a scenario.
 
@@ -38,6 +41,8 @@ def template(
         overlay: A file with an overlay; None for a random tree.
         subscriptions: A table with subscriptions; None for drawn ones.
         publications: A table with publications, or PADRES quotes; None for drawn ones.
+        names: The nodes of the overlay. The column of a table whose values are mostly among them is the one of nodes,
+            whatever its title is.
         spread: Whether who subscribes and publishes in the tables is spread over the overlay; else they are its nodes.
 
     Raises:
@@ -47,8 +52,8 @@ def template(
         schema=f"{SCHEMA_LINE}{schema}",
         name=name,
         overlay=_TREE if overlay is None else _overlay(overlay),
-        subscriptions=_subscriptions(subscriptions, publications, spread=spread),
-        publications=_publications(publications, subscriptions, spread=spread),
+        subscriptions=_subscriptions(subscriptions, publications, names, spread=spread),
+        publications=_publications(publications, subscriptions, names, spread=spread),
     )
 
 
@@ -110,26 +115,26 @@ def _overlay(path: Path) -> str:
     return f"{told}  file: {_flow(settings)}   # tree and root say which tree of a graph with cycles is taken"
 
 
-def _subscriptions(path: Path | None, publications: Path | None, *, spread: bool) -> str:
+def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns who subscribes; without a table to the topics of the publications, so that something matches."""
     if path is not None:
-        return _table(path, "subscriptions", spread=spread)
+        return _table(path, "subscriptions", names, spread=spread)
     if publications is None:
         return _SUBSCRIPTIONS
     if _is_padres(publications):
         return f"    # The quotes have no topics: write where: \"symbol = 'X'\" into a list.\n{_SUBSCRIPTIONS}"
-    topic = _first(_columns(publications), _TOPIC)
+    topic = _roles(publications, "publications", names)["topic"]
     if topic is None:
         return f'    # The publications have no column with a topic: write where: "..." into a list.\n{_SUBSCRIPTIONS}'
     settings = {"path": str(publications), "node": topic, "topic": topic, "nodes": "all"}
     return f"    # A subscription to the topic of each publication.\n    file: {_flow(settings)}"
 
 
-def _publications(path: Path | None, subscriptions: Path | None, *, spread: bool) -> str:
+def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
     """Returns who publishes; without a table on the topics of the subscriptions."""
     if path is not None:
-        return _table(path, "publications", spread=spread)
-    topic = None if subscriptions is None else _first(_columns(subscriptions), _TOPIC)
+        return _table(path, "publications", names, spread=spread)
+    topic = None if subscriptions is None else _roles(subscriptions, "subscriptions", names)["topic"]
     if subscriptions is None or topic is None:
         return _PUBLICATIONS
     settings = {"path": str(subscriptions), "node": topic, "topic": topic, "content": "[]", "round": "20", "nodes": "3"}
@@ -140,16 +145,11 @@ def _is_padres(path: Path) -> bool:
     return str(path).lower().endswith(_PADRES)
 
 
-def _table(path: Path, what: str, *, spread: bool) -> str:
+def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> str:
     settings: dict[str, str] = {"path": str(path)}
     if what == "publications" and _is_padres(path):
         return f"    file: {_flow(settings | {'nodes': '3'})}   # nodes: who publishes them"
-    columns = _columns(path)
-    kinds = {"node": _NODE, "topic": _TOPIC, "where": _WHERE, "round": _ROUND}
-    if what == "publications":
-        del kinds["where"]
-    found = {key: _first(columns, names) for key, names in kinds.items()}
-    found["node"] = found["node"] or columns[0]
+    columns, found = _columns(path), _roles(path, what, names)
     if found["topic"] is None and found.get("where") is None and what == "subscriptions":
         raise DataFileError(
             f"{path} has the columns {', '.join(columns)}; subscriptions need one with the topic ({', '.join(_TOPIC)}) "
@@ -162,13 +162,47 @@ def _table(path: Path, what: str, *, spread: bool) -> str:
     return f"    # {told}\n    file: {_flow(settings | {'nodes': 'all'})}"
 
 
+def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
+    """Returns the columns of a table by the key that names them; None: the table has no such column.
+
+    The column of nodes is the one with most values among the names of the overlay, if that is at least half of them;
+    only then titles decide. No column has two roles.
+    """
+    header, *rows = _rows(path)
+    share = {column: _share(rows, index, names) for index, column in enumerate(header)}
+    kinds = {"topic": _TOPIC, "where": _WHERE, "round": _ROUND}
+    if what == "publications":
+        del kinds["where"]
+    titled = _first(header, _NODE)
+    node = max(header, key=lambda column: (share[column], column == titled), default=None)
+    if node is None or share[node] < _ENOUGH:
+        node = titled or next(iter(header), None)
+    others = [column for column in header if column != node]
+    return {"node": node} | {key: _first(others, titles) for key, titles in kinds.items()}
+
+
+def _share(rows: Sequence[Sequence[str]], index: int, names: Collection[str]) -> float:
+    """Returns the share of the values of a column that are among the names; empty ones do not count."""
+    values = [row[index].strip() for row in rows if index < len(row) and row[index].strip()]
+    return sum(value in names for value in values) / len(values) if values else 0.0
+
+
 def _columns(path: Path) -> list[str]:
+    """Returns the titles of the columns of a table."""
+    return list(_rows(path)[0])
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """Returns the titles of a table and its first rows, as strings."""
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
-            return list(pq.read_schema(path).names)
+            with pq.ParquetFile(path) as table:
+                batch = next(table.iter_batches(_SAMPLE), None)
+                values = [] if batch is None else [list(row.values()) for row in batch.to_pylist()]
+                return [table.schema_arrow.names, *([str(value) for value in row] for row in values)]
         with path.open(encoding="utf-8-sig", newline="") as file:
             delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-            return next(csv.reader(file, delimiter=delimiter), [])
+            return [*islice(csv.reader(file, delimiter=delimiter), 1 + _SAMPLE)] or [[]]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise DataFileError(f"{path} cannot be read: {reason}; check its name and format") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,18 @@ MAX_WHOLE = 2**63 - 1
 
 Round = Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)]
 LatencyRounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-NodeName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def nfc(text: str) -> str:
+    """Returns a name or a topic in Unicode's composed form, in which all names and topics are compared."""
+    return unicodedata.normalize("NFC", text)
+
+
+NFC = AfterValidator(nfc)
+Composed = Annotated[str, NFC]
+NodeName = Annotated[str, Field(min_length=1, max_length=200), NFC]
+Prefix = Annotated[str, Field(max_length=50), NFC]
+Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 Seed = Annotated[int, Field(ge=0, le=2**62, strict=True)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]

@@ -6,9 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
-from pipelines.spec.base import NodeName, Round, Strict, by_name
-
-Topic = Annotated[str, Field(min_length=1, max_length=1000)]
+from pipelines.spec.base import NodeName, Round, Strict, Topic, by_name
 
 
 class _Call(Strict):

@@ -11,12 +11,14 @@ from pipelines.errors import OverlayError, Problem, nearest
 from pipelines.spec.base import (
     MAX_NODES,
     ORDERED,
+    Composed,
     FilePath,
     Flag,
     LatencyRounds,
     NodeName,
     Nodes,
     Positive,
+    Prefix,
     Share,
     Strict,
     by_form,
@@ -86,17 +88,14 @@ class FileOverlay(_Rooted):
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
-    src: str = Field("src", description="edge lists: the column of one end")
-    dst: str = Field("dst", description="edge lists: the column of the other end")
-    latency: str | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
-    latency_unit: LatencyUnit = Field("ms", description="of latency; km: the length of the link, for light in fibre")
+    src: Composed = Field("src", description="edge lists: the column of one end")
+    dst: Composed = Field("dst", description="edge lists: the column of the other end")
+    latency: Composed | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
+    latency_unit: LatencyUnit = Field(
+        "ms",
+        description="of latency and of .graph and pssim delays; km: the length of the link, for light in fibre",
+    )
     largest_component: Flag = Field(True, description="take the largest component of a graph that is not connected")
-
-    def _problems(self) -> Iterator[Problem]:
-        yield from super()._problems()
-        if self.latency is None and "latency_unit" in self.model_fields_set:
-            message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
-            yield Problem(("latency_unit",), message)
 
 
 class TopohubOverlay(_Rooted):
@@ -125,7 +124,7 @@ class GenerateOverlay(_Rooted):
     neighbours: Annotated[int, Field(ge=2, le=1000, strict=True)] = Field(
         4, description="watts_strogatz: ring neighbours"
     )
-    prefix: str = Field("N", max_length=50, description="nodes are called prefix1, prefix2, ...")
+    prefix: Prefix = Field("N", description="nodes are called prefix1, prefix2, ...")
 
     def _problems(self) -> Iterator[Problem]:
         yield from super()._problems()
@@ -170,13 +169,16 @@ class NodesOverlay(Strict):
     supervisors: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         1, description="nodes that serve them, beside these; they are called supervisor1, supervisor2, ..."
     )
-    prefix: str = Field("N", max_length=50, description="of the names of the nodes with applications")
+    prefix: Prefix = Field("N", description="of the names of the nodes with applications")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.prefix == SUPERVISOR:
             raise OverlayError(Problem(("prefix",), f"prefix is {SUPERVISOR!r}, as supervisors are; allowed: another"))
         return self
+
+
+LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix")
 
 
 class Latency(Strict):
@@ -189,12 +191,15 @@ class Latency(Strict):
     )
     lognormal_ms: tuple[Positive, Positive] | None = Field(None, description="drawn per link: median in ms, sigma")
     matrix: FilePath | None = Field(
-        None, description="a file of round-trip times in ms (PlanetLab text, .gz, or CSV with titles)"
+        None, description="a file of round-trip times in ms: CSV with the nodes' names, or PlanetLab text, also .gz"
     )
+    draw_rows: Flag = Field(False, description="matrix: the seed draws the row of each node, instead of by its name")
 
     @model_validator(mode="after")
     def _one_choice(self) -> Latency:
-        one_of(self, tuple(Latency.model_fields), "latency")
+        one_of(self, LATENCY_SOURCES, "latency")
+        if self.draw_rows and self.matrix is None:
+            raise OverlayError(Problem(("draw_rows",), "draw_rows is given without matrix; add that, or leave it out"))
         return self
 
 
@@ -223,7 +228,7 @@ class GeneratedServers(Strict):
         by_form(nodes_form),
     ] = Field("central", description="brokers: names, all, or the most central ones: the least latency to all others")
     count: Size | None = Field(None, description="at: central — at so many brokers (default: 1)")
-    prefix: str = Field("R", max_length=50, description="servers are called prefix1, prefix2, ...")
+    prefix: Prefix = Field("R", description="servers are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="of each server's link, in rounds")
 
     @model_validator(mode="after")
@@ -246,7 +251,7 @@ class GeneratedClients(Strict):
 
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")
-    prefix: str = Field("C", max_length=50, description="clients are called prefix1, prefix2, ...")
+    prefix: Prefix = Field("C", description="clients are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="of each client's link, in rounds")
 
 

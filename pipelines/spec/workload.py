@@ -21,6 +21,7 @@ from pipelines.spec.base import (
     Scalar,
     Share,
     Strict,
+    Topic,
     by_form,
     by_name,
     nodes_form,
@@ -29,7 +30,6 @@ from pipelines.spec.calls import OtherCall
 from pipelines.spec.rules import repetition_problems
 
 Rounds = Annotated[tuple[Round, Round], ORDERED]
-Topic = Annotated[str, Field(min_length=1, max_length=1000)]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
@@ -45,7 +45,7 @@ class Subscription(Strict):
     round: Round = Field(0, description="the round of the call")
     topic: Topic | None = Field(None, description="short for: topic = '...'")
     where: Annotated[str, Field(max_length=100_000)] | None = Field(
-        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains"
+        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains filter"
     )
     until: Round | None = Field(
         None, description="the round of its unsubscribe call; without it the subscription stays"
@@ -346,5 +346,8 @@ class WorkloadSpec(Strict):
         | Annotated[PublicationGenerator, Tag("<generate>")],
         by_form(nodes_form),
     ] = Field(default_factory=list, description="a list, a file, or a generator")
+    topics: Literal["exact", "mqtt"] = Field(
+        default="exact", description="mqtt: + and # in topics of subscriptions are the wildcards of MQTT; exact: names"
+    )
     joins: list[Join] = Field(default_factory=list, description="nodes that join the overlay while a run goes on")
     calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that take some")

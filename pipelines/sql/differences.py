@@ -23,7 +23,7 @@ _NODES = ("node_id", "src", "dst", "source", "subscriber")
 _EVENTS: Sequence[tuple[str, str, str, Sequence[str], str]] = (
     ("node", str(_GIVEN), "given", ("node_id", "name", "role"), ""),
     ("link", str(_GIVEN), "given", ("src", "dst", "latency_rounds"), ""),
-    ("predicate", str(_GIVEN), "given", ("subscription_id", "attribute", "op", "number", "text"), ""),
+    ("predicate", str(_GIVEN), "given", ("subscription_id", "attribute", "op", "number", "whole", "text"), ""),
     ("fault_event", "round", "", ("kind", "node_id", "src", "dst"), ""),
     ("message", "due_round", "handled or lost",
      ("kind", "src", "dst", "sent_round", "fate", "source", "source_seq", "body"), "fate <> 'in_flight'"),

@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from pipelines.engines.inline import frame_of
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.session import Session
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, VacuumedError
 from pipelines.store.folder import resume_hint
 from pipelines.store.roots import Root, engine_path, options_of, plain, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
@@ -232,9 +233,12 @@ class Store:
             version: Delta version; None for the newest.
 
         Raises:
+            VacuumedError: The version is an old one, and its files are gone.
             StoreError: The store has no such table, or it is damaged.
         """
         self._check_there(name)
+        if version is not None and version < (newest := self.version(name)):
+            self._check_files(name, version, newest)
         if (self._is_slow or self.is_small) and (rows := self._few_rows(name, version)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
@@ -245,6 +249,14 @@ class Store:
     def _check_there(self, name: str) -> None:
         if not (self.path(name) / _LOG).is_dir():
             raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
+
+    def _check_files(self, name: str, version: int, newest: int) -> None:
+        """Checks that the files of an old version exist, which engines find out only when they read them."""
+        with self._named(name):
+            table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
+            files = pa.table(table.get_add_actions())["path"].to_pylist()
+        if not all((self.path(name) / unquote(file)).exists() for file in files):
+            raise VacuumedError(self.root, name, version, newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the rows of a table that is small most of the time, without the engine if it is.

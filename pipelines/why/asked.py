@@ -6,13 +6,14 @@ from pipelines.why.cause import Cause
 from pipelines.why.facts import NEVER, Publication, RunFacts, Subscription
 
 _SHOWN = 3
+ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
 def asking(facts: RunFacts, subscriber: int, publication: Publication) -> list[Subscription]:
     """Returns the subscriptions that stood when the publication was issued, and that it satisfies."""
     return [
         subscription
-        for subscription in _satisfied(facts, subscriber, publication)
+        for subscription in satisfied_by(facts, subscriber, publication)
         if _since(facts, subscription) <= publication.round < _or_never(subscription.unsubscribed_round)
     ]
 
@@ -32,7 +33,7 @@ def not_asked(facts: RunFacts, subscriber: int, publication: Publication) -> Cau
         return _unsubscribed(name, subscriber, ended[0])
     if not issued:
         return Cause("no_subscription", subscriber, publication.round, f"{name} never subscribed to anything")
-    satisfied = _satisfied(facts, subscriber, publication)
+    satisfied = satisfied_by(facts, subscriber, publication)
     if not satisfied:
         asked = "; ".join(str(subscription.predicate) for subscription in issued[:_SHOWN])
         more = f" and {len(issued) - _SHOWN} more" if len(issued) > _SHOWN else ""
@@ -58,7 +59,8 @@ def excuse(facts: RunFacts, subscriber: int, publication: Publication) -> str | 
     )
 
 
-def _satisfied(facts: RunFacts, subscriber: int, publication: Publication) -> list[Subscription]:
+def satisfied_by(facts: RunFacts, subscriber: int, publication: Publication) -> list[Subscription]:
+    """Returns the subscriptions of a subscriber that a publication satisfies, in the order of their calls."""
     satisfied = facts.matching.get((publication.source, publication.seq), set())
     found = [s for s in facts.subscriptions.get(subscriber, []) if s.subscription_id in satisfied]
     return sorted(found, key=lambda subscription: (subscription.issued_round, subscription.subscription_id))
@@ -71,10 +73,10 @@ def _not_standing(
         return _unsubscribed(name, subscriber, subscription)
     if subscription.issued_round > publication.round:
         text = f"{name} subscribed in round {subscription.issued_round} only"
-        return Cause("issued_later", subscriber, subscription.issued_round, text)
+        return Cause(ISSUED_LATER, subscriber, subscription.issued_round, text)
     at = "never" if subscription.confirmed_round is None else f"in round {subscription.confirmed_round} only"
     text = f"the subscription of {name} of round {subscription.issued_round} was confirmed {at}"
-    return Cause("not_confirmed", subscriber, subscription.issued_round, text)
+    return Cause(NOT_CONFIRMED, subscriber, subscription.issued_round, text)
 
 
 def _unsubscribed(name: str, subscriber: int, subscription: Subscription) -> Cause:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError, VacuumedError, nearest
 from pipelines.sql.query import StoreReader
 
 COMPARED = pa.schema(
@@ -25,12 +25,13 @@ COMPARED = pa.schema(
         pa.field("table_name", pa.string()),
         *(pa.field(name, pa.int64()) for name in ("before_round", "n_before", "after_round", "n_after", "n_same")),
         *(pa.field(name, pa.int64()) for name in ("end_round", "n_end")),
+        pa.field("gone", pa.string()),
     ]
 )
 """One row per crash of the node and state table: how many rows of the node it held at which commit, if any at all.
 
 ``n_same`` of the rows of before are there again after the recovery, the same in every column. Null: there was no such
-commit.
+commit, or VACUUM removed its rows; ``gone`` then names the versions of the table and their rounds.
 """
 
 
@@ -60,9 +61,12 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
         _moments(crash, later.crash_round if later is not None else None, commits)
         for crash, later in zip_longest(crashes, crashes[1:])
     ]
-    held = _held(reader, of_node, sorted({at for of in moments for at in of if at is not None}), tables)
-    rows = [_compared(crash, of, table, held) for crash, of in zip(crashes, moments, strict=True) for table in tables]
-    return pa.Table.from_pylist([row for row in rows if row["n_before"] or row["n_after"] or row["n_end"]], COMPARED)
+    held, gone = _held(reader, of_node, sorted({at for of in moments for at in of if at is not None}), tables)
+    rows = [
+        _compared(crash, of, table, held, gone) for crash, of in zip(crashes, moments, strict=True) for table in tables
+    ]
+    kept = [row for row in rows if row["n_before"] or row["n_after"] or row["n_end"] or row["gone"]]
+    return pa.Table.from_pylist(kept, COMPARED)
 
 
 def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
@@ -87,25 +91,31 @@ def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tupl
 
 def _held(
     reader: StoreReader, of_node: str, rounds: Sequence[int], tables: Mapping[str, Sequence[str]]
-) -> dict[tuple[int, str], Counter[str]]:
-    """Counts the rows of the node by their text, for each round and table."""
-    frames = [
-        reader.table(table, round_)
-        .where(of_node)
-        .selectExpr(f"{round_} as round", f"'{table}' as table_name", f"to_json(struct({', '.join(columns)})) as text")
-        for round_ in rounds
-        for table, columns in tables.items()
-    ]
-    held: dict[tuple[int, str], Counter[str]] = {(round_, table): Counter() for round_ in rounds for table in tables}
+) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
+    """Counts the rows of the node by their text, for each round and table; returns the versions that are gone, too."""
+    frames: list[DataFrame] = []
+    held: dict[tuple[int, str], Counter[str]] = {}
+    gone: dict[tuple[int, str], int] = {}
+    for round_, table in product(rounds, tables):
+        try:
+            rows = reader.table(table, round_).where(of_node)
+        except VacuumedError as error:
+            gone[round_, table] = error.version
+            continue
+        held[round_, table] = Counter()
+        text = f"to_json(struct({', '.join(tables[table])})) as text"
+        frames.append(rows.selectExpr(f"{round_} as round", f"'{table}' as table_name", text))
     for row in reduce(DataFrame.unionByName, frames).collect() if frames else ():
         held[row.round, row.table_name][row.text] += 1
-    return held
+    return held, gone
 
 
 def _compared(
-    crash: Row, moments: tuple[int | None, int | None, int], table: str, held: Mapping[tuple[int, str], Counter[str]]
-) -> dict[str, Any]:
-    before, after, end = (None if at is None else held[at, table] for at in moments)
+    crash: Row, moments: tuple[int | None, int | None, int], table: str,
+    held: Mapping[tuple[int, str], Counter[str]], gone: Mapping[tuple[int, str], int],
+) -> dict[str, Any]:  # fmt: skip
+    before, after, end = (None if at is None else held.get((at, table)) for at in moments)
+    lost = {at: gone[at, table] for at in moments if at is not None and (at, table) in gone}
     same = None if before is None or after is None else before & after
     return {
         "incarnation": crash.incarnation, "crash_round": crash.crash_round,
@@ -113,6 +123,7 @@ def _compared(
         "before_round": moments[0], "n_before": _size(before),
         "after_round": moments[1], "n_after": _size(after), "n_same": _size(same),
         "end_round": moments[2], "n_end": _size(end),
+        "gone": ", ".join(f"version {version} of round {at}" for at, version in lost.items()) or None,
     }  # fmt: skip
 
 

@@ -8,28 +8,11 @@ from dataclasses import dataclass
 
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
-from pipelines.why.ask import Question, stories
+from pipelines.why.ask import stories
 from pipelines.why.story import Story
+from pipelines.why.wrong import KINDS, TWICE, gone_wrong
 
-MAX_ASKED = 300
-"""Deliveries of a kind whose stories are told; those of the first runs and rounds."""
-MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
-WENT_WRONG = {
-    MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
-    TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
-    LATE: """
-      select run_id, subscriber, source, source_seq, round from (
-        select *, min(latency_rounds) over (partition by run_id, subscriber, source) as fastest from delivery
-      ) d where latency_rounds > fastest""",
-    EXCUSED: """
-      select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round as round
-      from wanted_delivery w
-      left join missing_delivery m on m.run_id = w.run_id and m.subscriber = w.subscriber and m.source = w.source
-        and m.source_seq = w.source_seq
-      where w.delivery_round is null and m.run_id is null""",
-}
-"""Deliveries to ask about, by kind: ``run_id, subscriber, source, source_seq, round``; some of the late may not be.
-With those that are missing, the excused ones are all that subscribers wanted and did not get."""
+CauseKey = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -71,20 +54,14 @@ class Overview:
 def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
     """Returns what went wrong, in one run or in all.
 
-    Late is a delivery that took longer than the links allow.
+    Late is a delivery that took longer than the links allow. All are counted; the first of a kind are asked about.
     """
     groups: list[Group] = []
     left_out: dict[str, int] = {}
-    for what, text in WENT_WRONG.items():
-        where = "" if run_id is None else f" where run_id = {run_id}"
-        asked = f"select * from ({text}) a{where}"  # noqa: S608 - built of constants and a number
-        rows = reader.sql(
-            f"select *, count(1) over () as n from ({asked}) b "  # noqa: S608 - as above
-            f"order by run_id, round, subscriber, source, source_seq limit {MAX_ASKED}"
-        ).collect()
-        left_out |= {what: rows[0].n - len(rows)} if rows and rows[0].n > len(rows) else {}
-        told = stories(reader, [Question(row.run_id, row.subscriber, row.source, row.source_seq) for row in rows])
-        groups += _grouped(what, told if what != LATE else [story for story in told if story.late_rounds])
+    for what in KINDS:
+        asked = gone_wrong(reader, what, None if run_id is None else [run_id])
+        left_out |= {what: asked[0].number - len(asked)} if asked and asked[0].number > len(asked) else {}
+        groups += _grouped(what, stories(reader, [one.question for one in asked]))
     return Overview(groups, left_out)
 
 
@@ -100,16 +77,21 @@ def why_command(store: Root, options: str) -> str:
 
 
 def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
-    found: dict[tuple[str | int, ...], list[Story]] = {}
+    found: dict[CauseKey, list[Story]] = {}
     for story in told:
-        cause = None if what == TWICE else story.cause
-        key = () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
-        found.setdefault(key, []).append(story)
-    groups = [Group(what, _words(what, members[0]), len(members), members[0]) for members in found.values()]
+        found.setdefault(cause_key(what, story), []).append(story)
+    groups = [Group(what, cause_words(what, members[0]), len(members), members[0]) for members in found.values()]
     return sorted(groups, key=lambda group: -group.number)
 
 
-def _words(what: str, story: Story) -> str:
+def cause_key(what: str, story: Story) -> CauseKey:
+    """Returns a key that stories of a kind share whose deliveries went wrong for one cause."""
+    cause = None if what == TWICE else story.cause
+    return () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
+
+
+def cause_words(what: str, story: Story) -> str:
+    """Returns the cause in words."""
     if what == TWICE:
         return "delivered again"
     return story.verdict if story.cause is None else story.cause.text

@@ -83,6 +83,25 @@ def read_facts(
     return facts
 
 
+def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFacts]:
+    """Reads the nodes and the links of some runs, and when links come and go; nothing else is in the facts."""
+    facts = {run_id: RunFacts(run_id, confirms=False, is_finished=True) for run_id in runs}
+    listed = ", ".join(map(str, sorted(runs)))
+    rows = {
+        name: reader.sql(_TABLES[name].format(runs=listed)).toArrow().to_pylist()
+        for name in ("node", "link", "link_fault")
+    }
+    for name in ("node", "link"):
+        for row in rows[name]:
+            _TAKE[name](facts[row["run_id"]], row)
+    events: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows["link_fault"]:
+        events[row["run_id"]].append(row)
+    for run_id, of_run in events.items():
+        facts[run_id].changes = _changes(of_run)
+    return facts
+
+
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
     """What the protocol says of publications that still wait; relations in its order, then by text."""
     found = (

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.why.facts import Down, Message, Publication
-from pipelines.why.trail import HANDLED, LOST, Trail
+from pipelines.why.facts import Down, Message, Publication, RunFacts, Subscription
+from pipelines.why.trail import HANDLED, LOST, Trail, make_trail
 
 _Key = int | None
 _ISSUED: _Key = None
@@ -22,7 +22,7 @@ class Step:
         event: ``published``; ``copy`` (with ``message_id, kind, from, to, sent_round, due_round, fate, bypassed,
             is_resent, is_guided``); ``delivery`` (``node, hops``); ``crash`` (``node, until, statuses``); ``detection``
             (``node, peer``); ``contact``, a message without a call that a node behind did not get (``from, to, kind,
-            due_round, fate``).
+            due_round, fate``); ``subscription`` (``node, confirmed_round``), with the copies that spread it.
         round: When; a copy's is the round in which it was sent.
         text: In words.
         data: What belongs to the event.
@@ -53,6 +53,27 @@ def steps(
         named: Node and round of the crashes that ended it; they are told even if they were long before.
     """
     return _Teller(trail, deliveries, named).tell(publication)
+
+
+def subscribing(
+    facts: RunFacts, subscription: Subscription, subscriber: int, source: int, served: Sequence[Message]
+) -> Step:
+    """Returns how a subscription came from its subscriber to a publisher.
+
+    Args:
+        facts: The run.
+        subscription: The subscription.
+        subscriber: Its node.
+        source: The publisher.
+        served: The messages that spread it; none where the protocol sends none.
+    """
+    issued = subscription.issued_round
+    path = facts.path(subscriber, source)
+    trail = make_trail(facts, served, path, issued) if served else Trail(facts, tuple(path), issued, ())
+    told = steps(trail, Publication(subscriber, 0, issued, None, None, None), (), ())
+    name, confirmed = facts.names[subscriber], subscription.confirmed_round
+    text = f"{name} subscribes to {subscription.predicate} in round {issued}"
+    return Step("subscription", issued, text, {"node": name, "confirmed_round": confirmed}, told.steps)
 
 
 class _Teller:

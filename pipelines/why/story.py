@@ -42,6 +42,7 @@ class Story:
         also: Losses: other crashes on the way because of which nobody sent it again: ``node, round, until``.
         path: Names of the nodes on the fastest way.
         steps: What happened, a tree.
+        subscription: How the subscription came to the publisher, a tree, where it came too late; None: it did not.
         verdict: All that in a sentence.
         names: Node names by id.
     """
@@ -63,6 +64,7 @@ class Story:
     steps: Step | None
     verdict: str
     names: dict[int, str]
+    subscription: Step | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns it for JSON.
@@ -82,6 +84,7 @@ class Story:
             "path": list(self.path),
             "verdict": self.verdict,
             "steps": self.steps.as_dict() if self.steps else None,
+            "subscription": self.subscription.as_dict() if self.subscription else None,
         }
 
     def __str__(self) -> str:
@@ -90,9 +93,7 @@ class Story:
 
     def _repr_html_(self) -> str:
         """Shows it in a notebook: what happened as nested lists, then the verdict."""
-        heading = (
-            f"Run {self.run_id}: {_named(self)} of {self.source} for {self.subscriber}; way: {' - '.join(self.path)}"
-        )
+        heading = f"{story_name(self)}; way: {' - '.join(self.path)}"
         told = "" if self.steps is None else f"<ul>{_items(self.steps)}</ul>"
         return f"<p>{escape(heading)}</p>{told}<p><b>{escape(self.verdict)}</b></p>"
 
@@ -102,7 +103,7 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
     stream = out if out is not None else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
     way = " - ".join(story.path)
-    console.print(Text(f"run {story.run_id}: {_named(story)} of {story.source} for {story.subscriber}; way: {way}"))
+    console.print(Text(f"{story_name(story)}; way: {way}"))
     if story.steps is not None:
         console.print(_tree(story.steps))
     console.print(Text(story.verdict))
@@ -120,8 +121,20 @@ def json_line(story: Story) -> str:
     return json.dumps(story.as_dict(), ensure_ascii=False)
 
 
-def _named(story: Story) -> str:
-    return f"call {story.call}" if story.seq is None else f"publication {story.seq}"
+def publication_name(source: str, seq: int | None, call: int) -> str:
+    """Returns the name of a publication: its number among those that its source issued, and among all calls of it.
+
+    Args:
+        source: Name of the publisher.
+        seq: The first number; None: it was not issued.
+        call: The second one, ``source_seq`` in the tables.
+    """
+    return f"call {call} of {source}" if seq is None else f"publication {seq} (call {call}) of {source}"
+
+
+def story_name(story: Story) -> str:
+    """Returns the heading of a story: run, publication and subscriber."""
+    return f"run {story.run_id}: {publication_name(story.source, story.seq, story.call)} for {story.subscriber}"
 
 
 def _items(step: Step) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.errors import plural
-from pipelines.why.asked import asking, excuse, not_asked
-from pipelines.why.cause import CRASH, IN_FLIGHT, Case, Cause, crash_words, delay, ending, waiting
+from pipelines.why.asked import ISSUED_LATER, NOT_CONFIRMED, asking, excuse, not_asked, satisfied_by
+from pipelines.why.cause import CRASH, IN_FLIGHT, UNDER_WAY, Case, Cause, crash_words, delay, ending, waiting
 from pipelines.why.facts import Down, Publication, RunFacts
-from pipelines.why.steps import Step, steps
+from pipelines.why.steps import Step, steps, subscribing
 from pipelines.why.story import Ended, Story
 from pipelines.why.trail import LOST, Trail, make_trail
+
+_TOO_LATE = (ISSUED_LATER, NOT_CONFIRMED, UNDER_WAY)
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,17 @@ def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> 
     end = _delivered(trail, deliveries) if deliveries else _missing(trail, subscriber, publication)
     causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
     tree = steps(trail, publication, deliveries, {*causes, *((down.node, down.round) for down in end.also)})
-    return _story(facts, subscriber, publication.source, publication.seq, path, end, tree)
+    late = _late_subscription(facts, subscriber, publication, end)
+    return _story(facts, subscriber, publication.source, publication.seq, path, end, tree, late)
+
+
+def _late_subscription(facts: RunFacts, subscriber: int, publication: Publication, end: _End) -> Step | None:
+    """Returns how the subscription came to the publisher, if it came too late for the publication; else None."""
+    satisfied = satisfied_by(facts, subscriber, publication)
+    if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
+        return None
+    served = facts.spread.get((subscriber, satisfied[0].subscription_id), [])
+    return subscribing(facts, satisfied[0], subscriber, publication.source, served)
 
 
 def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
@@ -46,8 +58,9 @@ def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, caus
 
 
 def _story(
-    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: Step | None
-) -> Story:
+    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: Step | None,
+    late: Step | None = None,
+) -> Story:  # fmt: skip
     names = facts.names
     return Story(
         run_id=facts.run_id,
@@ -65,6 +78,7 @@ def _story(
         also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in end.also),
         path=tuple(names[node] for node in path),
         steps=tree,
+        subscription=late,
         verdict=end.verdict,
         names=names,
     )

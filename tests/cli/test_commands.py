@@ -29,6 +29,10 @@ time: {rounds: 20}
 runs: {seeds: [0, 1, 2], grid: {protocol.delta: [0, 2]}}
 engine: sail
 """
+SEEDS = (
+    "runs: the 3 seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
+    "their runs are equal, and one seed is enough"
+)
 COMMANDS = ["list", "schema", "doctor", "runs", "init", "validate", "plan", "run", "resume", "audit", "why",
             "compare-node", "sql", "export", "report", "compare", "extract", "shrink", "diff"]  # fmt: skip
 
@@ -147,7 +151,8 @@ def test_runs_lists_no_folder_that_is_not_there(tmp_path: Path) -> None:
 
 def test_validate_counts_runs_and_writes_nothing(example: Path) -> None:
     result = cli("validate", example)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{example}: ok (6 runs)\n", "")
+    told = f"{example}: ok (6 runs)\n{example}: {SEEDS}\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, told, "")
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -156,7 +161,7 @@ def test_validate_shows_the_errors_of_all_files(example: Path) -> None:
     wrong.write_text(EXAMPLE.replace("topic: a, until", "tpoic: a, until").replace("rounds: 20", "rounds: 0"))
     result = cli("validate", wrong, example.with_name("none.yaml"), example)
     assert result.exit_code == 64
-    assert result.stdout == f"{example}: ok (6 runs)\n"
+    assert result.stdout.splitlines() == [f"{example}: ok (6 runs)", f"{example}: {SEEDS}"]
     places = [line.split(": ")[0] for line in result.stderr.splitlines()]
     assert places == [f"{wrong}:5:37", f"{wrong}:7:16", str(example.with_name("none.yaml"))]
 
@@ -177,7 +182,7 @@ def test_a_missing_file_is_told_with_the_values_that_ask_for_it(example: Path) -
 )
 def test_a_grid_may_have_several_protocols(example: Path, grid: str) -> None:
     example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", grid))
-    assert cli("validate", example).stdout == f"{example}: ok (6 runs)\n"
+    assert cli("validate", example).stdout.splitlines() == [f"{example}: ok (6 runs)", f"{example}: {SEEDS}"]
     planned = cli("plan", example).stdout
     assert "delta" in planned
     assert "forwarding" in planned
@@ -185,7 +190,7 @@ def test_a_grid_may_have_several_protocols(example: Path, grid: str) -> None:
 
 def test_a_grid_of_one_value_is_no_variation(example: Path) -> None:
     example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", "time.rounds: [30]"))
-    assert cli("validate", example).stdout == f"{example}: ok (3 runs)\n"
+    assert cli("validate", example).stdout.splitlines() == [f"{example}: ok (3 runs)", f"{example}: {SEEDS}"]
 
 
 def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
@@ -224,7 +229,9 @@ def test_what_became_of_an_overlay_file_is_told(example: Path) -> None:
     ]
     validated = cli("validate", example)
     assert validated.exit_code == 0
-    assert validated.stdout.splitlines()[1:] == [f"{example}: overlay: {note}" for note in told]
+    *notes, seeds = validated.stdout.splitlines()[1:]
+    assert notes == [f"{example}: overlay: {note}" for note in told]
+    assert seeds == f"{example}: {SEEDS}"
     planned = cli("plan", example)
     assert [line for line in planned.stdout.splitlines() if line.startswith("overlay")] == [
         f"overlay   {note}" for note in told
@@ -236,9 +243,10 @@ def test_what_became_of_an_overlay_is_told_of_the_values_that_it_concerns(exampl
     tree = "{links: [[A, B], [B, C], [C, D], [C, E]]}"
     grid = f"{{overlay: [{tree}, {{file: {{path: net.csv, latency: ms}}}}]}}"
     example.write_text(EXAMPLE.replace("{protocol.delta: [0, 2]}", grid))
-    (_, note) = cli("validate", example).stdout.splitlines()
+    _, note, rounding, _ = cli("validate", example).stdout.splitlines()
     assert "overlay: with overlay = net.csv ms: " in note
     assert note.endswith("1 of 5 links are left out, for a tree; settings tree and root say for which")
+    assert "with overlay = net.csv ms: rounding up to rounds of 10 ms makes 20 of 20 paths more than 10%" in rounding
 
 
 def test_plan_shows_the_settings_of_the_engine_asked_for(example: Path) -> None:
@@ -320,7 +328,11 @@ def test_the_module_is_the_command_and_validates_without_pyspark(example: Path) 
         "try:\n    main()\nfinally:\n    print('pyspark' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{example}: ok (6 runs)\nFalse\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        f"{example}: ok (6 runs)\n{example}: {SEEDS}\nFalse\n",
+        "",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "pipelines", "validate", "none.yaml"], capture_output=True, text=True, check=False
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.commands import cli
@@ -62,6 +64,31 @@ def test_columns_of_the_files_are_found(here: Path, overlay: str, settings: dict
         "path": "p.csv", "node": "node", "topic": "topic", "round": "round", "nodes": "all",
     }  # fmt: skip
     assert cli("validate", "mine.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
+def test_the_column_of_nodes_is_the_one_with_nodes_of_the_overlay(here: Path, form: str) -> None:
+    """Titles mislead: ``name`` and ``user`` hold people here, ``channel`` and ``site`` the nodes."""
+    Path("o.csv").write_text("src,dst\nOslo,Bergen\nBergen,Bodo\n")
+    subscriptions = {"name": ["Ada", "Bob", "Cy"], "channel": ["Oslo", "Bodo", "Bodo"], "class": ["a", "b", "a"]}
+    publications = {"user": ["Eve", "Oslo"], "topic": ["a", "b"], "site": ["Bergen", "Oslo"], "round": ["20", "30"]}
+    for name, columns in (("s", subscriptions), ("p", publications)):
+        if form == "parquet":
+            pq.write_table(pa.table(columns), f"{name}.{form}")
+        else:
+            rows = [columns.keys(), *zip(*columns.values(), strict=True)]
+            delimiter = "\t" if form == "tsv" else ","
+            Path(f"{name}.{form}").write_text("".join(f"{delimiter.join(row)}\n" for row in rows))
+    made = cli("init", "m.yaml", "--overlay", "o.csv", "--subscriptions", f"s.{form}", "--publications", f"p.{form}")
+    assert (made.exit_code, made.stderr) == (0, "")
+    workload = yaml.safe_load(Path("m.yaml").read_text())["workload"]
+    assert workload["subscriptions"]["file"] == {"path": f"s.{form}", "node": "channel", "topic": "class"}
+    assert workload["publications"]["file"] == {
+        "path": f"p.{form}", "node": "site", "topic": "topic", "round": "round",
+    }  # fmt: skip
+    assert cli("init", "t.yaml", "--overlay", "o.csv", "--publications", f"p.{form}").stderr == ""
+    topics = yaml.safe_load(Path("t.yaml").read_text())["workload"]["subscriptions"]["file"]
+    assert (topics["node"], topics["topic"]) == ("topic", "topic")
 
 
 def test_what_is_drawn_matches_what_is_given(here: Path) -> None:

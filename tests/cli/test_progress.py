@@ -240,4 +240,5 @@ def test_building_many_runs_says_how_far_it_is(tmp_path: Path, monkeypatch: pyte
     said: list[str] = []
     api._build(prepare(tmp_path / "s.yaml"), {}, said.append)
     assert said[0] == "building 3 runs"
-    assert said[-1] == "built 3 of 3 runs"
+    assert said[-2] == "built 3 of 3 runs"
+    assert said[-1].startswith("runs: the 3 seeds draw nothing")

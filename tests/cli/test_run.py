@@ -175,12 +175,30 @@ def test_a_broken_guarantee_is_1_and_told_by_name(tmp_path: Path) -> None:
     result = cli("run", scenario_file(tmp_path, LOSSY), "--store", tmp_path / "store")
     assert result.exit_code == 1
     assert "exactly_once is broken once: " in result.stdout
-    assert "  run 0, round 21, node S1, source P, call 2: " in result.stdout
+    assert "  run 0, round 21, node S1, publication 2 (call 2) of P: " in result.stdout
     last = f"invalid: 1 of 1 run broke a guarantee (exactly_once once); history in {tmp_path / 'store'}"
     assert result.stdout.splitlines()[-1] == last
     audited = cli("audit", tmp_path / "store")
     assert audited.exit_code == 1
     assert audited.stdout.splitlines()[-1] == last
+
+
+def test_hints_stories_and_diagrams_name_a_publication_by_both_its_numbers(tmp_path: Path) -> None:
+    """P subscribes first, so that its second publication is its third call."""
+    text = LOSSY.replace("subscriptions: [", "subscriptions: [{at: P, round: 0, topic: other}, ")
+    store = tmp_path / "store"
+    told = cli("run", scenario_file(tmp_path, text), "--store", store).stdout
+    assert "  run 0, round 21, node S1, publication 2 (call 3) of P: " in told
+    [hint] = [
+        line.strip() for line in told.splitlines() if line.strip().startswith("roundtable why") and "--call" in line
+    ]
+    heading = "run 0: publication 2 (call 3) of P for S1"
+    answer = cli(*shlex.split(hint)[1:], "--svg", tmp_path / "why.svg").stdout
+    assert answer.startswith(f"{heading}; way: ")
+    assert cli("why", store, "--subscriber", "S1", "--source", "P", "--seq", "2").stdout == answer
+    drawn = (tmp_path / "why.svg").read_text("utf-8")
+    assert heading in drawn
+    assert ">subscribe<" in drawn
 
 
 def test_a_horizon_that_comes_early_is_2(tmp_path: Path) -> None:
@@ -306,7 +324,7 @@ def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
     cli("run", scenario_file(tmp_path, LOSSY), "--store", store, "--quiet")
     told = cli("why", store).stdout
     assert re.search(r"^missing +1 +0 +.*round 28", told, re.MULTILINE)
-    assert "run 0: publication 2 of P for S1; way: P - B2 - B1 - S1\n" in told
+    assert "run 0: publication 2 (call 2) of P for S1; way: P - B2 - B1 - S1\n" in told
     [line] = map(json.loads, cli("why", store, "--json").stdout.splitlines())
     assert (line["what"], line["number"], line["first"]["subscriber"], line["first"]["seq"]) == ("missing", 1, "S1", 2)
     assert line["command"] in told

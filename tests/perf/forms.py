@@ -2,10 +2,12 @@
 
     python tests/perf/forms.py scenarios [NAME ...]
     python tests/perf/forms.py random [--first 0] [--count 50] [--batch 50]
+    python tests/perf/forms.py faulty [--first 0] [--count 200] [--batch 100]
     python tests/perf/forms.py aimed [--first 1] [--count 20] [--stages 2]
 
 ``scenarios`` takes the runs of ``conf/scenarios`` whose protocol has both forms, ``random`` and ``aimed`` crash
-schedules of `delta` with both duplicate detectors. The exit code is 1 if anything differs.
+schedules of `delta` with both duplicate detectors, ``faulty`` random runs of `forwarding` with crashes, pauses and all
+faults of links. The exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pipelines.experiment.prepared import prepare
 from pipelines.scenario.expand import RunConfig
 
 _SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
-_PROTOCOLS = ("delta",)
+_PROTOCOLS = ("delta", "forwarding")
 
 
 def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
@@ -59,6 +61,18 @@ def random_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
             yield f"random {part[0]} to {part[-1]}, {detector}", "delta", runs
 
 
+def faulty_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
+    """Yields random runs of `forwarding` with crashes, pauses and all faults of links."""
+    from support.link_faults import random_scenario
+
+    from pipelines.testing import run_configs
+
+    for begin in range(first, first + count, batch):
+        seeds = list(range(begin, min(begin + batch, first + count)))
+        runs = run_configs([random_scenario(seed, {"name": "forwarding"}) for seed in seeds], seeds)
+        yield f"faulty {seeds[0]} to {seeds[-1]}", "forwarding", runs
+
+
 def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
     from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
@@ -86,7 +100,7 @@ def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: f
 def main() -> int:
     """Plays what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["scenarios", "random", "aimed"])
+    parser.add_argument("what", choices=["scenarios", "random", "faulty", "aimed"])
     parser.add_argument("names", nargs="*")
     for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
         parser.add_argument(f"--{name}", type=int, default=number)
@@ -98,6 +112,7 @@ def main() -> int:
         jobs = {
             "scenarios": lambda: scenario_runs(asked.names),
             "random": lambda: random_runs(asked.first, asked.count, asked.batch),
+            "faulty": lambda: faulty_runs(asked.first, asked.count, asked.batch),
             "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
         }[asked.what]()
         for title, protocol, whole in jobs:

@@ -3,8 +3,9 @@
     python tests/perf/skipring_starts.py [--starts 200] [--first 0] [--nodes 4 8 16 32 40] [--crashes] [--workers 2]
     python tests/perf/skipring_starts.py --parts [database messages ...] [--starts 1430]
 
-A start is a run of `LocalNetwork`: some subscribers, two nodes that have not subscribed, what is arbitrary by draws
-from the seed. A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
+A start is a run of `LocalNetwork`: one or two supervisors, some subscribers, two nodes that have not subscribed; draws
+from the seed set the arbitrary parts (`udfs.skipring.corruptions`).
+A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
 each part of the state that may be arbitrary, and all together, with 2 to 40 subscribers and both delays by turns.
 Columns: starts; those that converged within the horizon; those that were not legitimate again later; those whose tries
 became the same; intervals until the state and the messages in flight were legitimate (median, 95th percentile, most),
@@ -35,7 +36,7 @@ from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.start import ARBITRARY
 
 PROTOTYPE = {4: "6/13/17", 8: "8/20/33", 16: "16/31/51", 32: "33/64/94", 64: "64/103/125"}
-PARTS = (*CORRUPTIONS, "tries", ARBITRARY)
+PARTS = (*CORRUPTIONS, ARBITRARY)
 DELAYS = (1, 2)
 LARGEST = 40
 _COLUMNS = ("converged", "broken", "same tries", "median/p95/max", "prototype", "tries median/p95/max", "core s")

@@ -38,12 +38,12 @@ def test_a_table_has_a_row_for_each_kind_of_faults_and_a_column_for_each_protoco
     assert list(found["delivered"].columns) == ["forwarding", "ginger"]
     assert found["delivered"].forwarding.to_list() == ["100", "50"]
     assert found["delivered"].ginger.to_list() == ["100", "-"]
-    assert found["messages"].ginger["no fault"] == "4 ± 1"
+    assert found["messages"].ginger["no fault"] == "4 [3, 5]"
     assert found["duplicates"].forwarding.to_list() == ["0", "10"]
     assert found["source_order"].forwarding.to_list() == ["100", "0"]
     assert found["asked_order"].forwarding.to_list() == ["0", "100"]
     assert found["settling"].forwarding.to_list() == ["-", "100"]
-    assert found["stored"].ginger["no fault"] == "150 ± 1.5e+02"
+    assert found["stored"].ginger["no fault"] == "150 [0, 300]"
     assert [found[name].forwarding["loss 5%"] for name in ("bytes", "held", "stored")] == ["90", "7", "0"]
 
 

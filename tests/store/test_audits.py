@@ -147,7 +147,7 @@ def test_a_subscription_lasts_from_issue_to_end(
 
 def test_a_wrong_order_is_found(clean: Store, root: Path) -> None:
     late = planted(clean, root, delivery=replaced(delivery(clean, "S", "P", 1), round="28"))
-    detail = "delivered in round 28, after publication 2 of the same source"
+    detail = "delivered in round 28, after call 2 of the same source"
     assert found(late, "source_order") == [(1, "S", "P", 1, detail)]
     same = planted(clean, root, delivery=replaced(delivery(clean, "S", "P", 1), round="27"))
     assert found(same, "source_order") == []

@@ -226,16 +226,14 @@ def test_runs_that_end_too_early_are_unknown(
 
 def test_tries_that_had_no_time_are_not_accused(ended: Store, root: Path) -> None:
     """Run 1 has tries that differ at the end: that is too early to tell, and not a broken guarantee."""
-    holder = rows(ended, "state_trie_node", "run_id", "node_id", "publication")
-    node, publication = next((node, one) for run, node, one in holder if run == 1 and one is not None)
-    assert publication
-    change = replaced(f"run_id = 1 and node_id = {node} and publication is not null", publication="null")
+    node = next(node for run, node in rows(ended, "state_trie_root", "run_id", "node_id") if run == 1)
+    change = dict.fromkeys(("state_trie_node", "state_trie_root"), removed(f"run_id = 1 and node_id = {node}"))
     slow = "regexp_replace(parameters, 'max_delay\": ?4', 'max_delay\":99')"
     young = replaced("run_id = 1", parameters=slow)
-    store = planted(ended, root, state_trie_node=change, run=young)
+    store = planted(ended, root, **change, run=young)
     assert found(store, "published_everywhere", "skipring") == []
     assert {run.run_id: run.verdict for run in audited(store, "skipring").runs}[1] == "unknown"
-    sure = planted(ended, root, state_trie_node=change)
+    sure = planted(ended, root, **change)
     assert len(found(sure, "published_everywhere", "skipring")) >= 1
 
 

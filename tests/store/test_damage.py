@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -11,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from support.commands import cli
 
 import pipelines as rt
@@ -55,6 +58,49 @@ def test_a_damaged_file_is_named(store: Path, spoil: object) -> None:
         result = cli(*arguments)
         assert result.exit_code == 64
         assert f"is damaged: its file message/{file.name} cannot be read; put it back from a copy" in result.stderr
+
+
+CRASH = SCENARIO.replace("time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:")
+
+
+@pytest.fixture(scope="module")
+def vacuumed(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished store without the files of old versions."""
+    folder = tmp_path_factory.mktemp("vacuumed")
+    (folder / "s.yaml").write_text(CRASH)
+    rt.run(folder / "s.yaml", sail.spark, folder / "store", commit_every=5)
+    for log in (folder / "store").glob("*/_delta_log"):
+        DeltaTable(str(log.parent)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    return folder / "store"
+
+
+def test_commands_name_vacuum_and_do_what_they_can(vacuumed: Path) -> None:
+    found = cli("compare-node", vacuumed, "--run", 0, "--node", "B", "--format", "json")
+    assert found.exit_code == 0
+    assert "VACUUM removed the rows of some versions" in found.stderr
+    rows = {row["table_name"]: row for row in json.loads(found.stdout)}
+    gone = rows["state_routing_entry"]
+    assert (gone["n_before"], gone["n_same"]) == (None, None)
+    assert gone["n_end"] == 1  # C's subscription, of which the newest version tells
+    assert re.fullmatch(r"version \d+ of round \d+(, version \d+ of round \d+)?", gone["gone"])
+    assert [row["gone"] for row in rows.values()].count(None) < len(rows)
+    found = cli("report", vacuumed)
+    assert found.exit_code == 0
+    page = (vacuumed / "report.html").read_text("utf-8")
+    assert "states of nodes at the end of rounds " in page
+    assert "as VACUUM removed their files" in page
+    found = cli("sql", vacuumed, "select count(*) from state_routing_entry", "--as-of-round", 20)
+    assert found.exit_code == 64
+    assert re.search(r"version \d+ of table 'state_routing_entry' .* is gone: VACUUM", found.stderr)
+    for arguments in (
+        ("sql", vacuumed, "select count(*) from state_routing_entry"),
+        ("sql", vacuumed, "select count(*) from message", "--as-of-round", 20),
+        ("why", vacuumed, "--run", 0, "--subscriber", "C", "--source", "A", "--seq", 1),
+        ("audit", vacuumed),
+        ("export", vacuumed, "--run", 0),
+        ("resume", vacuumed),
+    ):
+        assert (cli(*arguments).exit_code, arguments) == (0, arguments)
 
 
 def test_a_store_that_cannot_be_written_is_audited_all_the_same(

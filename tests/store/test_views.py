@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import json
+import operator
 import random
 import shutil
 from collections.abc import Callable
@@ -20,8 +21,9 @@ import pytest
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.inputs.workload.contents import to_json
+from pipelines.matching.matches import anchored_predicates, matches
 from pipelines.matching.predicate import OPERATORS, Predicate, canonical
-from pipelines.matching.predicate_table import predicate_rows
+from pipelines.matching.predicate_table import compiled, predicate_rows, value_columns
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import relations_read, view_head, view_names, view_sql
@@ -260,7 +262,10 @@ def test_all_views_give_the_same_on_classic_spark(
 
 
 ATTRIBUTES = ("price", "symbol", 'a "quoted" \\ name', "größe", "a,b")
-NUMBERS = (0.0, -0.0, 1, 5, 5.5, -3, 1e-7, 1e300, 2**53 + 1, 12345678901234567890)
+NUMBERS = (
+    0.0, -0.0, 1, 5, 5.5, -3, 1e-7, 1e300, 2**53, 2**53 + 1, 2.0**53 + 2, 1e18, 10**18 + 1, 2**63 - 1, 2**63 - 2,
+    2.0**63, 2.0**62, -(2**63), -(2.0**63), -(2**63) + 1, -(2.0**64),
+)  # fmt: skip
 TEXTS = ("5", "A", "AB", "BA", "", "true", "false", 'x","price":"A', "back\\slash", "it's", "é", "5.0")
 
 
@@ -270,9 +275,11 @@ def draw_value(draw: random.Random) -> float | str:
 
 def draw_predicate(draw: random.Random) -> Predicate:
     attribute, op = draw.choice(("topic", *ATTRIBUTES)), draw.choice(OPERATORS)
+    if op == "filter":
+        return Predicate("topic", op, draw.choice(FILTERS))
     text_only = attribute == "topic" or op in ("prefix", "suffix", "contains")
     value = draw.choice(TEXTS) if text_only else draw_value(draw)
-    return Predicate(attribute, op, value if isinstance(value, str) else float(value))
+    return Predicate(attribute, op, value)
 
 
 def draw_content(draw: random.Random) -> dict[str, float | str | bool]:
@@ -281,7 +288,7 @@ def draw_content(draw: random.Random) -> dict[str, float | str | bool]:
 
 
 def holds(predicate: Predicate, attributes: dict[str, float | str | bool]) -> bool:
-    """The plain form of a comparison; numbers are compared as doubles."""
+    """The plain form of a comparison; Python compares numbers exactly."""
     if predicate.attribute not in attributes:
         return False
     given, wanted, op = attributes[predicate.attribute], predicate.value, predicate.op
@@ -290,23 +297,50 @@ def holds(predicate: Predicate, attributes: dict[str, float | str | bool]) -> bo
     if isinstance(given, str) != isinstance(wanted, str):
         return op == "!="
     if isinstance(given, str) and isinstance(wanted, str):
-        tests = {"prefix": given.startswith, "suffix": given.endswith, "contains": given.__contains__}
+        tests = {
+            "filter": lambda text: filtered(text, given),
+            "prefix": given.startswith,
+            "suffix": given.endswith,
+            "contains": given.__contains__,
+        }
         if op in tests:
             return tests[op](wanted)
-    left, right = (value if isinstance(value, str) else float(value) for value in (given, wanted))
-    order = {"=": left == right, "!=": left != right}
-    if op in order:
-        return order[op]
-    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[op]  # type: ignore[operator]
+    compare = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt}
+    return bool(compare.get(op, operator.ge)(given, wanted))
+
+
+FILTERS = ("#", "A/#", "+/#", "+", "A/+", "A", "$SYS/#", "+/monitor", "/+", "+/+/B")
+TOPICS = ("A", "A/", "A/B", "A/x/B", "/B", "$SYS", "$SYS/monitor", "A/monitor", "x.y", "x/y/B", "A\nB/x")
+
+
+def filtered(text: str, topic: str) -> bool:
+    """Whether a filter matches a topic, by a shell pattern and the number of levels."""
+    if text[0] in "+#" and topic[0] == "$":
+        return False
+    levels, given = text.split("/"), topic.split("/")
+    if levels[-1] == "#":
+        levels, given = levels[:-1], given[: len(levels) - 1]
+    pairs = list(zip(levels, given, strict=False))
+    return len(levels) == len(given) and all(wanted in ("+", one) for wanted, one in pairs)
+
+
+def drawn_parts() -> tuple[list[tuple[Predicate, ...]], list[dict[str, Any]]]:
+    """Random conjunctions, and the attributes of random publications, the topic among them."""
+    draw = random.Random(7)
+    wanted = [tuple(draw_predicate(draw) for _ in range(draw.choice((1, 1, 2, 3)))) for _ in range(400)]
+    contents = [draw_content(draw) for _ in range(150)]
+    topics = [draw.choice((None, *filter(None, TEXTS), *TOPICS)) for _ in contents]
+    return wanted, [
+        content | ({} if topic is None else {"topic": topic}) for content, topic in zip(contents, topics, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")
 def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
     """A store of random publications and subscriptions without a run, and what must match in it."""
-    draw = random.Random(7)
-    wanted = [tuple(draw_predicate(draw) for _ in range(draw.choice((1, 1, 2, 3)))) for _ in range(400)]
-    contents = [draw_content(draw) for _ in range(150)]
-    topics = [draw.choice((None, *filter(None, TEXTS))) for _ in contents]
+    wanted, given = drawn_parts()
+    topics = [attributes.get("topic") for attributes in given]
+    contents = [{name: value for name, value in each.items() if name != "topic"} for each in given]
     root = tmp_path_factory.mktemp("drawn")
     store = Store(root, sail)
     store.create(HISTORY)
@@ -324,9 +358,6 @@ def drawn(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     store.append("predicate", sail.spark.createDataFrame(compared, PREDICATE.schema))
     ledger = [(3, 3, 0, 0, 0, True, json.dumps({}))]
     store.append("round_commit", sail.spark.createDataFrame(ledger, ROUND_COMMIT.schema))
-    given = [
-        content | ({} if topic is None else {"topic": topic}) for content, topic in zip(contents, topics, strict=True)
-    ]
     return root, {
         (3, subscription, 1, publication)
         for subscription, parts in enumerate(wanted)
@@ -339,6 +370,32 @@ def test_matching_agrees_with_a_plain_program(sail: Session, drawn: tuple[Path, 
     root, expected = drawn
     assert len(expected) > 1000
     assert rows(StoreReader(sail, root), "select * from matching") == expected
+
+
+def matched(session: Session) -> Rows:
+    """What the engine finds for the publications and subscriptions of `drawn`."""
+    wanted, given = drawn_parts()
+    compared = predicate_rows(pa.table({"predicate": pa.array([canonical(parts) for parts in wanted])}))
+    compared = compared.rename_columns({"subscription": "subscription_id"})
+    run_id = pa.array([3] * len(compared), pa.int64())
+    predicate = session.spark.createDataFrame(compiled(compared).add_column(0, "run_id", run_id))
+    values = [
+        (3, 1, publication, name, *value_columns(str(value).lower() if isinstance(value, bool) else value))
+        for publication, attributes in enumerate(given)
+        for name, value in attributes.items()
+    ]
+    schema = "run_id long, source long, source_seq long, attribute string, number double, whole long, text string"
+    found = matches(session.spark.createDataFrame(values, schema), anchored_predicates(predicate)).collect()
+    return {(row.run_id, one, row.source, row.source_seq) for row in found for one in row.matches}
+
+
+def test_the_engine_matches_as_a_plain_program(sail: Session, drawn: tuple[Path, Rows]) -> None:
+    assert matched(sail) == drawn[1]
+
+
+def test_the_engine_matches_as_a_plain_program_on_classic_spark(spark: Session, drawn: tuple[Path, Rows]) -> None:
+    spark.activate()
+    assert matched(spark) == drawn[1]
 
 
 def test_matching_agrees_with_a_plain_program_on_classic_spark(spark: Session, drawn: tuple[Path, Rows]) -> None:

@@ -67,7 +67,7 @@ def test_a_total_order_message_waits_for_a_client_that_found_no_broker(store: St
 
 
 def test_a_message_that_never_got_in_names_the_lock(store: Store) -> None:
-    assert "at B0, where key item k is locked by publication 3 of C0" in story(store, "C1", "C0", 3).verdict
+    assert "at B0, where key item k is locked by call 3 of C0" in story(store, "C1", "C0", 3).verdict
 
 
 def test_a_message_whose_client_has_no_broker(store: Store) -> None:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.network import Flight
 from udfs.nodes.world import NodeInfo
-from udfs.skipring.flights import KINDS, MESSAGE
-from udfs.skipring.legitimate import Convergence, Snapshot, has_same_tries
+from udfs.skipring.flights import MESSAGE
+from udfs.skipring.legitimate import KINDS, Convergence, Snapshot, has_same_tries
 from udfs.skipring.program import SkipRing
 
 TOPIC = "news"
@@ -91,9 +91,10 @@ def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
     ]  # fmt: skip
     reports = [{"round": one.due_round, "peer": one.message.peer} for one in played.rows.handled if one.kind == DOWN]
     crashed = [{"round": round_, "node_id": node} for node, round_ in down.items()]
+    supervisors = [{"node_id": node, "name": f"supervisor{-node}"} for node in played.node(-1).supervisor]
     return {
-        "run_id": 0, "last_round": played.round, **tables, "messages": pa.array(messages, MESSAGE), "reports": reports,
-        "crashes": crashed,
+        "run_id": 0, "supervisors": supervisors, "interval_rounds": 2 * INTERVAL, "last_round": played.round, **tables,
+        "messages": pa.array(messages, MESSAGE), "reports": reports, "crashes": crashed,
     }  # fmt: skip
 
 
@@ -133,7 +134,10 @@ def arbitrary_run(
     """
     drawn = Random(seed * 1009 + n)
     delay = INTERVAL * (delay_intervals or 2 - seed % 2)
-    played = network(n, n_others=2, seed=seed, start=start, start_publications=6, max_delay=delay)
+    n_supervisors = 1 + seed // 2 % 2
+    played = network(
+        n, n_others=2, n_supervisors=n_supervisors, seed=seed, start=start, start_publications=6, max_delay=delay
+    )
     last_crash = 0
     for node in drawn.sample(range(1, n + 1), drawn.randint(1, max(1, n // 2)) if has_crashes else 0):
         crash = drawn.choice((1, drawn.randrange(1, 4 * INTERVAL)))

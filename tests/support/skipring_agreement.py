@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from oracles.skipring.moment import BEFORE, Message, Publication
 from oracles.skipring.network import DOWN, Call, Crash, Network, Setup, Start, responsible
 from oracles.skipring.ring import Edge, Ring
 from oracles.skipring.supervisor import Database
+from oracles.skipring.trie import publication_key
 
 from support.skipring import SETTINGS
 from udfs.nodes.local import LocalNetwork
@@ -20,8 +21,9 @@ from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.labels import Label
 from udfs.skipring.program import SkipRing
 from udfs.skipring.state import Neighbour
+from udfs.skipring.trie import TrieNode, repair_tries
 
-STARTS = ("empty", "legitimate", "tries", *CORRUPTIONS, "arbitrary", "arbitrary", "arbitrary")
+STARTS = ("empty", "legitimate", *CORRUPTIONS, "arbitrary", "arbitrary", "arbitrary")
 N_INTERVALS = 18
 
 
@@ -93,21 +95,29 @@ def start_of(setup: Setup, played: LocalNetwork) -> Start:
     for one in played.in_flight:
         start.messages.append(message(one, numbers[one.src]))
         numbers[one.src] += 1
-    for node in setup.subscribers:
+    for node in up:
         start.interests[node] = {number: one.topic for number, one in up[node].interest.items()}
         for leaf in up[node].trie_node.values():
-            if leaf.publication is not None:
+            if leaf.publication is not None and _has_right_key(setup, leaf):
                 start.publications.setdefault((node, leaf.topic), []).append(Publication(*plain(leaf.publication)))
     is_legitimate = setup.settings["start"] in ("legitimate", "tries")
-    databases = {topic: one for node in setup.supervisors for topic, one in up[node].database.items()}
-    for topic, one in databases.items():
+    start.crashed = {node: {*up[node].crashed} for node in setup.supervisors}
+    databases = [(node, topic, one) for node in up for topic, one in up[node].database.items()]
+    for node, topic, one in databases:
         if is_legitimate:
             start.orders[topic] = [one.entries[label] for label in sorted(one.entries)]
         else:
-            start.databases[topic] = Database({str(label): node for label, node in one.entries.items()}, one.next)
+            start.databases[node, topic] = Database(_digits(one.entries), one.next)
     if not is_legitimate:
-        start.rings = [ring(setup, node, own) for node in setup.subscribers for own in up[node].subscription.values()]
+        start.rings = [ring(setup, node, own) for node in up for own in up[node].subscription.values()]
     return start
+
+
+def _has_right_key(setup: Setup, leaf: TrieNode) -> bool:
+    """Returns whether a leaf's publication has the right key: no other one survives the repair of a trie (K22)."""
+    one = leaf.publication
+    assert one is not None
+    return one.key == publication_key(leaf.topic, one.source, one.source_seq, setup.settings["key_bits"])
 
 
 def ring(setup: Setup, node: int, own: Any) -> Ring:
@@ -187,20 +197,26 @@ def _program_state(setup: Setup, played: LocalNetwork) -> dict[Any, Any]:
     """Returns databases, rings and publications of all nodes that are up."""
     found: dict[Any, Any] = {}
     for node, program in played.up.items():
-        if node in setup.supervisors:
-            databases = {topic: (one.next, _digits(one.entries)) for topic, one in program.database.items()}
-            found[node] = {"databases": databases, "crashed": set(program.crashed)}
-            continue
+        databases = {topic: (one.next, _digits(one.entries)) for topic, one in program.database.items()}
+        found[node] = {"databases": databases, "crashed": set(program.crashed)}
         for topic, own in program.subscription.items():
             edges = {side: getattr(own, side) for side in ("left", "right", "ring")}
             found[node, topic] = {
                 "wants": own.wants, "label": plain(own.label), "short": _digits(own.short),
                 **{side: one and (one.node, str(one.label), one.silent) for side, one in edges.items()},
             }  # fmt: skip
-        for (topic, label), one in program.trie_node.items():
+        for (topic, label), one in _tries(setup, program).items():
             trie = found.setdefault((node, topic, "trie"), {})
             trie[label] = (one.hash, plain(one.publication))
     return {key: value for key, value in found.items() if value != _NOTHING}
+
+
+def _tries(setup: Setup, program: SkipRing) -> dict[tuple[str, str], TrieNode]:
+    """Returns the nodes of tries; as long as a node has not used them (K22), repaired ones."""
+    nodes, roots = ({key: replace(one) for key, one in held.items()} for held in (program.trie_node, program.trie_root))
+    if not program.has_checked_tries:
+        repair_tries(nodes, roots, setup.settings["key_bits"], setup.settings["hash_bits"])
+    return nodes
 
 
 def _plain_state(other: Network) -> dict[Any, Any]:

@@ -25,7 +25,7 @@ from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.files import load_file
 from pipelines.inputs.overlay.geo import great_circle_km, propagation_ms
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.graphml import parse_graphml
+from pipelines.inputs.overlay.graphml import graphml_positions, parse_graphml
 from pipelines.inputs.overlay.hub import hub_names, load_hub
 from pipelines.inputs.overlay.weighted import WeightedGraph, largest_component, unique_names
 from pipelines.spec.overlay import FileOverlay, OverlaySpec
@@ -235,9 +235,77 @@ def test_an_edge_attribute_that_is_not_there_is_blamed(
     assert words in message
 
 
-def test_a_unit_without_a_latency_is_refused() -> None:
-    with pytest.raises(ValueError, match="latency_unit is given without latency"):
-        FileOverlay(path="net.csv", latency_unit="s")
+@pytest.mark.parametrize(("name", "content"), [("net.csv", "src,dst\nA,B\n"), ("net.graphml", GRAPHML_HEAD)])
+def test_a_unit_without_a_latency_is_refused(tmp_path: Path, name: str, content: str) -> None:
+    blamed, message = refused(tmp_path, name, content.encode(), latency_unit="s")
+    assert (blamed, "latency_unit is given without latency" in message) == ("latency_unit", True)
+
+
+@pytest.mark.parametrize(
+    ("unit", "rounds"), [(None, [7, 25]), ("ms", [7, 25]), ("us", [1, 1]), ("s", [7000, 25_000]), ("km", [1, 1])]
+)
+def test_the_delays_of_a_map_have_a_unit(tmp_path: Path, unit: str | None, rounds: list[int]) -> None:
+    (tmp_path / "net.graph").write_text(ROCKETFUEL)
+    (tmp_path / "net.txt").write_text(PSSIM)
+    given = {} if unit is None else {"latency_unit": unit}
+    found = [build({"file": {"path": name, **given}}, beside=tmp_path) for name in ("net.graph", "net.txt")]
+    assert [overlay.latency_rounds.tolist() for overlay in found] == [[rounds[0]], [rounds[1]]]
+
+
+NESTED = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph id="G" edgedefault="undirected">
+<node id="hub"/><node id="site"><graph id="site:" edgedefault="directed"><node id="s1"/><node id="room"><graph id="r:">
+<node id="s3"/></graph></node><node id="s2"/><edge id="e7" source="s1" target="s2"/><edge source="s2" target="s3"/>
+</graph></node><edge source="hub" target="s1" directed="true"/></graph></graphml>"""
+
+
+def test_nested_graphs_have_nodes_and_links_like_others(tmp_path: Path) -> None:
+    (tmp_path / "net.graphml").write_text(NESTED)
+    overlay = build({"file": {"path": "net.graphml"}}, beside=tmp_path)
+    assert overlay.names == ("hub", "s1", "s2", "s3")  # the groups site and room have no links
+    links = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)
+    assert {(overlay.names[a], overlay.names[b]) for a, b in links} == {("hub", "s1"), ("s1", "s2"), ("s2", "s3")}
+
+
+def test_a_group_that_an_edge_names_is_a_node(tmp_path: Path) -> None:
+    (tmp_path / "net.graphml").write_text(NESTED.replace('target="s1" directed', 'target="site" directed'))
+    overlay = build({"file": {"path": "net.graphml", "largest_component": True}}, beside=tmp_path)
+    assert overlay.names == ("s1", "s2", "s3")
+    blamed = refused(tmp_path, "net.graphml", (tmp_path / "net.graphml").read_bytes(), largest_component=False)
+    assert "from 'hub' there is no path to 's1'" in blamed[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('target="s1"', 'target="x9"', "the edge of 'hub' and 'x9' ends at 'x9', which no <node> declares"),
+        ('<node id="s2"/>', '<node id="s1"/>', "two nodes have the id 's1'"),
+        ('<node id="s2"/>', "<node/>", "a <node> has no id"),
+        ("</graph></graphml>", '</graph><graph id="G2"/></graphml>', "the file has 2 graphs ('G', 'G2'); allowed: one"),
+    ],
+)
+def test_a_graph_that_would_be_read_in_part_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in NESTED
+    _, message = refused(tmp_path, "net.graphml", NESTED.replace(old, new).encode())
+    assert words in message
+
+
+def test_the_id_of_an_edge_is_no_latency(tmp_path: Path) -> None:
+    content = NESTED.replace("e7", "7").encode()
+    blamed, message = refused(tmp_path, "net.graphml", content, latency="id")
+    assert blamed == "latency"
+    assert "has no attribute 'id'; its edges have no attributes" in message
+    assert "id" not in parse_graphml(content, BY_POSITION).latency_note
+
+
+@pytest.mark.parametrize("kind", ["string", "double"])
+@pytest.mark.parametrize("blank", ["None", "", " ", "\n  "])
+def test_a_blank_coordinate_is_an_unknown_one(kind: str, blank: str) -> None:
+    nodes: list[Any] = [("0", "A", 48.1, 11.6), ("1", "B", 48.1, 12.6), ("2", "C", 48.1, blank)]
+    content = graphml(nodes, [("0", "1"), ("1", "2")]).replace(b'"double"', f'"{kind}"'.encode())
+    assert graphml_positions(content) == {"A": (11.6, 48.1), "B": (12.6, 48.1)}
+    graph = parse_graphml(content, BY_POSITION)
+    assert graph.ms is not None
+    assert graph.ms[0] == graph.ms[1]
 
 
 def test_what_a_file_does_not_say_of_latencies_is_told(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.latency import to_rounds
-from pipelines.spec.overlay import OverlaySpec
+from pipelines.inputs.overlay.rounding import rounding_note
+from pipelines.inputs.overlay.weighted import WeightedGraph
+from pipelines.spec.overlay import Latency, OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 LINE = {"generate": {"kind": "line", "nodes": 2000}}
@@ -118,11 +120,49 @@ def test_aws_latencies_are_found_by_name_and_averaged_over_both_directions() -> 
     assert overlay.latency_rounds.tolist() == [int(np.ceil((rtt[a, b] + rtt[b, a]) / 4.0 / 0.25)) for a, b in links]
 
 
-def test_names_that_are_not_all_in_the_matrix_get_drawn_rows() -> None:
-    path = shared_data("latency", "aws18", "latencies.csv")
-    spec = {"links": [["Mumbai", "Stockholm"], ["Stockholm", "elsewhere"]], "latency": {"matrix": str(path)}}
-    drawn = {tuple(build(spec, seed=seed).latency_rounds.tolist()) for seed in range(10)}
-    assert len(drawn) > 5
+OSLO = {"links": [["Oslo", "Bergen"], ["Bergen", "Narvik"]]}
+OSLO_RTT = ",Oslo,Bergen,{}\nOslo,0,10,40\nBergen,10,0,60\n{},40,60,0\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (OSLO_RTT.format("Tromso", "Tromso"), "no row for 1 of 3 nodes: 'Narvik';"),
+        (OSLO_RTT.format("Narwik", "Narwik"), "'Narvik' (did you mean 'Narwik'?);"),
+        (OSLO_RTT.format("Narvik", "Narvik").lower(), "'Oslo' (did you mean 'oslo'?), 'Bergen' (did you mean"),
+    ],
+)
+def test_a_node_without_a_row_of_its_name_is_an_error_with_the_names(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "m.csv").write_text(content)
+    with pytest.raises(OverlayError) as caught:
+        build({**OSLO, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
+    [problem] = caught.value.problems
+    assert problem.path == ("overlay", "latency", "matrix")
+    assert words in problem.message
+    assert "draw_rows: true" in problem.message
+
+
+def test_the_rows_of_a_matrix_with_names_are_drawn_only_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(OSLO_RTT.format("Narvik", "Narvik"))
+    named = {**OSLO, "latency": {"matrix": "m.csv"}}
+    assert build(named, beside=tmp_path).latency_rounds.tolist() == [5, 30]
+    (tmp_path / "m.csv").write_text(OSLO_RTT.format("Tromso", "Tromso"))
+    spec = {**OSLO, "latency": {"matrix": "m.csv", "draw_rows": True}}
+    drawn = {tuple(build(spec, seed=seed, beside=tmp_path).latency_rounds.tolist()) for seed in range(20)}
+    assert len(drawn) > 3
+    assert drawn <= {(a, b) for a in (5, 20, 30) for b in (5, 20, 30)}
+
+
+def test_drawn_rows_of_a_matrix_without_names_are_told(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text("0 10 40\n10 0 60\n40 60 0\n")
+    [note] = build({**OSLO, "latency": {"matrix": "m.txt"}}, beside=tmp_path).notes
+    assert "m.txt has no names: the seed draws the row of each node" in note
+    assert build({**OSLO, "latency": {"matrix": "m.txt", "draw_rows": True}}, beside=tmp_path).notes == ()
+
+
+def test_draw_rows_needs_a_matrix() -> None:
+    with pytest.raises(ValueError, match="draw_rows is given without matrix"):
+        Latency(ms=3.0, draw_rows=True)
 
 
 def test_a_matrix_may_have_a_title_in_its_corner_and_rows_in_any_order(tmp_path: Path) -> None:
@@ -185,3 +225,38 @@ def test_a_missing_matrix_says_where_it_was_looked_up(tmp_path: Path) -> None:
     with pytest.raises(OverlayError, match=r"no file 'm\.csv'; tried") as caught:
         build({**LINE, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
     assert caught.value.problems[0].path == ("overlay", "latency", "matrix")
+
+
+def rounded(ms: list[float], round_ms: float) -> str:
+    """The note on a line of nodes A, B, ... with latencies in ms."""
+    names = tuple("ABCDEFGH"[: len(ms) + 1])
+    first = np.arange(len(ms))
+    graph = WeightedGraph(names, first, first + 1, np.array(ms))
+    return rounding_note(graph, to_rounds(graph.weights, round_ms), round_ms)
+
+
+def test_paths_that_rounding_makes_longer_are_told_with_their_numbers() -> None:
+    note = rounded([9.5, 2.4], 5.0)  # A to B is 10, B to C 5, A to C 15; each path from either end
+    assert "makes 4 of 6 paths more than 10% longer" in note
+    assert "A to C takes 11.9 ms, and 15 ms here" in note
+    assert "half of them 1.7 times as long or more" in note  # between 15 / 11.9 and 5 / 2.4
+
+
+@pytest.mark.parametrize(
+    ("ms", "round_ms"), [([10.0, 20.0], 5.0), ([9.5, 19.0], 0.5), ([9.2], 10.0), ([100.0, 100.0, 9.5], 10.0)]
+)
+def test_rounding_within_a_tenth_is_not_told(ms: list[float], round_ms: float) -> None:
+    assert rounded(ms, round_ms) == ""
+
+
+def test_a_link_without_latency_takes_a_round_and_is_told() -> None:
+    assert "A to B takes 0 ms, and 5 ms here" in rounded([0.0], 5.0)
+
+
+def test_the_note_on_rounding_comes_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "net.csv").write_text("src,dst,ms\nA,B,2.4\n")
+    spec = OverlaySpec.model_validate({"file": {"path": "net.csv", "latency": "ms"}})
+    given: dict[str, Any] = {"seed": 0, "round_ms": 5.0, "needs_tree": False, "beside": tmp_path}
+    assert build_overlay(spec, **given).notes == ()
+    [note] = build_overlay(spec, **given, notes_rounding=True).notes
+    assert "2 of 2 paths" in note

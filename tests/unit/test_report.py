@@ -13,11 +13,12 @@ import networkx as nx
 import pytest
 
 from pipelines.errors import QueryError
-from pipelines.report import page as pages
+from pipelines.report import page as pages, replay as replays
 from pipelines.report.choice import chosen_runs
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
 from pipelines.report.page import PROGRAMS, asset, embedded, page
+from pipelines.report.replay import Span
 from pipelines.report.space_time import Arrow, Diagram, angle
 
 HOSTILE = "</script><script>alert('\"🐇')</script><!-- \u2028"
@@ -80,11 +81,24 @@ def test_nodes_of_a_map_do_not_cover_each_other() -> None:
 
 
 def test_far_latencies_are_counted_in_spans() -> None:
-    assert histogram("hops", [2, 4, 2, None]) == [{"hops": "2", "n": 2}, {"hops": "3", "n": 0}, {"hops": "4", "n": 1}]
-    rows = histogram("latency", [1, 2, 60])
+    assert histogram("hops", {2: 2, 4: 1}) == [{"hops": "2", "n": 2}, {"hops": "3", "n": 0}, {"hops": "4", "n": 1}]
+    rows = histogram("latency", {1: 1, 2: 1, 60: 1})
     assert [rows[0], rows[-1]] == [{"latency": "1 to 2", "n": 2}, {"latency": "59 to 60", "n": 1}]
     assert sum(row["n"] for row in rows) == 3
-    assert histogram("hops", []) == []
+    assert histogram("hops", {}) == []
+
+
+def test_the_window_of_a_large_run_has_most_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "MOST_MESSAGES", 10)
+    counts = {"round": list(range(20)), "n_sent": [3] * 20, "n_due": [3] * 20}
+    traffic = replays.Traffic.of(counts, 19)
+    assert [traffic.within(0, 19), traffic.within(5, 5), traffic.within(0, 2)] == [60, 3, 9]
+    assert replays.window(traffic, Span(0, 2), {12: 1}) == (0, 2)
+    assert replays.window(traffic, Span(0, 19), {2: 1, 12: 1, 13: 1}) == (11, 13)
+    assert replays.window(traffic, Span(0, 19), {19: 1}) == (17, 19)
+    assert replays.window(traffic, Span(4, 19), {2: 1}) == (4, 6)
+    crowded = replays.Traffic.of({"round": [0, 1], "n_sent": [0, 50], "n_due": [0, 50]}, 1)
+    assert replays.window(crowded, Span(0, 1), {1: 2}) == (1, 1)
 
 
 def test_other_overlays_are_drawn_by_springs_and_nodes_with_coordinates_on_the_map() -> None:

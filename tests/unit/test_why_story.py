@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from pipelines.report.space_time import of_story
 from pipelines.why.facts import Down, LinkFault, Message, Publication, RunFacts, Subscription
-from pipelines.why.story import Story, print_story
+from pipelines.why.story import Story, print_story, publication_name
 from pipelines.why.telling import issued_story
 
 P, A, B, S = range(4)
@@ -180,6 +181,39 @@ def test_it_may_still_come_while_a_failure_is_to_be_reported() -> None:
     assert ended(told(history(FIRST, is_finished=False)))[:3] == ("unknown", "A", "in_flight")
 
 
+@pytest.mark.parametrize(
+    ("issued", "confirmed", "kind"), [(12, 15, "issued_later"), (8, 14, "not_confirmed"), (8, None, "not_confirmed")]
+)
+def test_a_subscription_that_came_too_late_is_drawn(issued: int, confirmed: int | None, kind: str) -> None:
+    late = {(S, 7): [spread(1, S, B, issued), spread(2, B, A, issued + 1), spread(3, A, P, issued + 2)]}
+    subscribed = {S: [Subscription(7, "topic = t", issued, confirmed, None)]}
+    story = told(history(spread=late, subscriptions=subscribed, receivers={}))
+    assert story.cause is not None
+    assert story.cause.kind == kind
+    diagram = of_story(story)
+    assert [(one.src, one.dst, one.sent, one.kind) for one in diagram.arrows] == [
+        ("S", "B", issued, "SUB"), ("B", "A", issued + 1, "SUB"), ("A", "P", issued + 2, "SUB"),
+    ]  # fmt: skip
+    called = [("P", 10, "publish"), ("S", issued, "subscribe")]
+    assert diagram.calls == [*called, *([] if confirmed is None else [("S", confirmed, "confirmed")])]
+    assert diagram.span == (min(10, issued), max(issued + 3, confirmed or 0) + 1)
+    assert len(diagram.datasets()["calls"]) == len(diagram.calls)
+    svg = diagram.draw("").svg
+    assert ">subscribe<" in svg
+    assert story.as_dict()["subscription"]["steps"][0]["kind"] == "SUB"
+    assert told(LATE).subscription is None
+
+
+def test_a_publication_is_named_by_both_its_numbers() -> None:
+    later = history()
+    later.publications[P, 4] = Publication(P, 4, 30, "t", "{}", None)
+    story = issued_story(later, S, later.publications[P, 4])
+    assert (story.seq, story.call) == (2, 4)
+    assert str(story).startswith("run 0: publication 2 (call 4) of P for S; way: P - A - B - S\n")
+    assert "publication 2 (call 4) of P for S" in story._repr_html_()
+    assert publication_name("P", None, 3) == "call 3 of P"
+
+
 def test_who_has_no_subscription_that_stands_did_not_ask() -> None:
     nobody = {"receivers": {}}
     for subscription, kind in (
@@ -213,7 +247,7 @@ def test_a_late_delivery_names_what_kept_it() -> None:
 
 def test_a_story_is_printed_a_step_a_line() -> None:
     expected = """\
-run 0: publication 1 of P for S; way: P - A - B - S
+run 0: publication 1 (call 1) of P for S; way: P - A - B - S
 P publishes on topic t in round 10
 └── P sends it to A in round 10: taken in round 11
     ├── A sends it to B in round 11: lost in round 12, B is down

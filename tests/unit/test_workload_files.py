@@ -8,6 +8,7 @@ import json
 import lzma
 import tarfile
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +75,52 @@ def test_publications_take_the_types_of_their_columns_and_leave_out_empty_cells(
         (1, 2, None, '{"count":4,"up":false}', None, None),
     ]
     assert [tuple(row.values()) for row in built.attribute.to_pylist()] == [
-        (0, "topic", None, "a"),
-        (0, "count", 3.0, None),
-        (0, "name", None, "x"),
-        (0, "price", 12.5, None),
-        (0, "up", None, "true"),
-        (1, "count", 4.0, None),
-        (1, "up", None, "false"),
+        (0, "topic", None, None, "a"),
+        (0, "count", 3.0, 3, None),
+        (0, "name", None, None, "x"),
+        (0, "price", 12.5, None, None),
+        (0, "up", None, None, "true"),
+        (1, "count", 4.0, 4, None),
+        (1, "up", None, None, "false"),
     ]
+
+
+LARGE = (1709287200000000001, 1709287200000000002, -(2**63), 2**63 - 1, 2**53 + 1)
+
+
+def test_whole_numbers_of_64_bits_are_exact_in_every_format(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id\n" + "".join(f"{value}\n" for value in LARGE))
+    (tmp_path / "p.padres").write_text("".join(f"[id,{value}]\n" for value in LARGE))
+    for name, kind in (("p", pa.int64()), ("d", pa.decimal128(20, 0)), ("s", pa.decimal128(22, 2))):
+        pq.write_table(pa.table({"id": pa.array(LARGE, pa.int64()).cast(kind)}), tmp_path / f"{name}.parquet")
+    for name in ("p.csv", "p.padres", "p.parquet", "d.parquet", "s.parquet"):
+        built = build(tmp_path, publications={"path": name, "nodes": ["N1"]})
+        assert built.publication["content"].to_pylist() == [f'{{"id":{value}}}' for value in LARGE], name
+        assert built.attribute["whole"].to_pylist() == list(LARGE), name
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["1709287200000000001", "1.5"], "the whole number 1709287200000000001 beside decimals"),
+        (["18446744073709551617"], "the whole number 18446744073709551617 beside decimals, or beyond 64 bits"),
+    ],
+)
+def test_whole_numbers_that_would_be_rounded_are_refused(tmp_path: Path, values: list[str], words: str) -> None:
+    (tmp_path / "p.csv").write_text("id\n" + "".join(f"{value}\n" for value in values))
+    (tmp_path / "p.padres").write_text("".join(f"[id,{value}]\n" for value in values))
+    for name, told in (("p.csv", words), ("p.padres", f"whole number {values[0]}, which is not exact")):
+        with pytest.raises(WorkloadError, match="not exact") as caught:
+            build(tmp_path, publications={"path": name, "nodes": ["N1"]})
+        assert told in str(caught.value)
+
+
+def test_a_number_beyond_64_bits_in_parquet_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array([2**63], pa.uint64())}), tmp_path / "u.parquet")
+    pq.write_table(pa.table({"id": pa.array([Decimal(2**63 + 1)], pa.decimal128(20, 0))}), tmp_path / "d.parquet")
+    for name in ("u.parquet", "d.parquet"):
+        with pytest.raises(WorkloadError, match="leave it out of content"):
+            build(tmp_path, publications={"path": name, "nodes": ["N1"]})
 
 
 def test_the_same_rows_come_from_every_format_and_compression(tmp_path: Path) -> None:

@@ -79,13 +79,23 @@ def test_content_is_sorted_json_and_each_attribute_a_number_or_a_text() -> None:
     ]
     assert json.loads(built.publication["content"][0].as_py()) == content
     assert [tuple(row.values()) for row in built.attribute.to_pylist()] == [
-        (0, "topic", None, "news"),
-        (0, "count", 3.0, None),
-        (0, "price", 12.5, None),
-        (0, "symbol", None, 'A"é'),
-        (0, "up", None, "true"),
-        (1, "price", None, "high"),
+        (0, "topic", None, None, "news"),
+        (0, "count", 3.0, 3, None),
+        (0, "price", 12.5, None, None),
+        (0, "symbol", None, None, 'A"é'),
+        (0, "up", None, None, "true"),
+        (1, "price", None, None, "high"),
     ]
+
+
+def test_whole_numbers_of_64_bits_are_exact() -> None:
+    values = [1709287200000000001, 2**63 - 1, -(2**63) + 1, 1e18, 1e19, 0.5]
+    built = build(publications=[{"at": "A", "content": {"id": value}} for value in values])
+    assert built.attribute["whole"].to_pylist() == [*values[:3], 10**18, None, None]
+    assert built.attribute["number"].to_pylist() == [
+        1709287200000000000.0, 2.0**63 - 1024, -(2.0**63), 1e18, 1e19, 0.5,
+    ]  # fmt: skip
+    assert built.publication["content"][0].as_py() == '{"id":1709287200000000001}'
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

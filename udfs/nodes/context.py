@@ -174,6 +174,11 @@ class Context:
         """
         self.deliveries.append(Delivered(source, source_seq, self.round - issued_round, hops))
 
+    @property
+    def neighbours(self) -> Mapping[int, int]:
+        """The latency of each overlay link that leaves the node, by its other end, in ascending order."""
+        return self.run.neighbours(self.node)
+
     def route_latency(self, path: Sequence[int]) -> int:
         """Returns how long a message takes along a path of links."""
         return sum(self.run.links.get(link, 0) for link in pairwise(path))

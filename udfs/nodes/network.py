@@ -255,7 +255,7 @@ class Network:
         return found
 
     def _report(self, ctx: Context, peer: int) -> None:
-        delay = int(self._given.settings[self._plan.program.detection])
+        delay = int(self._given.settings[str(self._plan.program.detection)])
         ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
 
     def _recover(self, round_: int) -> set[int]:

@@ -156,7 +156,7 @@ class NodeProgram:
             issued. What no phase names comes in the order: messages, timers, calls.
         down_kind: The kind that reports of the failure detector have in the history.
         detection: The setting that says after how many rounds a crash is reported, beside the latency of the
-            connection.
+            connection; None: nodes watch no others.
         down_status: The status of a node that crashes, for table ``node_status``; None: none is noted.
         holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due.
         read_by_others: Durable declarations that other nodes may read (`RunView.stored`). Their values are replaced,
@@ -167,7 +167,7 @@ class NodeProgram:
     messages: ClassVar[Sequence[type]] = ()
     order: ClassVar[Sequence[str | tuple[str, ...]]] = (ANY,)
     down_kind: ClassVar[str] = "NODE_DOWN"
-    detection: ClassVar[str] = "detection_rounds"
+    detection: ClassVar[str | None] = "detection_rounds"
     down_status: ClassVar[str | None] = None
     holds_calls: ClassVar[bool] = False
     read_by_others: ClassVar[Sequence[str]] = ()

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -81,6 +82,10 @@ def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of 
     raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
 
 
+_UNKNOWN: Mapping[tuple[int, int], int] = {}
+"""Links of a run where a node is played apart from the others."""
+
+
 @dataclass(frozen=True)
 class RunView:
     """A run as a whole.
@@ -92,10 +97,30 @@ class RunView:
         stored: Returns what a node, up or down, had stored of a declaration when the last round was over.
     """
 
-    links: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
     crashes: Spans = field(default_factory=lambda: Spans(()))
     subscribers: Mapping[int, int] = field(default_factory=dict)
     stored: Callable[[int, str], Any] = nothing_stored
+
+    def neighbours(self, node: int) -> Mapping[int, int]:
+        """Returns the latency of each link that leaves a node, by its other end, in ascending order.
+
+        Raises:
+            LookupError: The node is played apart from the others.
+        """
+        if self.links is _UNKNOWN:
+            raise LookupError(
+                f"neighbours of node {node} are unknown where a node is played apart from the others; use"
+                " --rounds-per-job auto or above 1"
+            )
+        return self._neighbours.get(node, {})
+
+    @cached_property
+    def _neighbours(self) -> Mapping[int, Mapping[int, int]]:
+        found: dict[int, dict[int, int]] = defaultdict(dict)
+        for (src, dst), latency in sorted(self.links.items()):
+            found[src][dst] = latency
+        return dict(found)
 
     def incarnation(self, node: int, round_: int) -> int:
         """Returns how often a node has recovered by a round."""

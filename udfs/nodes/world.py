@@ -8,6 +8,7 @@ from typing import Any
 
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.program import Call, NodeProgram
+from udfs.nodes.run import RunView
 
 BEFORE = -1
 """The round before the first one: in it nodes start, and messages that are on links at the start were sent."""
@@ -73,7 +74,8 @@ class World:
     def context(self, node: int) -> Context:
         """Returns a context of a node before the first round: what is sent through it is in flight at the start."""
         if node not in self._contexts:
-            self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal)
+            run = RunView(self.links)
+            self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, run)
         return self._contexts[node]
 
     def __post_init__(self) -> None:

@@ -87,6 +87,7 @@ class Peer:
         told: It has had entries up to this number.
         beyond: What it has stored behind its frontier.
         knows_leaving: Whether it knows that this repository is to leave.
+        heard_round: Round of its newest Gossip-ACK.
     """
 
     topic: str
@@ -95,6 +96,7 @@ class Peer:
     told: int = 0
     beyond: tuple[Upto, ...] = ()
     knows_leaving: bool = False
+    heard_round: int = 0
 
 
 @record(key="topic, repository, publisher, incarnation")

@@ -18,12 +18,14 @@ class Bundle:
         number: Its number at this node; tells timers apart.
         members: The repositories that serve it, as far as is known.
         is_publisher: Whether the client publishes on it.
+        registered: The registered subscribers, as far as is known; None: the topic is open to all.
     """
 
     topic: str
     number: int
     members: tuple[int, ...]
     is_publisher: bool
+    registered: tuple[int, ...] | None = None
 
 
 @record(key="topic, role")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.repository import dissemination, facts, fetching, membership, registrations, slots, storage
+from udfs.repository import dissemination, facts, fetching, membership, owners, registrations, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Entry, GossipAck, GossipLeave, Told
 from udfs.repository.bundle_records import Held, Peer
@@ -13,6 +13,7 @@ from udfs.repository.repository_records import STORED, VOID
 def go_on(at: At) -> None:
     """Gossips every T_g, also while recovering, as long as there is a bundle."""
     if at.peers and not at.log.is_left:
+        owners.confirm(at)
         tell(at)
         at.wake("gossip", at.rounds("gossip_rounds"))
 
@@ -63,6 +64,7 @@ def on_gossip(at: At, m: GossipAck) -> None:
     if m.origin in membership.left(at):
         return
     peer = _peer(at, m.origin)
+    peer.heard_round = at.round
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     told = {one.repository: one.seq for one in m.seen}
@@ -80,6 +82,7 @@ def on_gossip(at: At, m: GossipAck) -> None:
         facts.synced_elsewhere(at, m.origin, fact)
     storage.settle(at)
     facts.apply(at, m.origin)
+    owners.confirm(at)
 
 
 def _enter(at: At, repository: int, entry: Entry) -> None:

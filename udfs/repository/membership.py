@@ -53,6 +53,13 @@ def lose(at: At, repository: int) -> None:
             del at.node.held[at.topic, repository, other.publisher, other.incarnation]
 
 
+def is_heard(at: At, repository: int) -> bool:
+    """Returns whether a member was heard in the last T_assist rounds, or this life has not lasted that long."""
+    row = at.node.peer.get((at.topic, repository))
+    heard = at.duty.begun_round if row is None else max(row.heard_round, at.duty.begun_round)
+    return at.round - heard < at.rounds("assist_rounds")
+
+
 def left(at: At) -> tuple[int, ...]:
     """Returns the repositories that have left."""
     return tuple(one.repository for one in at.of(at.node.member) if one.is_left)
@@ -73,7 +80,7 @@ def leave(at: At) -> None:
 
 
 def go_on(at: At) -> None:
-    """Has clients migrate, and leaves when every member that stays has all that is here (rule P26)."""
+    """Has clients migrate, and leaves when every member that stays and is heard has all that is here (rule P26)."""
     log = at.log
     if log.is_leaving:
         _migrate(at)
@@ -94,11 +101,11 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether all that stay hold every message that is here, and nobody with a lower id leaves.
+    """Returns whether all that stay and are heard hold every message that is here, and nobody with a lower id leaves.
 
     Who stays has said so knowing that this one leaves: else two would each count on the other (rule P30).
     """
-    others = [at.node.member[at.topic, one] for one in at.peers]
+    others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [at.node.peer.get((at.topic, one.repository)) for one in others if not one.is_leaving]
     is_next = all(one.repository > at.me for one in others if one.is_leaving)
     return bool(staying) and is_next and all(one is not None and _stands_in(at, one) for one in staying)

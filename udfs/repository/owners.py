@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from udfs.nodes.program import Call
-from udfs.repository import dissemination, slots, storage
+from udfs.repository import dissemination, membership, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Action
 from udfs.repository.client_events import Deregister, Register
 from udfs.repository.client_records import Registering
 from udfs.repository.repository_events import Refuse, RegistrationConfirm
+from udfs.repository.repository_records import Confirming
 
 
 def call(at: At, call: Call) -> None:
@@ -26,7 +27,6 @@ def again(at: At) -> None:
     """Tries the next repository with what is not confirmed, every T_p."""
     for row in at.of(at.node.registering):
         row.tries += 1
-        row.number = max(at.round, row.number + 1)
         _send(at, row)
 
 
@@ -46,7 +46,10 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
-    """Does what the owner of the topic asks for; a deregistration cuts at what is stored."""
+    """Does what the owner of the topic asks for; a deregistration cuts at what is stored.
+
+    It is confirmed when all members that are heard have it (rule P34).
+    """
     if not at.is_operational:
         return
     if m.origin != at.log.owner:
@@ -56,4 +59,19 @@ def on_register(at: At, m: Register | Deregister) -> None:
     cut = () if is_registered else slots.prefixes(at)
     dissemination.enact(at, Action(m.client, m.role, m.number, None, is_registered, cut))
     storage.settle(at)
-    at.send(RegistrationConfirm, (m.origin,), m.client, m.role, m.number)
+    index = at.topic, m.client, m.role
+    at.node.confirming[index] = Confirming(*index, m.number, m.origin)
+    confirm(at)
+
+
+def confirm(at: At) -> None:
+    """Confirms what all members that are heard have, and forgets what a later action has replaced."""
+    for row in at.of(at.node.confirming):
+        index = at.topic, row.client, row.role
+        done = at.node.registration[index]
+        peers = [at.node.peer.get((at.topic, peer)) for peer in at.peers if membership.is_heard(at, peer)]
+        is_told = all(peer is not None and peer.told >= done.seq for peer in peers)
+        if done.number == row.number and is_told:
+            at.send(RegistrationConfirm, (row.owner,), row.client, row.role, row.number)
+        if done.number != row.number or is_told:
+            del at.node.confirming[index]

@@ -93,7 +93,7 @@ class Repository(State):
 
     name = "repository"
     detection = "reroute_rounds"
-    messages = (*{**AT_CLIENTS, **AT_REPOSITORIES}, routes.BrokerUp)
+    messages = (*{**AT_CLIENTS, **AT_REPOSITORIES}, routes.BrokerUp, routes.BrokerUpAck)
 
     @classmethod
     def start(cls, world: World) -> None:
@@ -104,6 +104,10 @@ class Repository(State):
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
         """Routes over a broker that is up again."""
         routes.on_up(self, m.broker, ctx)
+
+    def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
+        """Sends no more Broker-Up to a node that has answered."""
+        self.announced.pop(m.node, None)
 
     def on_down(self, peer: int, ctx: Context) -> None:
         """Routes around a broker that is down."""
@@ -120,9 +124,11 @@ class Repository(State):
             recovery.receive(At(self, ctx, event.topic), event, AT_REPOSITORIES[type(event)])
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Handles a timer of one topic; ``start`` and ``store`` are for all."""
+        """Handles a timer of one topic; ``start``, ``store`` and ``up`` are for all."""
         if name == "start":
             topics.start(self, ctx)
+        elif name == "up":
+            routes.announce(self, ctx)
         elif name == "store":
             for topic in sorted(self.log):
                 storage.on_stored(At(self, ctx, topic))

@@ -41,9 +41,10 @@ def _publish(at: At, publication: Publication) -> None:
 
 
 def receivers(at: At, publication: Publication, members: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the clients whose subscriptions a message satisfies, and the members of the bundle (rule P29)."""
+    """Returns the registered clients whose subscriptions a message satisfies, and the members (rule P29)."""
     homes = (at.node.home.get(one) for one in publication.matches)
-    return tuple(sorted({*members, *(home.client for home in homes if home is not None)}))
+    clients, registered = {home.client for home in homes if home is not None}, at.bundle.registered
+    return tuple(sorted({*members, *(clients if registered is None else clients & {*registered})}))
 
 
 def _order(at: At, one: Unstable) -> None:
@@ -76,6 +77,7 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
     row.is_established = True
     at.ctx.cancel_timer(f"ask {PUBLISHER}", at.number)
     steering.learn(at, m.members)
+    at.bundle.registered = m.registered
     waiting = [one for one in at.node.queued if one.topic == at.topic]
     at.node.queued = [one for one in at.node.queued if one.topic != at.topic]
     for one in waiting:
@@ -88,6 +90,7 @@ def on_ack(at: At, m: PublisherAck) -> None:
     if not steering.hear(at, _steering(at), m) or m.incarnation != own.incarnation:
         return
     steering.learn(at, m.members)
+    at.bundle.registered = m.registered
     for one in at.of(at.node.unstable):
         one.is_acknowledged = one.is_acknowledged or one.n <= m.upto or one.n in m.single
         if own.confirmed < one.n <= m.upto:

@@ -41,7 +41,7 @@ def join(at: At) -> None:
 
 def begin(at: At) -> None:
     """Starts a life of a repository that is in the bundle: alone it goes on, else it looks for assistance."""
-    at.node.duty[at.topic] = Duty(at.topic, asked_round=at.round)
+    at.node.duty[at.topic] = Duty(at.topic, begun_round=at.round, asked_round=at.round)
     if at.log.is_left:
         membership.watch(at)
         return
@@ -57,20 +57,37 @@ def begin(at: At) -> None:
 
 
 def ask(at: At) -> None:
-    """Asks for assistance until the recovery is over; nobody for T_assist: the own disk has to do (rule P22)."""
+    """Asks for assistance until the recovery is over; from the second time on all repositories, too (rule P33).
+
+    If nobody answers for T_assist, or no missing message comes for that long, the own disk has to do (rule P22).
+    """
     if at.duty.is_operational or at.log.is_left:
         return
+    n_missed = len(at.of(at.node.missed))
+    if n_missed < at.duty.n_missed:
+        at.duty.asked_round = at.round
+    at.duty.n_missed = n_missed
     if _is_on_its_own(at):
         for row in at.of(at.node.missed):
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
         complete(at)
         return
     at.send(Assist, at.peers)
+    if at.round > at.duty.begun_round:
+        at.send(Assist, ())
     at.wake("assist", at.rounds("fetch_rounds"))
 
 
 def _is_on_its_own(at: At) -> bool:
-    return at.log.is_complete and at.round - at.duty.asked_round >= at.rounds("assist_rounds")
+    """Returns whether waiting is over: of what is still missing no member that is heard has a copy (rule P35).
+
+    A repository that was never complete needs an assistant, or it would start with nothing.
+    """
+    may_end = at.log.is_complete or at.duty.assistant is not None
+    if not may_end or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
+        return False
+    rows = (at.node.lacking.get((at.topic, *Key.of(row))) for row in at.of(at.node.missed))
+    return not any(membership.is_heard(at, holder) for row in rows if row is not None for holder in row.holders)
 
 
 def on_assist(at: At, m: Assist) -> None:
@@ -90,7 +107,9 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
     """Sets aside numbers for what the assisting repository has, and fetches it (rule P21)."""
     if at.duty.is_operational:
         return
-    at.duty.assistant, at.duty.asked_round = m.origin, at.round
+    if at.duty.assistant is None:
+        at.duty.asked_round = at.round
+    at.duty.assistant = m.origin
     membership.learn(at, m.members, (), m.left)
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from udfs.repository import slots
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Action, Choice
@@ -18,6 +20,14 @@ def is_authorised(at: At, client: int, role: str) -> bool:
     """Returns whether a client may publish or subscribe; on a topic without an owner everybody may."""
     row = at.node.registration.get((at.topic, client, role))
     return at.log.owner is None or (row is not None and row.is_registered)
+
+
+def subscribers(at: At) -> tuple[int, ...] | None:
+    """Returns the registered subscribers; None: the topic has no owner, so everybody may subscribe."""
+    if at.log.owner is None:
+        return None
+    rows = at.of(at.node.registration)
+    return tuple(sorted(row.client for row in rows if row.role == SUBSCRIBER and row.is_registered))
 
 
 def is_admitted(at: At, client: int, role: str, number: int) -> bool:
@@ -80,19 +90,42 @@ def choices(at: At) -> tuple[Choice, ...]:
 
 def apply(at: At, action: Action) -> bool:
     """Does an action unless a newer one is known, and gives it a sequence number; returns whether it was done."""
-    is_new = _registers(at, action) if action.interests is None else _subscribes(at, action)
+    if action.interests is None:
+        return _registers(at, action)
+    is_new = _subscribes(at, action)
     if is_new:
         slots.note(at, Key(action.client, action.number, 0), action)
     return is_new
 
 
 def _registers(at: At, action: Action) -> bool:
+    """Does a registration, or merges the cut of a deregistration; what changes is told to the bundle.
+
+    The cut is the bundle's: what any member had stored when it heard of the deregistration is in (rule P25).
+    """
     index = at.topic, action.client, action.role
     row = at.node.registration.get(index)
-    if row is not None and row.number >= action.number:
+    if row is not None and row.number > action.number:
         return False
-    at.node.registration[index] = Registration(*index, action.number, action.is_registered, action.cut)
+    is_known = row is not None and row.number == action.number
+    cut = action.cut
+    if not action.is_registered:
+        cut = _union(cut, row.cut if row is not None and is_known else slots.prefixes(at))
+    if row is not None and is_known and cut == row.cut:
+        return False
+    slots.note(at, Key(action.client, action.number, 0), replace(action, cut=cut))
+    number, is_registered = action.number, action.is_registered
+    at.node.registration[index] = Registration(*index, number, is_registered, cut, at.log.last_seq)
     return True
+
+
+def _union(one: tuple[Upto, ...], other: tuple[Upto, ...]) -> tuple[Upto, ...]:
+    """Returns the cut that has what either has."""
+    found: dict[tuple[int, int], int] = {}
+    for upto in (*one, *other):
+        index = upto.publisher, upto.incarnation
+        found[index] = max(found.get(index, 0), upto.n)
+    return tuple(Upto(*index, n) for index, n in sorted(found.items()))
 
 
 def _subscribes(at: At, action: Action) -> bool:

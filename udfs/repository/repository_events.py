@@ -108,6 +108,7 @@ class PublisherAck(Designated):
         upto: All up to this one are stored, and so is all before them.
         stable: All up to this one are held by every member of the bundle.
         members: The bundle's members.
+        registered: The registered subscribers; None: the topic is open to all.
     """
 
     incarnation: int
@@ -115,6 +116,7 @@ class PublisherAck(Designated):
     upto: int
     stable: int
     members: tuple[int, ...]
+    registered: tuple[int, ...] | None
 
 
 @message("R2P-NAK")
@@ -138,11 +140,13 @@ class PublisherRecovered(Designated):
         incarnation: The round of the publisher's start.
         upto: The last known catenation number of it.
         members: The bundle's members.
+        registered: The registered subscribers; None: the topic is open to all.
     """
 
     incarnation: int
     upto: int
     members: tuple[int, ...]
+    registered: tuple[int, ...] | None
 
 
 @message("R2S*-Persistent")

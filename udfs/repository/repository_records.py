@@ -47,13 +47,17 @@ class Duty:
         topic: The topic.
         is_operational: Whether it may steer clients.
         assistant: The repository that assists its recovery; None: none has answered.
-        asked_round: The round since which nobody has answered.
+        begun_round: The round in which this life began.
+        asked_round: The round since which nobody has answered, or no missing message has come.
+        n_missed: Messages that were missing then.
     """
 
     topic: str
     is_operational: bool = False
     assistant: int | None = None
+    begun_round: int = 0
     asked_round: int = 0
+    n_missed: int = 0
 
 
 @record(key="topic, seq")
@@ -112,7 +116,8 @@ class Incarnation:
         incarnation: The round of its start.
         last: The highest catenation number that has a slot.
         prefix: The highest one at or before the frontier: the filled prefix.
-        is_closed: Whether there is a newer one.
+        is_closed: Whether there is a newer one, or its publisher is silent and a message is missing (rule P32).
+        heard_round: Round in which the publisher, while admitted, was heard last.
     """
 
     topic: str
@@ -121,6 +126,7 @@ class Incarnation:
     last: int = 0
     prefix: int = 0
     is_closed: bool = False
+    heard_round: int = 0
 
 
 @record(key="topic, client")
@@ -157,6 +163,7 @@ class Registration:
         number: The number of the action.
         is_registered: Whether the client is authorised.
         cut: Deregistered: messages behind it are out (rule P25).
+        seq: The sequence number that the action has here; 0: it is from the beginning.
     """
 
     topic: str
@@ -165,6 +172,26 @@ class Registration:
     number: int
     is_registered: bool
     cut: tuple[Upto, ...] = ()
+    seq: int = 0
+
+
+@record(key="topic, client, role")
+class Confirming:
+    """A registration or deregistration that its owner waits for: all members that are heard have to have it.
+
+    Attributes:
+        topic: The topic.
+        client: The client that it is about.
+        role: As what: publisher or subscriber.
+        number: The number of the action.
+        owner: Who waits.
+    """
+
+    topic: str
+    client: int
+    role: str
+    number: int
+    owner: int
 
 
 @record(key="topic, client, role")

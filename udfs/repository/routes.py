@@ -1,12 +1,14 @@
 """Relays between clients and repositories (rule P29): shortest routes, and one row a link.
 
 A node with one neighbour needs no routes. Others know the overlay, watch the brokers, and route around those that are
-down; a broker that is up again says so.
+down. A broker that is up again says so to each of them until that one answers (rule P31). An event without receivers is
+a discovery: the first node with routes sends it on to all repositories (rule P33).
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from udfs.nodes.context import Context
 from udfs.nodes.records import message
 from udfs.nodes.world import World
-from udfs.repository.state import Down, Hop, Link, Neighbour, State
+from udfs.repository.state import Announced, Down, Hop, Link, Neighbour, State
 
 BROKER = "broker"
 
@@ -30,10 +32,24 @@ class BrokerUp:
     broker: int
 
 
+@message("Broker-Up-ACK")
+class BrokerUpAck:
+    """Answers Broker-Up: routes lead over the broker again.
+
+    Attributes:
+        node: The node that answers.
+    """
+
+    node: int
+
+
 def lay(world: World) -> None:
     """Sets the links that each node knows, and its routes."""
     is_relay = {node: info.role not in ("client", "repository") for node, info in world.nodes.items()}
-    links = [Link(src, dst, latency, is_relay[dst]) for (src, dst), latency in sorted(world.links.items())]
+    links = [
+        Link(src, dst, latency, is_relay[dst], world.nodes[dst].role == "repository")
+        for (src, dst), latency in sorted(world.links.items())
+    ]
     for node in world.nodes:
         state, near = world.program(node), world.neighbours(node)
         state.neighbour = {one: Neighbour(one, latency) for one, latency in near.items()}
@@ -50,13 +66,23 @@ def start(state: State, ctx: Context) -> None:
 
 
 def recover(state: State, ctx: Context) -> None:
-    """Has a broker that is up again say so, `reroute_rounds` later."""
-    for node in sorted({link.src for link in state.link.values()} - {ctx.node}):
+    """Starts to say that this broker is up again: to all nodes that have routes."""
+    n_links = Counter(link.src for link in state.link.values())
+    state.announced = {node: Announced(node) for node, n in n_links.items() if n > 1 and node != ctx.node}
+    announce(state, ctx)
+
+
+def announce(state: State, ctx: Context) -> None:
+    """Sends Broker-Up to those that have not answered, and again until all have (rule P31)."""
+    for node in sorted(state.announced):
         ctx.send(node, BrokerUp(ctx.node), after=ctx.settings["reroute_rounds"])
+    if state.announced:
+        ctx.set_timer("up", rounds=2 * ctx.settings["reroute_rounds"] + 1)
 
 
 def on_up(state: State, broker: int, ctx: Context) -> None:
-    """Routes over a broker again."""
+    """Routes over a broker again, and answers it."""
+    ctx.send(broker, BrokerUpAck(ctx.node), after=ctx.settings["reroute_rounds"])
     if state.link:
         state.down.pop(broker, None)
         ctx.watch(broker)
@@ -64,7 +90,8 @@ def on_up(state: State, broker: int, ctx: Context) -> None:
 
 
 def on_down(state: State, broker: int, ctx: Context) -> None:
-    """Routes around a broker that is down."""
+    """Routes around a broker that is down; when it is up again, it takes all others for up."""
+    state.announced.pop(broker, None)
     state.down[broker] = Down(broker)
     find(state, ctx.node)
 
@@ -93,13 +120,24 @@ def put(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa
 
     Args:
         state: The node.
-        event: The event; who has no route is left out.
+        event: The event; who has no route is left out. Without receivers it is a discovery.
         ctx: The node's round.
         extra: Rounds of work before it leaves.
     """
+    if not event.to and not state.link:
+        for hop in state.neighbour:
+            ctx.send(hop, event)
+        return
+    event = event if event.to else _discovering(state, event)
     for hop, to in _by_hop(state, event.to, ctx.node).items():
         part = event if to == event.to else replace(event, to=to)
         ctx.send(hop, part, after=state.neighbour[hop].latency_rounds + extra if extra else None)
+
+
+def _discovering(state: State, event: Any) -> Any:  # noqa: ANN401 - as above
+    """Returns an event for all repositories but its sender."""
+    known = {link.dst for link in state.link.values() if link.is_repository}
+    return replace(event, to=tuple(sorted(known - {event.origin})))
 
 
 def _by_hop(state: State, to: Iterable[int], node: int) -> dict[int, tuple[int, ...]]:
@@ -119,6 +157,10 @@ def _relays(state: State, node: int) -> list[int]:
 def arrive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
     """Sends an event on to others; returns whether it is for this node too, and the event as it is here."""
     here = replace(event, hops=event.hops + 1)
+    if not here.to and state.own.role == BROKER:
+        here = _discovering(state, here)
+        put(state, here, ctx)
+        return False, here
     others = tuple(one for one in event.to if one != ctx.node)
     if others and state.own.role == BROKER:
         put(state, replace(here, to=others), ctx)

@@ -41,7 +41,7 @@ def learn(at: At, publisher: int, incarnation: int) -> bool:
     known = newest(at, publisher)
     if (at.topic, publisher, incarnation) not in at.node.incarnation:
         is_closed = known is not None and known > incarnation
-        row = Incarnation(at.topic, publisher, incarnation, is_closed=is_closed)
+        row = Incarnation(at.topic, publisher, incarnation, is_closed=is_closed, heard_round=at.round)
         at.node.incarnation[at.topic, publisher, incarnation] = row
     for row in at.of(at.node.incarnation):
         if row.publisher == publisher and row.incarnation < incarnation and not row.is_closed:
@@ -74,9 +74,33 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
     """Sets numbers aside for messages of an incarnation up to one; returns their catenation numbers."""
     added = list(range(row.last + 1, n + 1))
     for one in added:
-        append(at, RESERVED, Key(row.publisher, row.incarnation, one))
+        key = Key(row.publisher, row.incarnation, one)
+        append(at, RESERVED, key)
+        if orphan := at.node.orphan.pop((at.topic, *key), None):
+            _fill(at, key, orphan.publication)
     row.last = max(row.last, n)
     return added
+
+
+def hear(at: At, publisher: int, incarnation: int) -> None:
+    """Notes that an admitted publisher is there; its newest incarnation is open again (rule P32)."""
+    row = at.node.incarnation[at.topic, publisher, incarnation]
+    row.heard_round = at.round
+    row.is_closed = row.is_closed and newest(at, publisher) != incarnation
+
+
+def close_silent(at: At) -> bool:
+    """Closes incarnations that lack a message and whose publisher is silent for T_void; returns whether any was.
+
+    No repository may get the message any more: without that, one lost message of a publisher that is dead or
+    deregistered would block all others (rule P32).
+    """
+    indexes = sorted({(at.topic, slot.publisher, slot.incarnation) for slot in reserved(at)})
+    rows = [at.node.incarnation[index] for index in indexes]
+    silent = [row for row in rows if not row.is_closed and at.round - row.heard_round >= at.rounds("void_rounds")]
+    for row in silent:
+        close(at, row)
+    return bool(silent)
 
 
 def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
@@ -158,7 +182,12 @@ def prefixes(at: At) -> tuple[Upto, ...]:
 
 
 def reread(at: At) -> None:
-    """Makes from the slots what does not survive a crash: this repository's part of the repository-table."""
+    """Makes from the slots what does not survive a crash: this repository's part of the repository-table.
+
+    The silence of publishers counts from now on.
+    """
+    for row in at.of(at.node.incarnation):
+        row.heard_round = at.round
     for slot in at.of(at.node.slot):
         if slot.status in (STORED, RESERVED):
             key = Key.of(slot)

@@ -40,12 +40,14 @@ class Link:
         dst: Its end.
         latency_rounds: Its latency.
         is_relay: Whether its end is a broker.
+        is_repository: Whether its end is a repository.
     """
 
     src: int
     dst: int
     latency_rounds: int
     is_relay: bool
+    is_repository: bool
 
 
 @record(key="dst")
@@ -72,6 +74,17 @@ class Down:
     broker: int
 
 
+@record(key="node")
+class Announced:
+    """A node that is to route over this broker again, and has not answered yet (rule P31).
+
+    Attributes:
+        node: Its id.
+    """
+
+    node: int
+
+
 @record(key="subscription_id")
 class Home:
     """Where a subscription lives: a message that satisfies it is routed there.
@@ -93,6 +106,7 @@ class State(NodeProgram):
     link = keyed(Link, is_durable=True)
     hop = keyed(Hop)
     down = keyed(Down)
+    announced = keyed(Announced)
 
     home = keyed(Home, is_durable=True)
     bundle = keyed(client.Bundle, is_durable=True)
@@ -114,6 +128,7 @@ class State(NodeProgram):
     incarnation = keyed(repository.Incarnation, is_durable=True)
     subscriber = keyed(repository.Subscriber, is_durable=True)
     registration = keyed(repository.Registration, is_durable=True)
+    confirming = keyed(repository.Confirming)
     designation = keyed(repository.Designation, is_durable=True)
     member = keyed(repository.Member, is_durable=True)
     acknowledged = keyed(repository.Acknowledged, is_durable=True)

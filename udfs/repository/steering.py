@@ -39,10 +39,11 @@ def seek(at: At, row: Steering) -> None:
 
 
 def seek_again(at: At, role: str) -> None:
-    """Probes again, if nobody has answered."""
+    """Probes again, if nobody has answered; all whom the client knows may be gone, so brokers are asked, too."""
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
+        at.send(Probe, (), row.role)
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
@@ -52,6 +53,7 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
         return
     if m.is_operational:
         row.answers = (*row.answers, m.origin)
+        learn(at, m.members)
     else:
         learn(at, tuple(sorted({*at.bundle.members, *m.members})))
 

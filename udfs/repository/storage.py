@@ -50,6 +50,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
     if not is_newest or (number is not None and not _is_admitted(at, key.publisher, number)):
         settle(at)
         return
+    slots.hear(at, key.publisher, key.incarnation)
     row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
     added = slots.reserve(at, row, key.n)
     slot = slots.find(at, key)
@@ -58,7 +59,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
         return
     _first_live(at, key, added)
     slots.identify(at, key, source_seq)
-    wanted = [n for n in added if n != key.n]
+    wanted = [n for n in added if n != key.n and not slots.has(at, key._replace(n=n))]
     if publication is None:
         wanted.append(key.n)
     else:
@@ -125,7 +126,7 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
     """Sends R2P-ACK to a steered publisher: stored, filled up to, held by all up to (rule P3)."""
     number = registrations.steered(at, row.publisher, PUBLISHER)
     if number is not None and not row.is_closed:
-        values = (row.incarnation, single, row.prefix, stable(at, row), at.members)
+        values = (row.incarnation, single, row.prefix, stable(at, row), at.members, registrations.subscribers(at))
         at.send(PublisherAck, (row.publisher,), number, at.me, *values)
 
 
@@ -146,6 +147,8 @@ def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
 
 def ask_again(at: At) -> None:
     """Asks steered publishers for what is missing, every T_n; that is the steering repository's alone (rule P19)."""
+    if slots.close_silent(at):
+        settle(at)
     missing: dict[tuple[str, int, int], list[Slot]] = {}
     for slot in slots.reserved(at):
         missing.setdefault((at.topic, slot.publisher, slot.incarnation), []).append(slot)
@@ -163,8 +166,9 @@ def on_recovery(at: At, m: PublisherRecovery) -> None:
     if not is_newest or m.steering != at.me or not at.is_operational:
         return
     if _is_admitted(at, m.origin, m.designation):
+        slots.hear(at, m.origin, m.incarnation)
         row = at.node.incarnation[at.topic, m.origin, m.incarnation]
-        values = (m.designation, at.me, m.incarnation, row.prefix, at.members)
+        values = (m.designation, at.me, m.incarnation, row.prefix, at.members, registrations.subscribers(at))
         at.send(PublisherRecovered, (m.origin,), *values)
 
 

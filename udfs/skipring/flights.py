@@ -13,23 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.nodes.network import Flight
-from udfs.nodes.records import kind_of, spec_of
-from udfs.skipring.messages import (
-    GetConfiguration,
-    Introduce,
-    IntroduceShortcut,
-    Remove,
-    SetData,
-    Subscribe,
-    Unsubscribe,
-)
 
-_CLASSES = {
-    kind_of(cls): cls
-    for cls in (Introduce, IntroduceShortcut, SetData, Remove, Subscribe, Unsubscribe, GetConfiguration)
-}
-KINDS = tuple(_CLASSES)
-"""The kinds of messages that say something of nodes, or record them."""
 MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
     ("sent_round", pa.int64()), ("due_round", pa.int64()), ("topic", pa.string()), ("body", pa.string()),
@@ -68,10 +52,5 @@ def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[
 
 
 def _flight(row: Mapping[str, Any]) -> Flight:
-    cls, body = _CLASSES[row["kind"]], json.loads(row["body"])
-    given = {
-        name: body.get(name) if kind.decode is None else kind.decode(body.get(name))
-        for name, kind in spec_of(cls).types.items()
-    }
     head = (row["message_id"], row["kind"], row["src"], row["dst"], row["sent_round"], row["due_round"])
-    return Flight(*head, None, cls(**given))
+    return Flight(*head, None, json.loads(row["body"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set as AbstractSet
 
-from udfs.skipring.labels import levels
+from udfs.skipring.definition import n_levels
 
 Edges = Mapping[int, AbstractSet[int]]
 
@@ -18,7 +18,7 @@ def max_degree(n: int) -> int:
     """Returns the largest degree in SR(n)."""
     if n == 1:
         return 0
-    top = levels(n)
+    top = n_levels(n)
     return 2 * top - 1 if 4 * n > 3 << top else 2 * top - 2
 
 
@@ -87,7 +87,7 @@ def broken(edges: Edges) -> Iterator[tuple[int, str]]:
     if len(both[most]) > max_degree(n):
         yield most, f"it has {len(both[most])} neighbours, and in SR({n}) nobody has more than {max_degree(n)}"
     for node, far in hops(both).items():
-        if far is None or far > levels(n):
+        if far is None or far > n_levels(n):
             how = "it does not reach all others" if far is None else f"it has {far} hops to another one"
-            yield node, f"{how}, and in SR({n}) {levels(n)} are enough"
+            yield node, f"{how}, and in SR({n}) {n_levels(n)} are enough"
             return

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udfs.nodes.records import record
-from udfs.skipring.labels import Label
-from udfs.skipring.state import Neighbour, Subscription
 
+if TYPE_CHECKING:
+    from udfs.skipring.labels import Label
+    from udfs.skipring.state import Entries, Neighbour, Subscription
+
+SIDES = ("left", "right", "ring")
 Explicit = tuple[Any, ...]
-Entries = dict[Label, int | None]
+Tuple = tuple[int | None]
+"""The subscriber of a tuple of a database; None: the tuple has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,16 @@ class ConfigurationChange:
     ring: Held | None
     slots: tuple[Slot, ...]
 
+    @property
+    def on_ring(self) -> tuple[Held | None, Held | None, Held | None]:
+        """The neighbours ``left``, ``right`` and ``ring``."""
+        return self.left, self.right, self.ring
+
+    @property
+    def neighbours(self) -> set[int]:
+        """All nodes that it refers to."""
+        return {one.node for one in (*self.on_ring, *self.slots) if one is not None and one.node is not None}
+
 
 @record(key="topic, round, label")
 class DatabaseChange:
@@ -106,25 +120,24 @@ def _held(one: Neighbour | None) -> Held | None:
     return None if one is None else Held(one.node, str(one.label))
 
 
-def database_changes(topic: str, round_: int, before: Entries, now: Entries) -> Iterator[DatabaseChange]:
-    """Yields a row for each tuple that has changed, by label."""
-    for label in sorted({*before, *now}):
-        if (label in before, before.get(label)) != (label in now, now.get(label)):
+def database_changes(
+    topic: str, round_: int, before: Mapping[Label, Tuple | None], now: Entries
+) -> Iterator[DatabaseChange]:
+    """Yields a row for each tuple that has changed, by label.
+
+    Args:
+        topic: The topic.
+        round_: The round.
+        before: The tuples that may have changed, as they were; None: it did not exist.
+        now: The database.
+    """
+    for label, old in sorted(before.items()):
+        if old != ((now[label],) if label in now else None):
             yield DatabaseChange(topic, round_, str(label), now.get(label), label in now)
 
 
-def label_from(text: str | None) -> Label | None:
-    """Returns the label that a text shows."""
-    return None if text is None else Label(len(text), int(text, 2))
-
-
-def subscription_from(row: Mapping[str, Any]) -> Subscription:
-    """Returns what a node holds by a row of `ConfigurationChange`, as a dictionary."""
-    left, right, ring = (_neighbour_from(row[side]) for side in ("left", "right", "ring"))
-    short = {label: one["node"] for one in row["slots"] or () if (label := label_from(one["label"])) is not None}
-    return Subscription(row["topic"], row["wants"], label_from(row["label"]), left, right, ring, short)
-
-
-def _neighbour_from(row: Mapping[str, Any] | None) -> Neighbour | None:
-    label = None if row is None else label_from(row["label"])
-    return None if row is None or label is None else Neighbour(row["node"], label)
+def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
+    """Returns the state in a row of `ConfigurationChange`, given as a dictionary."""
+    left, right, ring = (None if row[side] is None else Held(row[side]["node"], row[side]["label"]) for side in SIDES)
+    slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())
+    return ConfigurationChange(row["topic"], row["round"], row["wants"], row["label"], left, right, ring, slots)

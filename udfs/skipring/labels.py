@@ -32,6 +32,12 @@ class Label:
         """Its value r, times 2^62."""
         return self.numerator << (MAX_BITS - self.bits)
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether rule K1 allows it: at most 62 digits, and no trailing zero but that of the label 0."""
+        is_number = 0 < self.bits <= MAX_BITS and 0 <= self.numerator < 1 << self.bits
+        return is_number and (self.numerator & 1 == 1 or self.bits == 1)
+
     def __str__(self) -> str:
         """Returns its digits."""
         return f"{self.numerator:0{self.bits}b}"
@@ -69,7 +75,7 @@ def index_of(label: Label) -> int | None:
     """Returns x where a label is l(x); None: there is no such x."""
     if label == ZERO:
         return 0
-    return (1 << (label.bits - 1)) + (label.numerator >> 1) if label.numerator & 1 else None
+    return (1 << (label.bits - 1)) + (label.numerator >> 1) if label.is_valid else None
 
 
 def key_of(label: Label, node: int) -> Key:

@@ -1,74 +1,92 @@
-"""The detector of legitimate states (section 5, rule K9): all nodes of a topic at once, and its messages in flight."""
+"""The detector of legitimate states (section 5, rule K9): all nodes of a topic at once, and its messages in flight.
+
+It judges the program and shares no topology with it: what is right follows from `definition`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from udfs.nodes.network import Flight
-from udfs.skipring.labels import Label, label_of, slots
-from udfs.skipring.messages import (
-    GetConfiguration,
-    Introduce,
-    IntroduceShortcut,
-    Remove,
-    SetData,
-    Subscribe,
-    Unsubscribe,
-)
-from udfs.skipring.program import SkipRing
-from udfs.skipring.state import Contact, Neighbour, Subscription, responsible, sides
-from udfs.skipring.supervisor import configuration
+from udfs.skipring.definition import nth, skip_ring, supervisor_of
+from udfs.skipring.history import ConfigurationChange, configuration_change
 
-Held = tuple[int, Label] | None
-_slots = cache(slots)
+KINDS = ("Introduce", "IntroduceShortcut", "SetData", "Remove", "Subscribe", "Unsubscribe", "GetConfiguration")
+"""The kinds of messages that name nodes with labels, or record nodes."""
+Tuples = Mapping[str, int | None]
+"""The subscriber of each label in a database."""
+_NO_TUPLES: Tuples = {}
 
 
 class Snapshot:
-    """A topic in a round: what all nodes that are up keep of it."""
+    """A topic in a round: the state of all nodes that are up."""
 
     def __init__(
-        self, topic: str, kept: Mapping[int, Subscription | None], entries: Mapping[Label, int | None],
-        crashed: Collection[int],
+        self, topic: str, kept: Mapping[int, ConfigurationChange | None], entries: Tuples, crashed: Collection[int],
+        strays: Iterable[int] = (),
     ) -> None:  # fmt: skip
-        """Takes what nodes keep.
+        """Takes the state.
 
         Args:
             topic: The topic.
-            kept: What all nodes that are up keep of its ring; None: nothing.
+            kept: The ring's state at all nodes that are up; None: there is none.
             entries: The database of its supervisor.
             crashed: The subscribers whose crash has been reported there.
+            strays: Other nodes with a tuple in a database of the topic.
         """
         self._topic = topic
         self._kept = kept
         self._members = {node for node, own in kept.items() if own is not None and own.wants}
         self._entries = dict(entries)
         self._crashed = crashed
+        self._strays = sorted(strays)
 
     @classmethod
-    def of(cls, topic: str, programs: Mapping[int, SkipRing]) -> Snapshot:
-        """Looks at the nodes of a run themselves.
+    def of(cls, topic: str, programs: Mapping[int, Any]) -> Snapshot:
+        """Reads the state off the nodes of a run.
 
         Args:
             topic: The topic.
-            programs: All nodes that are up.
+            programs: All nodes that are up, of class `SkipRing`.
         """
-        supervisor = programs[responsible(topic, next(iter(programs.values())).supervisor.values())]
-        database = supervisor.database.get(topic)
-        kept = {node: program.subscription.get(topic) for node, program in programs.items()}
-        return cls(topic, kept, {} if database is None else database.entries, supervisor.crashed)
+        points = {node: one.point for node, one in next(iter(programs.values())).supervisor.items()}
+        supervisor = supervisor_of(topic, points)
+        rings = {node: program.subscription.get(topic) for node, program in programs.items()}
+        kept = {node: None if own is None else configuration_change(own, 0) for node, own in rings.items()}
+        databases = {
+            node: {str(label): held for label, held in program.database[topic].entries.items()}
+            for node, program in programs.items()
+            if topic in program.database
+        }
+        crashed = {node for one in points if one in programs for node in programs[one].crashed} - programs.keys()
+        strays = [node for node, entries in databases.items() if entries and node != supervisor]
+        return cls(topic, kept, databases.get(supervisor or 0, _NO_TUPLES), crashed, strays)
 
     def explicit_problem(self) -> str | None:
         """Returns why the state of the nodes is not legitimate; None: it is."""
-        return next(self._database(), None) or next(self._ring(), None) or next(self._departed(), None)
+        return next(self._problems(), None)
+
+    def potential(self) -> int:
+        """Returns the number of problems of the state of the nodes; 0: it is legitimate."""
+        return sum(1 for _ in self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from self._database()
+        yield from self._ring()
+        yield from self._departed()
+        for node in self._strays:
+            yield f"node {node} has a database, and is not the topic's supervisor"
 
     def implicit_problem(self, flights: Iterable[Flight]) -> str | None:
         """Returns why the messages in flight are not, where the state of the nodes is legitimate; None: they are."""
         labels = {node: label for label, node in self._entries.items()}
         for flight in flights:
-            is_about = flight.fate is None and getattr(flight.message, "topic", None) == self._topic
-            if is_about and not self._is_true(flight, labels):
+            if flight.fate is not None or flight.kind not in KINDS:
+                continue
+            body = flight.message if isinstance(flight.message, dict) else asdict(flight.message)
+            if body["topic"] == self._topic and not self._is_true(flight, body, labels):
                 return f"{flight.kind} {flight.message_id} to node {flight.dst} differs from the database"
         return None
 
@@ -76,59 +94,62 @@ class Snapshot:
         n = len(self._members)
         if len(self._entries) != n:
             yield f"the database has {len(self._entries)} tuples, and {n} nodes have subscribed"
-        for index in range(n):
-            label = label_of(index)
+        for label in map(nth, range(n)):
             if label not in self._entries:
                 yield f"label {label} is missing in the database"
-        for label, node in self._entries.items():
+        for label, node in self._tuples():
             if node not in self._members:
                 yield f"label {label} is of node {node}, which has not subscribed or is down"
         if len({*self._entries.values()}) != n:
             yield "a subscriber has several labels"
 
+    def _tuples(self) -> list[tuple[str, int | None]]:
+        return sorted(self._entries.items(), key=lambda item: (len(item[0]), item[0]))
+
     def _ring(self) -> Iterator[str]:
-        for label, node in self._entries.items():
-            own = None if node is None else self._kept[node]
-            if own is None or own.label != label:
+        places = skip_ring(len(self._entries))
+        for label, node in self._tuples():
+            own, place = None if node is None else self._kept.get(node), places.get(label)
+            if own is None or own.label != label or place is None:
                 yield f"node {node} does not have its label {label}"
-            elif [_held(one) for one in (own.left, own.right, own.ring)] != [
-                _held(one) for one in sides((label.value, node or 0), *configuration(self._entries, label))
-            ]:
+                continue
+            sides = tuple(None if one is None else (self._entries.get(one), one) for one in place.sides(label))
+            if tuple(None if one is None else (one.node, one.label) for one in own.on_ring) != sides:
                 yield f"node {node} has wrong neighbours on the ring"
-            elif own.short != {slot: self._entries[slot] for slot in _slots(len(self._entries))[label]}:
+            elif {one.label: one.node for one in own.slots} != {one: self._entries.get(one) for one in place.shortcuts}:
                 yield f"node {node} has wrong shortcuts"
 
     def _departed(self) -> Iterator[str]:
         for node, own in self._kept.items():
-            if own is not None and not own.wants and own != Subscription(self._topic):
+            if own is not None and not own.wants and (own.label, *own.on_ring, own.slots) != (None,) * 4 + ((),):
                 yield f"node {node} has left and holds a label or edges"
 
-    def _is_true(self, flight: Flight, labels: Mapping[int | None, Label]) -> bool:
-        """Returns whether what a message says of nodes is what the database says."""
-        m, src, dst = flight.message, flight.src, flight.dst
-        if isinstance(m, Introduce):
-            return labels.get(m.node) == m.label and m.believed in (None, labels.get(dst))
-        if isinstance(m, IntroduceShortcut):
-            return labels.get(m.node) == m.label
-        if isinstance(m, SetData):
-            return self._is_configuration(m, labels.get(dst))
-        if isinstance(m, Remove):
-            return m.node not in self._members
-        if isinstance(m, Unsubscribe):
+    def _is_true(self, flight: Flight, body: Mapping[str, Any], labels: Mapping[int | None, str]) -> bool:
+        """Returns whether the nodes and labels of a message are those of the database."""
+        kind, src, dst = flight.kind, flight.src, flight.dst
+        if kind == "SetData":
+            return self._is_configuration(body, labels.get(dst))
+        if kind == "Remove":
+            return body["node"] not in self._members
+        if kind == "Unsubscribe":
             return src not in self._members
-        if isinstance(m, Subscribe | GetConfiguration):
+        if kind in ("Subscribe", "GetConfiguration"):
             return src in self._members or src in self._crashed
-        return True
+        is_believed = body.get("believed") is None or digits(body["believed"]) == labels.get(dst)
+        return labels.get(body["node"]) == digits(body["label"]) and is_believed
 
-    def _is_configuration(self, m: SetData, label: Label | None) -> bool:
-        beside: tuple[Contact | None, Contact | None] = (None, None)
-        if label is not None:
-            beside = configuration(self._entries, label)
-        return (m.predecessor, m.label, m.successor) == (beside[0], label, beside[1])
+    def _is_configuration(self, body: Mapping[str, Any], label: str | None) -> bool:
+        found = [body.get("predecessor"), body.get("successor")]
+        beside = [None if one is None else (one["node"], digits(one["label"])) for one in found]
+        place = None if label is None else skip_ring(len(self._entries)).get(label)
+        right = (None, None) if place is None else (place.before, place.after)
+        is_own = (None if body.get("label") is None else digits(body["label"])) == label
+        return is_own and beside == [None if one is None else (self._entries.get(one), one) for one in right]
 
 
-def _held(one: Neighbour | Contact | None) -> Held:
-    return None if one is None else (one.node, one.label)
+def digits(label: Mapping[str, int]) -> str:
+    """Returns the digits of a label in the body of a message."""
+    return f"{label['numerator']:0{label['bits']}b}"
 
 
 @dataclass
@@ -136,7 +157,7 @@ class Convergence:
     """How a topic converges, as rounds go on.
 
     Attributes:
-        explicit_round: The first round in which the state of the nodes was legitimate.
+        explicit_round: The round from which on the state of the nodes was legitimate, until ``broken_round``.
         clean_round: The first round in which the messages in flight were, too; from it on closure holds.
         problem: Why the last round was not legitimate; None: it was.
         broken_round: The first round after ``clean_round`` in which the state of the nodes was not legitimate.
@@ -162,7 +183,9 @@ class Convergence:
         """
         self.problem = snapshot.explicit_problem()
         if self.problem is not None:
-            if self.clean_round is not None and self.broken_round is None:
+            if self.clean_round is None:
+                self.explicit_round = None
+            elif self.broken_round is None:
                 self.broken_round = round_
             return
         if self.explicit_round is None:
@@ -172,13 +195,18 @@ class Convergence:
             self.clean_round = round_ if self.problem is None else None
 
 
-def has_same_tries(topic: str, programs: Mapping[int, SkipRing]) -> bool:
-    """Returns whether all subscribers of a topic have the same publications."""
+def has_same_tries(topic: str, programs: Mapping[int, Any]) -> bool:
+    """Returns whether all subscribers of a topic have the same publications.
+
+    Args:
+        topic: The topic.
+        programs: All nodes that are up, of class `SkipRing`.
+    """
     wanting = (one for one in programs.values() if topic in one.subscription and one.subscription[topic].wants)
-    return len({_trie(topic, one) for one in wanting}) <= 1
+    return len({_keys(topic, one) for one in wanting}) <= 1
 
 
-def _trie(topic: str, program: SkipRing) -> tuple[str, str] | None:
-    """Returns label and hash of the root of a node's trie; None: it is empty."""
-    root = program.trie_root.get(topic)
-    return None if root is None else (root.label, program.trie_node[topic, root.label].hash)
+def _keys(topic: str, program: Any) -> frozenset[str]:  # noqa: ANN401 - a `SkipRing`
+    """Returns the keys of the publications in a node's trie."""
+    nodes = (one for (at, _), one in program.trie_node.items() if at == topic)
+    return frozenset(one.publication.key for one in nodes if one.publication)

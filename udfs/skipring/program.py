@@ -15,7 +15,6 @@ from udfs.skipring import messages as ms
 from udfs.skipring.history import (
     ConfigurationChange,
     DatabaseChange,
-    Entries,
     Explicit,
     configuration_change,
     database_changes,
@@ -30,13 +29,14 @@ from udfs.skipring.state import (
     Interest,
     Subscription,
     Supervisor,
+    are_valid,
     responsible,
     subscription_of,
     topic_of,
 )
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
-from udfs.skipring.trie import Publication, Root, Trie, TrieNode, publication_key
+from udfs.skipring.trie import Publication, Root, Trie, TrieNode, publication_key, repair_tries
 
 
 class SkipRing(NodeProgram):
@@ -61,10 +61,12 @@ class SkipRing(NodeProgram):
     database_change = appended(DatabaseChange, is_durable=True)
 
     def __init__(self) -> None:
-        """Starts with nothing, and nothing looked at."""
+        """Starts without state; none of it has been checked."""
         super().__init__()
         self._explicit_before: dict[str, Explicit] = {}
-        self._entries_before: dict[str, Entries] = {}
+        self._supervisions: dict[str, Supervision] = {}
+        self._used: dict[str, Supervision] = {}
+        self.has_checked_tries = False
 
     @classmethod
     def start(cls, world: World) -> None:
@@ -73,8 +75,11 @@ class SkipRing(NodeProgram):
         for node in world.nodes:
             program: SkipRing = world.program(node)
             program._explicit_before = {topic: explicit(Subscription(topic)) for topic in program.subscription}
-            program._entries_before = {topic: {} for topic in program.database}
             program._note_changes(BEFORE)
+            for topic, database in sorted(program.database.items()):
+                program.database_change += database_changes(
+                    topic, BEFORE, dict.fromkeys(database.entries), database.entries
+                )
 
     # ---- the application
 
@@ -93,7 +98,7 @@ class SkipRing(NodeProgram):
     def call_publish(self, call: Call, ctx: Context) -> None:
         """Publishes."""
         topic = topic_of(call)
-        key = publication_key(ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
+        key = publication_key(topic, ctx.node, call.source_seq, int(ctx.settings["key_bits"]))
         own = self._made(topic)
         self._publisher(own, ctx).publish(Publication(key, ctx.node, call.source_seq, call.round))
 
@@ -101,25 +106,30 @@ class SkipRing(NodeProgram):
 
     def on_subscribe(self, m: ms.Subscribe, src: int, ctx: Context) -> None:
         """Handles Subscribe."""
-        self._supervision(m.topic, ctx).integrate(src, "subscribe")
+        if (supervision := self._supervision(m.topic, ctx)) is not None:
+            supervision.integrate(src, "subscribe", ctx)
 
     def on_get_configuration(self, m: ms.GetConfiguration, src: int, ctx: Context) -> None:
         """Handles GetConfiguration."""
-        self._supervision(m.topic, ctx).integrate(src, "request")
+        if (supervision := self._supervision(m.topic, ctx)) is not None:
+            supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
         """Handles RequestFor."""
-        self._supervision(m.topic, ctx).request_for(m.subscriber)
+        if (supervision := self._supervision(m.topic, ctx)) is not None:
+            supervision.request_for(m.subscriber, ctx)
 
     def on_unsubscribe(self, m: ms.Unsubscribe, src: int, ctx: Context) -> None:
         """Handles Unsubscribe."""
-        self._supervision(m.topic, ctx).unsubscribe(src)
+        if (supervision := self._supervision(m.topic, ctx)) is not None:
+            supervision.unsubscribe(src, ctx)
 
     def on_down(self, peer: int, ctx: Context) -> None:
         """Notes for good that a subscriber has crashed, and repairs all databases (rule K8)."""
         self.crashed[peer] = Crashed(peer)
         for topic in sorted(self.database):
-            self._supervision(topic, ctx)
+            if (supervision := self._supervision(topic, ctx)) is not None:
+                supervision.remove_crashed(peer)
 
     # ---- the ring
 
@@ -130,6 +140,8 @@ class SkipRing(NodeProgram):
     def on_set_data(self, m: ms.SetData, src: int, ctx: Context) -> None:
         """Handles SetData."""
         own = self._own(m.topic)
+        if not are_valid(m.label, m.predecessor, m.successor):
+            return
         if m.label is None:
             own.clear()
         elif own.wants:
@@ -140,6 +152,8 @@ class SkipRing(NodeProgram):
     def on_introduce(self, m: ms.Introduce, src: int, ctx: Context) -> None:
         """Handles Introduce."""
         own = self._own(m.topic)
+        if not are_valid(m.label, m.believed):
+            return
         if not own.wants:
             send(ctx, m.node, ms.Remove(m.topic, ctx.node))
         elif own.label is not None:
@@ -148,6 +162,8 @@ class SkipRing(NodeProgram):
     def on_introduce_shortcut(self, m: ms.IntroduceShortcut, src: int, ctx: Context) -> None:
         """Handles IntroduceShortcut."""
         own = self._own(m.topic)
+        if not are_valid(m.label):
+            return
         if not own.wants:
             for node in (m.node, src):
                 send(ctx, node, ms.Remove(m.topic, ctx.node))
@@ -181,8 +197,14 @@ class SkipRing(NodeProgram):
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
         """Handles Timeout, once in each interval."""
         ctx.set_timer(name, key, int(ctx.settings["timeout_interval"]))
+        self._check_tries(ctx)
+        self._correct_verdicts(ctx)
         for topic in sorted(self.database):
-            self._supervision(topic, ctx).timeout()
+            supervision = self._supervision(topic, ctx)
+            if supervision is None:
+                self._drop_database(topic, ctx)
+            else:
+                supervision.timeout(ctx)
         for topic in sorted(self.subscription):
             self._timeout(self._own(topic), ctx)
 
@@ -210,17 +232,19 @@ class SkipRing(NodeProgram):
             own = self.subscription.get(topic)
             if own is not None and explicit(own) != before:
                 self.configuration_change.append(configuration_change(own, round_))
-        for topic, entries in sorted(self._entries_before.items()):
-            self.database_change += database_changes(topic, round_, entries, self.database[topic].entries)
-        self._explicit_before, self._entries_before = {}, {}
+        for topic, used in sorted(self._used.items()):
+            self.database_change += database_changes(topic, round_, used.changed, self.database[topic].entries)
+            used.changed = {}
+        self._explicit_before, self._used = {}, {}
 
     # ---- the parts of the node that a topic is about
 
     def _own(self, topic: str) -> Subscription:
-        """Returns what the node keeps of a topic; of a topic that it has nothing of, an empty one."""
+        """Returns the node's state of a topic, without invalid labels (rule K21); an empty one if it has none."""
         own = self.subscription.get(topic) or Subscription(topic)
         if topic not in self._explicit_before:
             self._explicit_before[topic] = explicit(own)
+            own.drop_invalid_labels()
         return own
 
     def _made(self, topic: str) -> Subscription:
@@ -234,12 +258,36 @@ class SkipRing(NodeProgram):
     def _responsible(self, topic: str) -> int:
         return responsible(topic, self.supervisor.values())
 
-    def _supervision(self, topic: str, ctx: Context) -> Supervision:
+    def _supervision(self, topic: str, ctx: Context) -> Supervision | None:
+        """Returns the topic's database to act on; None: another node is the topic's supervisor (rule K21)."""
+        if self._responsible(topic) != ctx.node:
+            return None
         database = self.database.setdefault(topic, Database(topic))
-        if topic not in self._entries_before:
-            self._entries_before[topic] = dict(database.entries)
-        return Supervision(database, self.crashed, ctx)
+        known = self._supervisions.get(topic)
+        if known is None or not known.is_of(database):
+            self._correct_verdicts(ctx)
+            known = self._supervisions[topic] = Supervision(database, self.crashed)
+        self._used[topic] = known
+        return known
+
+    def _drop_database(self, topic: str, ctx: Context) -> None:
+        """Deletes the database of a topic whose supervisor is another node (rule K21)."""
+        before = {label: (node,) for label, node in self.database.pop(topic).entries.items()}
+        self.database_change += database_changes(topic, ctx.round, before, {})
+
+    def _correct_verdicts(self, ctx: Context) -> None:
+        """Takes back the verdict on each node that the failure detector has not reported (rule K21)."""
+        for node in [node for node in self.crashed if node in ctx.watched or node in self.supervisor]:
+            del self.crashed[node]
+
+    def _check_tries(self, ctx: Context) -> None:
+        """Repairs the tries before they are used for the first time (rule K22)."""
+        if not self.has_checked_tries:
+            self.has_checked_tries = True
+            key_bits, hash_bits = int(ctx.settings["key_bits"]), int(ctx.settings["hash_bits"])
+            repair_tries(self.trie_node, self.trie_root, key_bits, hash_bits)
 
     def _publisher(self, own: Subscription, ctx: Context) -> Publisher:
+        self._check_tries(ctx)
         trie = Trie(own.topic, self.trie_node, self.trie_root, int(ctx.settings["hash_bits"]))
         return Publisher(own, trie, ctx)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from udfs.nodes.context import Context
 from udfs.skipring.messages import CheckAndPublish, CheckTrie, Publish, PublishNew, send
 from udfs.skipring.state import Subscription
-from udfs.skipring.trie import NodeHash, Publication, Trie
+from udfs.skipring.trie import NodeHash, Publication, Trie, has_right_key
 
 
 class Publisher:
@@ -80,7 +80,9 @@ class Publisher:
             send(self._ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
 
     def _take(self, publication: Publication, via: str) -> bool:
-        """Inserts a publication, and delivers it if it is new; returns whether it is."""
+        """Inserts a publication with the right key, and delivers it if it is new; returns whether it is."""
+        if not has_right_key(self._own.topic, publication, int(self._ctx.settings["key_bits"])):
+            return False
         is_new = self._trie.insert(publication, via)
         if is_new and self._own.wants:
             self._ctx.deliver(publication.source, publication.source_seq, publication.issued_round, publication.hops)

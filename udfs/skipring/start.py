@@ -7,6 +7,7 @@ A corrupted start is a legitimate one of which one part is arbitrary (the names 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from udfs.nodes.program import Call
 from udfs.nodes.world import World
@@ -25,10 +26,10 @@ from udfs.skipring.state import (
     topic_of,
 )
 from udfs.skipring.supervisor import configuration
-from udfs.skipring.trie import Publication, Trie, publication_key
+from udfs.skipring.trie import Trie
 
 TIMEOUT = "Timeout"
-EMPTY, ARBITRARY = "empty", "arbitrary"
+EMPTY, ARBITRARY, TRIES = "empty", "arbitrary", "tries"
 
 
 def begin(world: World) -> None:
@@ -56,14 +57,14 @@ def begin(world: World) -> None:
 
 
 def _begin_topics(world: World, supervisors: Sequence[Supervisor]) -> None:
-    draws = Draws(world.context(supervisors[0].node))
+    draws, numbers = Draws(world.context(supervisors[0].node)), count(0, -1)
     for topic, members in _subscribers(world).items():
         order, supervisor = draws.shuffled(members), responsible(topic, supervisors)
         share, is_far = draws.one_of((1 / 2, 1.0)), draws.is_in(1 / 3)
-        scene = Scene(world, topic, order, supervisor, draws, share, is_far)
+        scene = Scene(world, topic, order, supervisor, draws, share, is_far, numbers)
         _record(scene)
         start = str(world.settings["start"])
-        _publish(scene, is_everywhere=start not in (ARBITRARY, "tries"))
+        _publish(scene, is_everywhere=start not in (ARBITRARY, TRIES))
         for name, corrupt in CORRUPTIONS.items():
             if start in (name, ARBITRARY):
                 corrupt(scene)
@@ -112,12 +113,11 @@ def _record(scene: Scene) -> None:
 def _publish(scene: Scene, *, is_everywhere: bool) -> None:
     """Has publications be there from before the start: at all subscribers, or at some of them, each at least at one."""
     settings = scene.world.settings
-    for number in range(int(settings["start_publications"]) if scene.members else 0):
-        source = scene.draws.one_of(scene.members)
-        key = publication_key(source, -number, int(settings["key_bits"]))
+    for _ in range(int(settings["start_publications"]) if scene.members else 0):
+        publication = scene.publish(scene.draws.one_of(scene.members))
         holder = scene.draws.one_of(scene.members)
         for node in scene.members:
             if is_everywhere or node == holder or scene.draws.is_in(0.5):
                 program = scene.world.program(node)
                 trie = Trie(scene.topic, program.trie_node, program.trie_root, int(settings["hash_bits"]))
-                trie.insert(Publication(key, source, -number, -1), "start")
+                trie.insert(publication, "start")

@@ -11,6 +11,8 @@ from udfs.nodes.program import Call
 from udfs.nodes.records import record
 from udfs.skipring.labels import Key, Label, key_of
 
+Entries = dict[Label, int | None]
+"""The subscriber of each label in a database; None: the tuple has no subscriber, which is a corruption."""
 _TWO_53 = float(1 << 53)
 
 
@@ -92,6 +94,16 @@ class Subscription:
         self.label = self.left = self.right = self.ring = None
         self.short = {}
 
+    def drop_invalid_labels(self) -> None:
+        """Deletes an own label, edges and slots whose labels are invalid (rule K21)."""
+        if self.label is not None and not self.label.is_valid:
+            self.label = None
+        self.left, self.right, self.ring = (
+            None if one is not None and not one.label.is_valid else one for one in (self.left, self.right, self.ring)
+        )
+        if not all(label.is_valid for label in self.short):
+            self.short = {label: node for label, node in self.short.items() if label.is_valid}
+
     def delete(self, node: int) -> None:
         """Deletes all references to a node; its slots stay, empty."""
         self.left, self.right, self.ring = (
@@ -125,7 +137,7 @@ class Database:
 
     topic: str
     next: int = -1
-    entries: dict[Label, int | None] = field(default_factory=dict)
+    entries: Entries = field(default_factory=dict)
 
 
 @record(key="node")
@@ -170,6 +182,12 @@ def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Cont
     right = after if after is not None and after.key > own else None
     ring = after if left is not None and right is None else before if left is None else None
     return left, right, ring
+
+
+def are_valid(*labels: Label | Contact | None) -> bool:
+    """Returns whether all labels, and those of all contacts, are valid; None counts as valid (rules K1 and K21)."""
+    found = (one.label if isinstance(one, Contact) else one for one in labels)
+    return all(label is None or label.is_valid for label in found)
 
 
 def topic_of(call: Call) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 
 from udfs.nodes.records import record
 
@@ -85,10 +87,16 @@ class Root:
     label: str
 
 
-def publication_key(source: int, source_seq: int, key_bits: int) -> str:
-    """Returns the key of a publication: the first digits of SHA-256 of its publisher and number."""
-    digest = int.from_bytes(hashlib.sha256(f"{source},{source_seq}".encode()).digest(), "big")
+@lru_cache(1 << 16)
+def publication_key(topic: str, source: int, source_seq: int, key_bits: int) -> str:
+    """Returns the key of a publication: the first digits of SHA-256 of its publisher, number and topic."""
+    digest = int.from_bytes(hashlib.sha256(f"{source},{source_seq},{topic}".encode()).digest(), "big")
     return f"{digest >> (256 - key_bits):0{key_bits}b}"
+
+
+def has_right_key(topic: str, publication: Publication, key_bits: int) -> bool:
+    """Returns whether the key of a publication is that of its publisher, number and topic (rule K22)."""
+    return publication.key == publication_key(topic, publication.source, publication.source_seq, key_bits)
 
 
 class Trie:
@@ -158,6 +166,39 @@ class Trie:
         self._roots[self._topic] = Root(self._topic, top)
         return True
 
+    def is_sound(self, n_nodes: int, key_bits: int) -> bool:
+        """Returns whether the trie is a Patricia trie with right keys and hashes, and no other nodes exist (K22).
+
+        Args:
+            n_nodes: The nodes with the trie's topic.
+            key_bits: Bits of a key.
+        """
+        root = self._roots.get(self._topic)
+        stack, n_found = [] if root is None else [root.label], 0
+        while stack:
+            node = self.find(stack.pop())
+            if node is None or not (self._is_leaf(node, key_bits) if node.publication else self._is_inner(node)):
+                return False
+            n_found += 1
+            stack += [child for child in (node.zero, node.one) if child is not None]
+        return n_found == n_nodes
+
+    def _is_leaf(self, node: TrieNode, key_bits: int) -> bool:
+        publication = node.publication
+        if publication is None or not has_right_key(self._topic, publication, key_bits):
+            return False
+        has_no_child = node.zero is None and node.one is None
+        return has_no_child and node.label == publication.key and node.hash == self._hash(node.label)
+
+    def _is_inner(self, node: TrieNode) -> bool:
+        hashes = []
+        for digit, label in (("0", node.zero), ("1", node.one)):
+            child = None if label is None else self.find(label)
+            if child is None or not child.label.startswith(node.label + digit):
+                return False
+            hashes.append(child.hash)
+        return node.hash == self._hash(*hashes)
+
     def _child(self, node: TrieNode, key: str) -> TrieNode | None:
         label = node.one if key[len(node.label)] == "1" else node.zero
         return None if label is None else self.find(label)
@@ -192,3 +233,27 @@ class Trie:
 
     def _hash(self, *parts: str | None) -> str:
         return hashlib.sha256("".join(part or "" for part in parts).encode()).hexdigest()[: self._digits]
+
+
+def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
+    """Builds each trie that is not sound again, of the publications in its leaves whose keys are right (rule K22).
+
+    Args:
+        nodes: The nodes of the tries of all topics, by topic and label; it changes.
+        roots: Their roots by topic; it changes.
+        key_bits: Bits of a key.
+        hash_bits: Bits of a hash.
+    """
+    found: dict[str, list[TrieNode]] = {topic: [] for topic in roots}
+    for node in nodes.values():
+        found.setdefault(node.topic, []).append(node)
+    for topic, held in found.items():
+        trie = Trie(topic, nodes, roots, hash_bits)
+        if trie.is_sound(len(held), key_bits):
+            continue
+        for node in held:
+            del nodes[topic, node.label]
+        roots.pop(topic, None)
+        for node in sorted(held, key=attrgetter("label")):
+            if node.publication is not None and has_right_key(topic, node.publication, key_bits):
+                trie.insert(node.publication, node.via or "start")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -203,6 +204,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "startswith": Function(_of_texts, "{0}.startswith({1})"),
     "endswith": Function(_of_texts, "{0}.endswith({1})"),
     "contains": Function(_of_texts, "{1} in {0}"),
+    "regexp_like": Function(_of_texts, lambda text, pattern: re.search(pattern, text) is not None),
 }  # fmt: skip
 """Null where an argument is null. Comparisons for equality, logic and what takes nulls is in `special`."""
 

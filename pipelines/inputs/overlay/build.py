@@ -16,6 +16,7 @@ from pipelines.inputs.overlay.files import load_file
 from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.hub import hub_names, load_hub
+from pipelines.inputs.overlay.rounding import rounding_note
 from pipelines.inputs.overlay.tree import first_cycle, minimum_tree, shortest_path_tree
 from pipelines.inputs.overlay.weighted import (
     ContentError,
@@ -42,7 +43,15 @@ _MAX_LEFT = 5
 _SOURCES = "links, file, topohub, generate, nodes"
 
 
-def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: bool, beside: Path | None) -> Overlay:
+def build_overlay(
+    spec: OverlaySpec,
+    *,
+    seed: int,
+    round_ms: float,
+    needs_tree: bool,
+    beside: Path | None,
+    notes_rounding: bool = False,
+) -> Overlay:
     """Returns the overlay of one run.
 
     1. Read or make the graph, with the latencies of its source.
@@ -58,6 +67,7 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
         round_ms: Milliseconds of a round.
         needs_tree: Whether the protocol runs on trees only.
         beside: The scenario file's folder, where relative paths are looked up first.
+        notes_rounding: Whether the notes say which paths rounding makes longer.
 
     Raises:
         OverlayError: The overlay cannot be built; carries the place of each setting that is to blame.
@@ -74,7 +84,9 @@ def build_overlay(spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: 
     else:
         with _blamed_on(("time", "round_ms"), with_field=False):
             rounds = latencies.to_rounds(graph.ms, round_ms)
-    notes = tuple(note for note in (graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph)) if note)
+    rounding = rounding_note(graph, rounds, round_ms) if notes_rounding else ""
+    told = (graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
+    notes = tuple(note for note in told if note)
     return with_attached(Overlay(graph.names, graph.a, graph.b, rounds, notes=notes), spec.servers, spec.clients, seed)
 
 
@@ -165,12 +177,14 @@ def _with_latency(
 ) -> WeightedGraph:
     if latency is None:
         return graph
+    note = ""
     with _blamed_on(("overlay", "latency")):
         if latency.matrix is not None:
-            ms = latencies.matrix_ms(graph, _found(latency.matrix, beside, ("overlay", "latency", "matrix")), seed)
+            path = _found(latency.matrix, beside, ("overlay", "latency", "matrix"))
+            ms, note = latencies.matrix_ms(graph, latency, path, seed)
         else:
             ms = latencies.drawn_ms(graph, latency, seed, round_ms)
-    return WeightedGraph(graph.names, graph.a, graph.b, ms)
+    return WeightedGraph(graph.names, graph.a, graph.b, ms, note)
 
 
 def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> WeightedGraph:

@@ -15,6 +15,7 @@ from pipelines.errors import nearest
 from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.routers import decode, delay
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel
+from pipelines.spec.base import nfc
 
 _MAX_SHOWN = 10
 _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
@@ -56,7 +57,7 @@ def parse_parquet(content: bytes, columns: Columns) -> WeightedGraph:
     """
     try:
         file = pq.ParquetFile(BytesIO(content))
-        positions = _positions(file.schema_arrow.names, columns)
+        positions = _positions([nfc(name) for name in file.schema_arrow.names], columns)
         table = file.read(columns=[file.schema_arrow.names[i] for i in positions])
         values = [table.column(file.schema_arrow.names[i]).to_pylist() for i in positions]
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -105,7 +106,7 @@ def _graph(rows: Iterable[Row], columns: Columns) -> WeightedGraph:
     index: dict[str, int] = {}
     places, links, delays = [], [], []
     for place, values in rows:
-        src, dst = ("" if value is None else str(value) for value in values[:2])
+        src, dst = ("" if value is None else nfc(str(value)) for value in values[:2])
         if not src or not dst:
             raise ContentError(
                 f"{place}: the column {(columns.dst if src else columns.src)!r} is empty; a link has two ends"

@@ -31,7 +31,11 @@ _ENDINGS = {
     ".pq": "parquet",
 }
 _BEGINNINGS = ((b"<", "graphml"), (b"NODES", "rocketfuel"), (b"No of nodes", "pssim"), (b"PAR1", "parquet"))
-_NAMED = {"graphml": ("latency",), **dict.fromkeys(("csv", "tsv", "parquet"), ("src", "dst", "latency"))}
+_NAMED = {
+    "graphml": ("latency", "latency_unit"),
+    **dict.fromkeys(("rocketfuel", "pssim"), ("latency_unit",)),
+    **dict.fromkeys(("csv", "tsv", "parquet"), ("src", "dst", "latency", "latency_unit")),
+}
 """Format → what a scenario may name in it."""
 
 
@@ -50,7 +54,7 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror}") from error
     columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit)
-    given = tuple(sorted(spec.model_fields_set & {"src", "dst", "latency"}))
+    given = tuple(sorted(spec.model_fields_set & {"src", "dst", "latency", "latency_unit"}))
     return _load(path, stamp.st_mtime_ns, stamp.st_size, spec.member, columns, given)
 
 
@@ -93,6 +97,9 @@ def _load(
     for field in given:
         if field not in _NAMED.get(kind, ()):
             raise ContentError(f"{name} is no edge list: it has no column to name; leave {field} out", field)
+    if "latency_unit" in given and "latency" in _NAMED.get(kind, ()) and columns.latency is None:
+        message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
+        raise ContentError(message, "latency_unit")
     try:
         return _parse(kind, content, columns)
     except ContentError as error:
@@ -152,9 +159,9 @@ def _parse(kind: str, content: bytes, columns: Columns) -> WeightedGraph:
     if kind == "graphml":
         return parse_graphml(content, columns)
     if kind == "rocketfuel":
-        return parse_rocketfuel(content)
+        return parse_rocketfuel(content, columns)
     if kind == "pssim":
-        return parse_pssim(content)
+        return parse_pssim(content, columns)
     if kind == "parquet":
         return parse_parquet(content, columns)
     return parse_text(content, "\t" if kind == "tsv" else ",", columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGrap
 from pipelines.spec.overlay import Latency
 
 MAX_ROUNDS = 1_000_000
+_MAX_SHOWN = 5
 Matrix = tuple[tuple[str, ...] | None, Floats]
 
 
@@ -72,42 +74,64 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
     return spread
 
 
-def matrix_ms(graph: WeightedGraph, path: Path, seed: int) -> Floats:
-    """Returns one-way latencies: half the mean of a link's two round-trip times.
+def matrix_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> tuple[Floats, str]:
+    """Returns one-way latencies, half the mean of a link's two round-trip times, and a note on drawn rows.
 
-    Nodes are the matrix's rows of the same name if every node has one, else rows drawn by the
-    seed without replacement.
+    A node takes the row of its name. With ``draw_rows``, or where the matrix has no titles, the seed assigns the rows
+    to the nodes without replacement.
 
     Args:
         graph: The overlay.
+        latency: The setting that names the matrix.
         path: The matrix file.
         seed: The run's.
 
     Raises:
-        ContentError: The file cannot be read, or has fewer rows than the overlay nodes.
+        ContentError: The file cannot be read, has fewer rows than the overlay nodes, or lacks a node's name.
     """
     try:
         stamp = path.stat()
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror}", "matrix") from error
     titles, rtt = _matrix(path, stamp.st_mtime_ns, stamp.st_size)
-    row = _rows(graph.names, titles, len(rtt), seed)
+    is_drawn = latency.draw_rows or titles is None
+    row = _drawn_rows(len(graph.names), len(rtt), seed) if is_drawn else _named_rows(graph.names, titles or ())
     a, b = row[graph.a], row[graph.b]
     one_way: Floats = (rtt[a, b] + rtt[b, a]) / 4.0
-    return one_way
+    note = f"{path.name} has no names: the seed draws the row of each node (latency.draw_rows: true says so)"
+    return one_way, "" if latency.draw_rows or titles is not None else note
 
 
-def _rows(names: tuple[str, ...], titles: tuple[str, ...] | None, size: int, seed: int) -> Ints:
-    index = {title: i for i, title in enumerate(titles or ())}
-    if all(name in index for name in names):
-        return np.array([index[name] for name in names], dtype=np.int64)
-    if size < len(names):
+def _named_rows(names: tuple[str, ...], titles: tuple[str, ...]) -> Ints:
+    index = {title: i for i, title in enumerate(titles)}
+    missing = [name for name in names if name not in index]
+    if missing:
+        folded = {title.casefold(): title for title in titles}
+        shown = ", ".join(_with_near(name, titles, folded) for name in missing[:_MAX_SHOWN])
+        more = f" and {len(missing) - _MAX_SHOWN} more" if len(missing) > _MAX_SHOWN else ""
         raise ContentError(
-            f"the matrix has {size} rows and the overlay {len(names)} nodes; take a larger matrix or a smaller overlay",
+            f"the matrix has no row for {len(missing)} of {len(names)} nodes: {shown}{more}; give the rows the names "
+            "of the nodes, or write draw_rows: true beside matrix: the seed then draws a row for each node",
+            "matrix",
+        )
+    return np.array([index[name] for name in names], dtype=np.int64)
+
+
+def _with_near(name: str, titles: tuple[str, ...], folded: Mapping[str, str]) -> str:
+    """Returns a missing name with the title that is probably meant; case is ignored first."""
+    same = folded.get(name.casefold())
+    hint = f" did you mean {same!r}?" if same is not None else nearest(name, titles)
+    return repr(name) + (f" ({hint.strip()})" if hint else "")
+
+
+def _drawn_rows(n_nodes: int, size: int, seed: int) -> Ints:
+    if size < n_nodes:
+        raise ContentError(
+            f"the matrix has {size} rows and the overlay {n_nodes} nodes; take a larger matrix or a smaller overlay",
             "matrix",
         )
     order = np.argsort(draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(size)), kind="stable")
-    return order[: len(names)].astype(np.int64)
+    return order[:n_nodes].astype(np.int64)
 
 
 @lru_cache(maxsize=8)

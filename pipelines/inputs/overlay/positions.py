@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
-import networkx as nx
 import topohub
 
 from pipelines.files import find_file
 from pipelines.inputs.overlay.files import graphml_text
+from pipelines.inputs.overlay.graphml import graphml_positions
 from pipelines.inputs.overlay.weighted import unique_names
 from pipelines.spec.overlay import OverlaySpec
 
@@ -35,17 +33,4 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Place
         found = {name: node.get("pos") for name, node in zip(names, nodes, strict=True)}
         return {name: (float(place[0]), float(place[1])) for name, place in found.items() if place}
     content = None if spec.file is None else graphml_text(find_file(spec.file.path, beside), spec.file)
-    return {} if content is None else _of_graphml(content)
-
-
-def _of_graphml(content: bytes) -> dict[str, Place]:
-    """Returns the attributes ``Longitude`` and ``Latitude``, with names as the overlay has them."""
-    nodes = list(nx.read_graphml(io.BytesIO(content)).nodes(data=True))
-    labels = [None if (label := data.get("label")) is None else str(label) for _, data in nodes]
-    names = unique_names(labels, [str(node) for node, _ in nodes])
-    placed = ((name, data.get("Longitude"), data.get("Latitude")) for name, (_, data) in zip(names, nodes, strict=True))
-    return {name: (float(x), float(y)) for name, x, y in placed if x is not None and y is not None and _is_place(x, y)}
-
-
-def _is_place(longitude: float, latitude: float) -> bool:
-    return math.isfinite(float(longitude)) and math.isfinite(float(latitude))
+    return {} if content is None else graphml_positions(content)

@@ -7,19 +7,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, merge_parallel, unique_names
+from pipelines.spec.base import nfc
 
 Lines = Iterator[tuple[int, str]]
 
 
-def parse_rocketfuel(content: bytes) -> WeightedGraph:
+def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
     """Reads a Rocketfuel map.
 
     ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, m lines ``label src dest weight bw delay``.
-    Nodes are named by their labels. The two directions of a link count as one, with the smaller delay (ms).
+    Nodes are named by their labels. The two directions of a link count as one, with the smaller delay.
 
     Args:
         content: The file.
+        columns: The unit of delays.
 
     Raises:
         ContentError: With the line.
@@ -34,17 +37,20 @@ def parse_rocketfuel(content: bytes) -> WeightedGraph:
         ends.append((_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)))
         delays.append(delay(fields[5], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(unique_names(labels, map(str, range(n_nodes))), ends, np.array(delays, dtype=np.float64))
+    return merge_parallel(
+        unique_names(labels, map(str, range(n_nodes))), ends, columns.in_ms(np.array(delays, dtype=np.float64))
+    )
 
 
-def parse_pssim(content: bytes) -> WeightedGraph:
+def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
     """Reads a topology of pssim.
 
     ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, m lines
-    ``id from to delay`` (ms). Nodes are named by their ids.
+    ``id from to delay``. Nodes are named by their ids.
 
     Args:
         content: The file.
+        columns: The unit of delays.
 
     Raises:
         ContentError: With the line.
@@ -68,17 +74,17 @@ def parse_pssim(content: bytes) -> WeightedGraph:
         ends.append((index[fields[1]], index[fields[2]]))
         delays.append(delay(fields[3], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(tuple(index), ends, np.array(delays, dtype=np.float64))
+    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)))
 
 
 def decode(content: bytes) -> str:
-    """Returns a file's text (UTF-8, with or without a mark).
+    """Returns a file's text (UTF-8, with or without a mark) in Unicode's composed form.
 
     Raises:
         ContentError: It is no text, with the line.
     """
     try:
-        text = content.decode("utf-8-sig")
+        text = nfc(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ContentError(f"line {line}: not UTF-8 text (byte 0x{content[error.start]:02x})") from error

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.inputs.overlay.graph import Ints
+from pipelines.spec.base import nfc
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,7 +74,7 @@ def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str,
     count: dict[str, int] = {}
     names: list[str] = []
     for label, node_id in zip(labels, ids, strict=True):
-        base = (label or "").strip() or node_id
+        base = nfc((label or "").strip() or node_id)
         name = base
         while name in taken:
             count[base] = count.get(base, 1) + 1

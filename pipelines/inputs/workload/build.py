@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.overlay.nodes import Place
 from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
 from pipelines.inputs.workload.generated_publications import generated_publications
 from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
 from pipelines.inputs.workload.joins import listed_joins
-from pipelines.inputs.workload.lists import listed_publications, listed_subscriptions
+from pipelines.inputs.workload.lists import PUBLICATIONS, listed_publications, listed_subscriptions
 from pipelines.inputs.workload.other_calls import listed_calls
 from pipelines.inputs.workload.tables import Workload
+from pipelines.matching.predicate_table import topics_of
+from pipelines.matching.topic_filter import has_wildcard
 from pipelines.spec.workload import (
     PublicationFileSource,
     PublicationGenerator,
@@ -26,6 +30,7 @@ from pipelines.spec.workload import (
 )
 
 Part = TypeVar("Part")
+_SHOWN = 5
 
 
 def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Workload:
@@ -61,25 +66,61 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: 
 
 
 def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> pa.Table:
+    is_mqtt = spec.topics == "mqtt"
     match spec.subscriptions:
         case SubscriptionFileSource(file=file):
-            return subscriptions_of_file(file, overlay, seed, horizon, beside)
+            return subscriptions_of_file(file, overlay, seed, horizon, beside, is_mqtt=is_mqtt)
         case SubscriptionGenerator(generate=generator):
             return generated_subscriptions(generator, overlay, seed, horizon)
         case listed:
-            return listed_subscriptions(listed, overlay, horizon)
+            return listed_subscriptions(listed, overlay, horizon, is_mqtt=is_mqtt)
 
 
 def _publications(
     spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
+    place: Place = PUBLICATIONS
     match spec.publications:
         case PublicationFileSource(file=file):
-            return publications_of_file(file, overlay, seed, horizon, beside)
+            found = publications_of_file(file, overlay, seed, horizon, beside)
+            place = (*PUBLICATIONS, "file", "topic")
         case PublicationGenerator(generate=generator):
             return generated_publications(generator, overlay, seed, horizon)
         case listed:
-            return listed_publications(listed, overlay, horizon)
+            found = listed_publications(listed, overlay, horizon)
+    if spec.topics == "mqtt":
+        _refuse_wildcards(found[0]["topic"], place)
+    return found
+
+
+def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
+    """Refuses publications on topics with wildcards, as MQTT does."""
+    rows = pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(topic, r"[+#]"), False)).to_pylist()
+    if rows:
+        where = (*place, rows[0], "topic") if place == PUBLICATIONS else place
+        row = "" if place == PUBLICATIONS else f"row {rows[0] + 1}: "
+        more = f" (so have {len(rows) - 1} more)" if len(rows) > 1 else ""
+        message = (
+            f"{row}the topic {topic[rows[0]].as_py()!r} has a wildcard{more}; allowed with topics: mqtt: no + and #"
+        )
+        raise WorkloadError(Problem(where, message))
+
+
+def literal_wildcards(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> str:
+    """Returns that topics of subscriptions look like filters of MQTT and are compared as they are, or nothing.
+
+    Arguments and errors as in `build_workload`.
+    """
+    if spec.topics == "mqtt" or isinstance(spec.subscriptions, SubscriptionGenerator):
+        return ""
+    subscription = _subscriptions(spec, overlay, seed, horizon, beside)
+    topics = pc.unique(topics_of(subscription["predicate"], is_alone=False)).to_pylist()
+    found = sorted(topic for topic in topics if topic is not None and has_wildcard(topic))
+    shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
+    return (
+        f"subscriptions to {shown} match a topic of just that name; workload.topics: mqtt makes + and # wildcards"
+        if found else ""
+    )  # fmt: skip
 
 
 def describe() -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.inputs.overlay.nodes import Ints
 from pipelines.inputs.workload.tables import ATTRIBUTE, PUBLICATION
+from pipelines.matching.predicate import MAX_WHOLE_DOUBLE
 
 NO_CONTENT = "{}"
 """The JSON of a publication without attributes."""
@@ -69,11 +70,16 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
     flat = np.flatnonzero(present)
     place = pa.array(flat % width * rows + flat // width)
     attribute = pa.DictionaryArray.from_arrays(pa.array((flat % width).astype(np.int32)), pa.array(list(named)))
-    number = pa.concat_arrays([_numbers(column) for column in named.values()])
-    text = pa.concat_arrays([_texts(column) for column in named.values()])
-    return pa.table(
-        [pa.array(flat // width), attribute.dictionary_decode(), number.take(place), text.take(place)], schema=ATTRIBUTE
-    )
+    values = [pa.concat_arrays(map(of, named.values())).take(place) for of in (_numbers, _wholes, _texts)]
+    return pa.table([pa.array(flat // width), attribute.dictionary_decode(), *values], schema=ATTRIBUTE)
+
+
+def inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
+    """Returns the first text of a whole number that differs from the double beside it, or None."""
+    is_large = pc.and_(pc.greater_equal(pc.abs(numbers), float(2**53)), pc.match_substring_regex(texts, r"^[+-]?\d+$"))
+    large = pc.indices_nonzero(pc.fill_null(is_large, False))
+    pairs = zip(texts.take(large).to_pylist(), numbers.take(large).to_pylist(), strict=True)
+    return next((text for text, number in pairs if int(text) != number), None)
 
 
 def _is_text(column: pa.Array) -> bool:
@@ -81,7 +87,18 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _numbers(column: pa.Array) -> pa.Array:
-    return pa.nulls(len(column), pa.float64()) if _is_text(column) else pc.cast(column, pa.float64(), safe=False)
+    if _is_text(column):
+        return pa.nulls(len(column), pa.float64())
+    numbers = pc.cast(column, pa.float64(), safe=False)
+    return pc.min_element_wise(numbers, MAX_WHOLE_DOUBLE, skip_nulls=False) if column.type == pa.int64() else numbers
+
+
+def _wholes(column: pa.Array) -> pa.Array:
+    """Returns the whole numbers of 64 bits among the values, null for the others."""
+    if column.type == pa.int64() or _is_text(column):
+        return pa.nulls(len(column), pa.int64()) if _is_text(column) else column
+    is_whole = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), MAX_WHOLE_DOUBLE))
+    return pc.cast(pc.if_else(is_whole, column, pa.scalar(None, pa.float64())), pa.int64())
 
 
 def _texts(column: pa.Array) -> pa.Array:

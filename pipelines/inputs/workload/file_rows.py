@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipelines.errors import Problem, WorkloadError, nearest
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.workload.contents import inexact_whole
 from pipelines.spec.base import Nodes
 
 _SHOWN = 5
@@ -22,11 +23,16 @@ def texts_of(column: pa.ChunkedArray) -> pa.Array:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
+def names_of(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column of names or topics as `texts_of`, in Unicode's composed form."""
+    return pc.utf8_normalize(texts_of(column), form="NFC")
+
+
 def column_type(column: pa.ChunkedArray) -> pa.Array:
     """Returns a column as what its values are: whole numbers, numbers, true and false, or text.
 
     Raises:
-        pa.ArrowInvalid: A type that content cannot hold, such as lists.
+        pa.ArrowInvalid: A type that content cannot hold, such as lists, or numbers that no common type holds exactly.
     """
     values = column.combine_chunks()
     if pa.types.is_string(values.type):
@@ -35,7 +41,9 @@ def column_type(column: pa.ChunkedArray) -> pa.Array:
         return values
     if pa.types.is_integer(values.type):
         return pc.cast(values, pa.int64())
-    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+    if pa.types.is_decimal(values.type):
+        return _typed_decimals(values)
+    if pa.types.is_floating(values.type):
         return pc.cast(values, pa.float64())
     return pc.cast(values, pa.string())
 
@@ -44,12 +52,25 @@ def _typed_texts(texts: pa.Array) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
     for kind in (pa.int64(), pa.float64()):
         try:
-            return pc.cast(trimmed, kind)
+            numbers = pc.cast(trimmed, kind)
         except pa.ArrowInvalid:
             continue
+        if kind == pa.float64() and (wrong := inexact_whole(trimmed, numbers)) is not None:
+            raise pa.ArrowInvalid(
+                f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact; allowed: whole numbers of "
+                "64 bits in a column without decimals"
+            )
+        return numbers
     lowered = pc.utf8_lower(trimmed)
     is_logical = pc.all(pc.is_in(lowered, value_set=pa.array(["true", "false", None], pa.string()))).as_py()
     return pc.equal(lowered, "true") if is_logical else texts
+
+
+def _typed_decimals(values: pa.Array) -> pa.Array:
+    """Returns decimals as whole numbers where they have no places or are too large for doubles, else as doubles."""
+    numbers = pc.cast(values, pa.float64())
+    is_large = pc.any(pc.greater_equal(pc.abs(numbers), float(2**53))).as_py()
+    return pc.cast(values, pa.int64()) if is_large or values.type.scale <= 0 else numbers
 
 
 class FileRows:
@@ -97,7 +118,7 @@ class FileRows:
         if column is None:
             return None
         try:
-            return texts_of(column)
+            return names_of(column) if key in ("node", "topic") else texts_of(column)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             self.refuse(key, f"column {name!r} holds {column.type}, which is no text: {error}; name another column")
             return None

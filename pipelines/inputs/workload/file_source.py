@@ -14,7 +14,7 @@ from pipelines.files import find_file
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.file_rows import FileRows, column_type, texts_of
+from pipelines.inputs.workload.file_rows import FileRows, column_type, names_of, texts_of
 from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.reading import Source, load, source_of
 from pipelines.inputs.workload.tables import SUBSCRIPTION
@@ -22,9 +22,9 @@ from pipelines.spec.workload import PublicationFile, SubscriptionFile
 
 
 def subscriptions_of_file(
-    file: SubscriptionFile, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+    file: SubscriptionFile, overlay: Overlay, seed: int, horizon: int, beside: Path | None, *, is_mqtt: bool
 ) -> pa.Table:
-    """Returns the subscription table of a file, in the order of its rows.
+    """Returns the subscription table of a file, in the order of its rows; ``is_mqtt``: topics may be filters.
 
     Raises:
         WorkloadError: The file or a column is missing, or rows cannot be used; the message names the rows.
@@ -34,7 +34,7 @@ def subscriptions_of_file(
     rows = FileRows(place, load(source), overlay, horizon)
     node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
     round_ = rows.rounds(file.round, None)
-    texts = _subscription_texts(rows, source, file.topic, file.where)
+    texts = _subscription_texts(rows, source, file.topic, file.where, is_mqtt=is_mqtt)
     rows.raise_problems()
     end_round = pa.nulls(len(node), pa.int64())
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
@@ -81,7 +81,9 @@ def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: boo
     return source
 
 
-def _subscription_texts(rows: FileRows, source: Source, topic: str | None, where: str | None) -> pa.Array:
+def _subscription_texts(
+    rows: FileRows, source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
+) -> pa.Array:
     if topic is None and where is None:
         rows.refuse(
             "topic", f"name the column of the topic (topic) or of the predicate (where); columns: {rows.titles}"
@@ -90,7 +92,7 @@ def _subscription_texts(rows: FileRows, source: Source, topic: str | None, where
     columns = [rows.texts(key, name) for key, name in (("topic", topic), ("where", where)) if name is not None]
     if any(column is None for column in columns):
         return pa.nulls(0, pa.string())
-    texts, wrong = _canonical_texts(source, topic, where)
+    texts, wrong = _canonical_texts(source, topic, where, is_mqtt=is_mqtt)
     for row, message in wrong[:5]:
         rows.refuse("topic" if where is None else "where", f"row {row + 1}: {message}")
     if len(wrong) > 5:
@@ -99,7 +101,9 @@ def _subscription_texts(rows: FileRows, source: Source, topic: str | None, where
 
 
 @lru_cache(maxsize=4)
-def _canonical_texts(source: Source, topic: str | None, where: str | None) -> tuple[pa.Array, list[tuple[int, str]]]:
+def _canonical_texts(
+    source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
+) -> tuple[pa.Array, list[tuple[int, str]]]:
     """Returns the canonical texts, and the first row of each pair of topic and predicate that is wrong, with why."""
     table = load(source)
     codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
@@ -108,7 +112,7 @@ def _canonical_texts(source: Source, topic: str | None, where: str | None) -> tu
     texts, wrong = [], []
     for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
         try:
-            texts.append(canonical_text(values[0][pair // width], values[1][pair % width]))
+            texts.append(canonical_text(values[0][pair // width], values[1][pair % width], is_mqtt=is_mqtt))
         except PredicateError as error:
             texts.append("")
             wrong.append((row, str(error)))
@@ -145,6 +149,6 @@ def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
 @lru_cache(maxsize=4)
 def _contents(source: Source, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
     table = load(source)
-    topics = pa.nulls(table.num_rows, pa.string()) if topic is None else texts_of(table[topic])
+    topics = pa.nulls(table.num_rows, pa.string()) if topic is None else names_of(table[topic])
     columns = {name: column_type(table[name]) for name in names}
     return topics, json_rows(columns, table.num_rows), attribute_rows(topics, columns)

@@ -8,13 +8,13 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from pipelines.errors import Problem, WorkloadError
+from pipelines.errors import PredicateError, Problem, WorkloadError
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
 from pipelines.inputs.workload.tables import ATTRIBUTE, SUBSCRIPTION
 from pipelines.matching.predicate import canonical, parse_predicates
-from pipelines.spec.base import Scalar
+from pipelines.matching.predicate_table import value_columns
 from pipelines.spec.workload import Publication, Subscription
 
 SUBSCRIPTIONS: Place = ("workload", "subscriptions")
@@ -22,13 +22,13 @@ PUBLICATIONS: Place = ("workload", "publications")
 
 
 @lru_cache(maxsize=100_000)
-def canonical_text(topic: str | None, where: str | None) -> str:
-    """Returns the canonical text of a topic and a predicate text.
+def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> str:
+    """Returns the canonical text of a topic and a predicate text; ``is_mqtt``: a topic may be a filter.
 
     Raises:
         PredicateError: The two are no conjunction.
     """
-    return canonical(parse_predicates(topic, where))
+    return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
 
 
 def after_horizon(round_: int, horizon: int) -> str:
@@ -36,17 +36,23 @@ def after_horizon(round_: int, horizon: int) -> str:
     return f"round {round_} is after the horizon of {horizon} rounds; give at most {horizon}, or raise time.rounds"
 
 
-def listed_subscriptions(listed: Sequence[Subscription], overlay: Overlay, horizon: int) -> pa.Table:
-    """Returns the subscription table of a list.
+def listed_subscriptions(listed: Sequence[Subscription], overlay: Overlay, horizon: int, *, is_mqtt: bool) -> pa.Table:
+    """Returns the subscription table of a list; ``is_mqtt``: topics may be filters.
 
     Raises:
-        WorkloadError: Unknown nodes and rounds after the horizon, each at its place.
+        WorkloadError: Unknown nodes, rounds after the horizon and filters of a wrong form, each at its place.
     """
     problems = [*_misplaced(SUBSCRIPTIONS, listed, overlay, horizon)]
+    texts = []
+    for index, item in enumerate(listed):
+        try:
+            texts.append(canonical_text(item.topic, item.where, is_mqtt=is_mqtt))
+        except PredicateError as error:
+            key = "where" if item.topic is None else "topic"
+            problems.append(Problem((*SUBSCRIPTIONS, index, key), str(error)))
     if problems:
         raise WorkloadError(*problems)
     ids = ids_by_name(overlay)
-    texts = [canonical_text(item.topic, item.where) for item in listed]
     columns = [[ids[s.at] for s in listed], [s.round for s in listed], [s.until for s in listed], texts]
     return pa.table(columns, schema=SUBSCRIPTION)
 
@@ -70,7 +76,7 @@ def listed_publications(listed: Sequence[Publication], overlay: Overlay, horizon
         pa.array([p.keys or None for p in listed], pa.list_(pa.string())),
     )
     rows = [row for i, item in enumerate(listed) for row in _attributes(i, item)]
-    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    columns = list(zip(*rows, strict=True)) or [()] * len(ATTRIBUTE)
     return publication, pa.table([list(column) for column in columns], schema=ATTRIBUTE)
 
 
@@ -85,17 +91,9 @@ def _misplaced(
             yield Problem((*place, i, "round"), after_horizon(item.round, horizon))
 
 
-def _attributes(row: int, item: Publication) -> Iterator[tuple[int, str, float | None, str | None]]:
+def _attributes(row: int, item: Publication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
     if item.topic is not None:
-        yield row, "topic", None, item.topic
+        yield row, "topic", *value_columns(item.topic)
     for name in sorted(item.content):
-        number, text = _value(item.content[name])
-        yield row, name, number, text
-
-
-def _value(value: Scalar) -> tuple[float | None, str | None]:
-    if isinstance(value, bool):
-        return None, "true" if value else "false"
-    if isinstance(value, str):
-        return None, value
-    return float(value), None
+        value = item.content[name]
+        yield row, name, *value_columns(str(value).lower() if isinstance(value, bool) else value)

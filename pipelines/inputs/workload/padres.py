@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import DataFileError
+from pipelines.inputs.workload.contents import inexact_whole
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
 _LINE = re.compile(rf"{_PAIR.pattern}(?:,{_PAIR.pattern})*")
@@ -94,9 +95,15 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
         return column
     for kind in (pa.int64(), pa.float64()):
         try:
-            return column.cast(kind)
+            numbers = column.cast(kind)
         except pa.ArrowInvalid:
             continue
+        if kind == pa.float64() and (wrong := inexact_whole(column, numbers)) is not None:
+            raise DataFileError(
+                f"{places[cells.index(wrong)]}: {name!r} is the whole number {wrong}, which is not exact beside "
+                "decimals, or beyond 64 bits; allowed: whole numbers of 64 bits"
+            )
+        return numbers
     place = next(p for p, cell in zip(places, cells, strict=True) if cell is not None and not _is_number(cell))
     raise DataFileError(f"{place}: the value of {name!r} is neither a number nor a text in single quotes")
 

@@ -14,7 +14,13 @@ PUBLICATION = pa.schema([
     ("guarantee", pa.string()), ("keys", pa.list_(pa.string())),
 ])  # fmt: skip
 ATTRIBUTE = pa.schema(
-    [("publication", pa.int64()), ("attribute", pa.string()), ("number", pa.float64()), ("text", pa.string())]
+    [
+        ("publication", pa.int64()),
+        ("attribute", pa.string()),
+        ("number", pa.float64()),
+        ("whole", pa.int64()),
+        ("text", pa.string()),
+    ]
 )
 JOIN = pa.schema([("node_id", pa.int64()), ("join_point", pa.int64()), ("round", pa.int64())])
 
@@ -35,7 +41,7 @@ class Workload:
             ``keys`` are null where none are given.
         attribute: One row an attribute of a publication, the topic among them (attribute ``topic``,
             text); ``publication`` is the row number in ``publication``; exactly one of ``number``
-            and ``text`` is set.
+            and ``text`` is set, and ``whole`` where the number is a whole number of 64 bits.
         join: One row a node that joins while the run goes on.
         other_call: One row a call of another kind.
     """

@@ -35,6 +35,7 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=True,
     module="pipelines.protocols.delta.protocol",
+    draws=False,
     variants=tuple({"delta": delta} for delta in (1, 2, 3)),
     application=("PUB",),
     acknowledgement=("CONF",),

@@ -21,5 +21,6 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=False,
     module="pipelines.protocols.forwarding.protocol",
+    draws=False,
     application=("PUB",),
 )

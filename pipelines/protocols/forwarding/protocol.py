@@ -12,11 +12,14 @@ from functools import reduce
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
+from pipelines.contract.ordering import row_number
 from pipelines.contract.round import Protocol, Round, RoundResult, State
-from pipelines.contract.routing_entries import EntryChanges, remaining_entries, seen_entries
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
 from pipelines.tables import BIGINT, INT, LONGS, table
 
+COPY = [*KEY, "trigger"]
+"""What identifies a copy of a message at a node: a link may bring several."""
+_ENTRY = [*NODE, "subscription_id"]
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
@@ -37,32 +40,53 @@ def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
     return came.unionByName(called(calls, _CALLS, PAYLOAD, **own))
 
 
-def changed_entries(message: DataFrame) -> EntryChanges:
-    """SUB adds an entry with its sender, UNSUB removes it."""
-    added = message.where("kind = 'SUB'").selectExpr(
-        *NODE, "subscription_id", "coalesce(sender, node_id) as next_hop", "trigger"
-    )
-    return EntryChanges(
-        added, message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
-    )
+def entry_changes(message: DataFrame) -> DataFrame:
+    """Returns the changes of tables by SUB and UNSUB: NODE, ``subscription_id, trigger, next_hop``; null: removed."""
+    next_hop = "case when kind = 'SUB' then coalesce(sender, node_id) end as next_hop"
+    return message.where("kind <> 'PUB'").selectExpr(*NODE, "subscription_id", "trigger", next_hop)
+
+
+def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
+    """Returns the entries after a round: the last change of an entry counts."""
+    age = row_number("changes of an entry", ", ".join(_ENTRY), "trigger desc")
+    last = changes.selectExpr("*", f"{age} as age").where("age = 1")
+    kept = entry.join(last.select(_ENTRY).hint("shuffle_hash"), _ENTRY, "left_anti")
+    return kept.unionByName(last.where("next_hop is not null").select(entry.columns)).select(entry.columns)
+
+
+def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
+    """Joins messages with the entries that they see: those that the last change before their turn left.
+
+    Args:
+        wanted: COPY, ``subscription_id`` and others.
+        entry: The entries before the round.
+        changes: What the round changes, see `entry_changes`; None for nothing.
+    """
+    # The few messages come first: engines that do not know sizes build the hash table of that side.
+    wanted = wanted.hint("shuffle_hash")
+    if changes is None:
+        return wanted.join(entry, _ENTRY)
+    before = entry.selectExpr(*_ENTRY, "cast(-1 as bigint) as change", "next_hop")
+    version = before.unionByName(changes.withColumnRenamed("trigger", "change"))
+    age = row_number("changes of an entry", ", ".join([*COPY, "subscription_id"]), "change desc")
+    seen = wanted.join(version, _ENTRY).where("change < trigger").selectExpr("*", f"{age} as age")
+    return seen.where("age = 1 and next_hop is not null")
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
-    """SUB and UNSUB go to every neighbour but the sender: KEY, ``next_hop``, once each if a link brought two copies."""
-    routed = message.where("kind <> 'PUB'").select(*KEY, "sender").hint("shuffle_hash")
+    """SUB and UNSUB go to every neighbour but the sender: COPY, ``next_hop``."""
+    routed = message.where("kind <> 'PUB'").select(*COPY, "sender").hint("shuffle_hash")
     neighbour = link.selectExpr("run_id", "src as node_id", "dst as next_hop")
-    return (
-        neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*KEY, "next_hop").distinct()
-    )
+    return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*COPY, "next_hop")
 
 
-def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
-    """PUB goes to the neighbours that matching entries name at its turn, not back: KEY, ``next_hop``, once."""
-    wanted = message.where("kind = 'PUB'").selectExpr(*KEY, "trigger", "sender", "explode(matches) as subscription_id")
+def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
+    """PUB goes to the neighbours that matching entries name at its turn, not back: COPY, ``next_hop``, once."""
+    wanted = message.where("kind = 'PUB'").selectExpr(*COPY, "sender", "explode(matches) as subscription_id")
     return (
         seen_entries(wanted, entry, changes)
         .where("sender is null or next_hop <> sender")
-        .select(*KEY, "next_hop")
+        .select(*COPY, "next_hop")
         .distinct()
     )
 
@@ -86,17 +110,17 @@ class ForwardingProtocol(Protocol):
         message = round_.keep("message", handled_rows(due.inbox, due.calls))
         entry, changes, out = round_.state["routing_entry"], None, []
         if not due.kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
-            changes = changed_entries(message)
-            result.state["routing_entry"] = remaining_entries(entry, changes)
+            changes = entry_changes(message)
+            result.state["routing_entry"] = changed_table(entry, changes)
             out.append(flooded(message, round_.run.link))
         if not due.kinds.isdisjoint(("PUB", "publish")):
             out.append(round_.keep("matched", matched(message, entry, changes)))
-            result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").select(KEY), KEY))
+            result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").select(COPY), COPY))
         if out:
             to = reduce(DataFrame.unionByName, out).where("next_hop <> node_id").hint("shuffle_hash")
             same = ("trigger", "kind", "source", "source_seq", "issued_round", "subscription_id", "matches")
             sent = {"src": "node_id", "dst": "next_hop", "sent_round": "round", "hops": "hops + 1"}
-            result.outbox = outbox(message.join(to, KEY), PAYLOAD, **{name: name for name in same}, **sent)
+            result.outbox = outbox(message.join(to, COPY), PAYLOAD, **{name: name for name in same}, **sent)
         result.call_event = None if due.calls is None else issued(due.calls)
         return result
 

@@ -48,6 +48,7 @@ SPEC = ProtocolSpec(
     confirms=True,
     is_node_program=True,
     module="pipelines.protocols.ginger.protocol",
+    draws=False,
     variants=(*({"max_hops": hops} for hops in (2, 3, 5)), *({"total_degree": degree} for degree in (4, 16))),
     application=("Metadata",),
     acknowledgement=(

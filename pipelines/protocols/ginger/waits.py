@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ENTRY_QUEUE_WAITS = """
 select q.run_id, q.node_id, q.source, q.source_seq,
-  coalesce(concat('key item ', l.key_item, ' is locked by publication ', l.source_seq, ' of ', n.name),
+  coalesce(concat('key item ', l.key_item, ' is locked by call ', l.source_seq, ' of ', n.name),
     'a message before it waits for one of its key items') as reason
 from state_entry_queue q
 left join state_locked l on l.run_id = q.run_id and l.node_id = q.node_id and l.topic = q.topic
@@ -27,7 +27,7 @@ with needed as (
   join state_member m on m.run_id = p.run_id and m.node_id = p.node_id and m.topic = p.topic
 )
 select p.run_id, p.node_id, p.source, p.source_seq,
-  concat('publication ', e.source_seq, ' of ', n.name, ' comes before it on a key item') as reason
+  concat('call ', e.source_seq, ' of ', n.name, ' comes before it on a key item') as reason
 from state_pending p
 join state_pending e on e.run_id = p.run_id and e.node_id = p.node_id and e.topic = p.topic
   and e.arrival < p.arrival and arrays_overlap(e.keys, p.keys)

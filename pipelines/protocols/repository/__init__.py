@@ -15,6 +15,7 @@ SPEC = ProtocolSpec(
     confirms_delivery=False,
     variants=({}, {"bundle_size": 1}, {"bundle_size": 2}, {"baseline": True}),
     module="pipelines.protocols.repository.protocol",
+    draws=False,
     application=(
         "Message",
         "P2R-Order",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.spec.base import NodeName, Strict
+from pipelines.spec.base import Composed, NodeName, Strict
 
 Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
@@ -17,7 +17,7 @@ class BundleSettings(Strict):
     """Repositories that serve topics together."""
 
     repositories: list[NodeName] | None = Field(None, description="the repositories (default: all)")
-    topics: list[str] | None = Field(None, description="the topics (default: those that no other bundle names)")
+    topics: list[Composed] | None = Field(None, description="the topics (default: those that no other bundle names)")
 
 
 class TopicSettings(Strict):
@@ -36,7 +36,7 @@ class RepositorySettings(Strict):
     bundle_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
         None, description="without bundles: so many repositories serve all topics, the first ones (default: all)"
     )
-    topics: dict[str, TopicSettings] = Field({}, description="topics with an owner; others are open to everybody")
+    topics: dict[Composed, TopicSettings] = Field({}, description="topics with an owner; others are open to everybody")
     baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
     publisher_rounds: Rounds = Field(
         20, description="T_p: a client repeats what is not answered; three times as long while not stable"
@@ -55,6 +55,9 @@ class RepositorySettings(Strict):
     fetch_rounds: Rounds = Field(15, description="T_f: a repository asks its bundle for messages that it lacks")
     fetch_batch: Rounds = Field(100, description="messages that it asks for at once")
     tries: Rounds = Field(3, description="k: requests without an answer until the next repository has its turn")
+    void_rounds: Rounds = Field(
+        200, description="T_void: silence of a publisher after which the numbers of its missing messages are void"
+    )
     store_rounds: Work = Field(0, description="what it takes a repository to store a message")
     retrieve_rounds: Work = Field(0, description="what it takes it to read one")
     reroute_rounds: Rounds = Field(5, description="after a broker's crash or recovery until routes change")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from pipelines.matching.predicate_table import topics_of
 from udfs.skipring.start import EMPTY
 
 _NEVER = 1 << 62
+_KEY_ODDS = 1_000_000
+"""Two publications of a topic have the same key in less than one of so many runs (birthday bound)."""
 _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
@@ -34,6 +37,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
                 yield Problem(("workload", part, index, "at"), message)
     yield from _subscription_problems(settings, workload)
     yield from _publication_problems(overlay, workload)
+    yield from _key_problems(settings, workload)
     yield from _crash_problems(overlay, faults)
 
 
@@ -65,6 +69,22 @@ def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Prob
         elif not any(first <= round_ < end for first, end in standing.get((node, topic), ())):
             message = f"{overlay.names[node]!r} publishes in round {round_} to {topic!r}, and has not subscribed to it"
             yield Problem(("workload", "publications", index), f"{message}; allowed: a subscriber of the topic")
+
+
+def _key_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
+    """Two publications of a topic with the same key are one to all tries: `key_bits` make that unlikely (rule K11)."""
+    counts = Counter(workload.publication["topic"].to_pylist())
+    if settings.start != EMPTY:
+        topics = {row["topic"] for row in _subscriptions(workload)}
+        counts.update(dict.fromkeys(topics, settings.start_publications))
+    n_pairs = sum(n * (n - 1) // 2 for n in counts.values())
+    least = (n_pairs * _KEY_ODDS - 1).bit_length() if n_pairs else 0
+    if settings.key_bits < least:
+        message = (
+            f"{settings.key_bits} bits, and {sum(counts.values())} publications on {len(counts)} topics: with keys of"
+            f" so few bits two of a topic may have the same key, and one of them is lost; allowed: {least} or more"
+        )
+        yield Problem(("protocol", "key_bits"), message)
 
 
 def _subscriptions(workload: Workload) -> Iterator[dict[str, Any]]:

@@ -58,11 +58,21 @@ where h.source is null
 """
 """A publication that no subscriber has which is up; where its publisher is one of them, it should have."""
 
+FLYING = """
+select run_id, get_json_object(body, '$.topic') as topic, source, source_seq, min(dst) as node_id
+from sent_message
+where kind = 'PublishNew' and fate = 'in_flight'
+group by run_id, get_json_object(body, '$.topic'), source, source_seq
+"""
+"""A publication in a PublishNew that was under way when the run ended."""
+
 UNDECIDED = f"""
 with lacking as (
   {LACKING}
 ), nowhere as (
   {NOWHERE}
+), flying as (
+  {FLYING}
 )
 select run_id, round, concat('topic ', topic, ': ', problem) as reason
 from convergence
@@ -76,9 +86,10 @@ join node s on s.run_id = l.run_id and s.node_id = l.source
 where not l.is_late
 union all
 select w.run_id, w.issued_round as round, concat('publication ', w.source_seq, ' of ', s.name,
-  ' was at its publisher only, which crashed, left, or has not subscribed') as reason
+  ' is under way to node ', f.node_id, ', and no subscriber has it yet') as reason
 from nowhere w
 join node s on s.run_id = w.run_id and s.node_id = w.source
+join flying f on f.run_id = w.run_id and f.topic = w.topic and f.source = w.source and f.source_seq = w.source_seq
 where not w.is_member
 """  # noqa: S608 - built of constants
 """The runs that ended before their topics were legitimate and all publications had had the time to spread."""

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.audit import Reader
 from udfs.skipring import replay
-from udfs.skipring.flights import KINDS
+from udfs.skipring.legitimate import KINDS
 
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 HISTORY = f"""
@@ -41,14 +41,21 @@ with configurations as (
   from sent_message
   where kind in ({_KINDS}) and fate <> 'lost_link'
   group by run_id
+), supervisors as (
+  select run_id, array_sort(collect_list(struct(node_id, name))) as supervisors
+  from node
+  where role = 'supervisor'
+  group by run_id
 ), ends as (
   select run_id, max(case when fate = 'in_flight' then sent_round else due_round end) as last_round
   from sent_message
   group by run_id
 )
 select r.run_id, coalesce(e.last_round, 0) as last_round, c.configurations, d.databases, f.crashes, p.reports,
-  m.messages
+  m.messages, s.supervisors, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint)
+    + cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint) as interval_rounds
 from run r
+join supervisors s on s.run_id = r.run_id
 left join ends e on e.run_id = r.run_id
 left join configurations c on c.run_id = r.run_id
 left join databases d on d.run_id = r.run_id

@@ -38,7 +38,9 @@ class SkipRingSettings(Strict):
     )
     detection_rounds: Rounds = Field(5, description="rounds from a crash to the report at the supervisors")
     key_bits: Annotated[int, Field(ge=8, le=256, strict=True)] = Field(
-        64, description="bits of a publication's key: as many of the SHA-256 of its publisher and number"
+        64,
+        description="bits of a publication's key: as many of the SHA-256 of its publisher, number and topic; too few"
+        " for the number of publications are refused",
     )
     hash_bits: Annotated[int, Field(ge=32, le=256, multiple_of=4, strict=True)] = Field(
         128, description="bits of a hash in a trie: as many of a SHA-256"

@@ -76,11 +76,11 @@ globalThis.roundtable = (() => {
   };
   const rounds = (replay, number) => (number === null ? "-" : `${text(number)} ${number === 1 ? "round" : "rounds"}${ms(replay, number)}`);
 
-  /** Which publication of its source a call is, from 1; the call's number where it is none. */
+  /** The name of a publication: its number among those that its source issued, and among all calls of the source. */
   const publicationName = (replay, source, call) => {
-    const own = replay.publication.source.map((one, place) => [one, replay.publication.source_seq[place]]).filter(([one]) => one === source);
-    const place = own.findIndex(([, seq]) => seq === call);
-    return place < 0 ? `call ${call} of ${nameOf(replay, source)}` : `publication ${place + 1} of ${nameOf(replay, source)}`;
+    replay.seqs ??= new Map(rowsOf(replay.publication).map((one) => [`${one.source} ${one.source_seq}`, one.seq]));
+    const seq = replay.seqs.get(`${source} ${call}`);
+    return `${seq === undefined ? `call ${call}` : `publication ${seq} (call ${call})`} of ${nameOf(replay, source)}`;
   };
 
   /** A link to a page of the report, with what it is to show; the / keeps browsers from scrolling to the section. */

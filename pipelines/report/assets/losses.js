@@ -5,19 +5,6 @@
   const TITLES = { missing: "Missing deliveries", twice: "Delivered twice", late: "Later than the links allow" };
   const MOST_VIOLATIONS = 100;
 
-  const cause = (story) => {
-    if (story.what === "twice") return "delivered again";
-    return story.cause?.text ?? (story.what === "late" ? "no fault was in the way: it waited at nodes" : story.verdict);
-  };
-  const groups = (stories) => {
-    const found = new Map();
-    for (const one of stories) {
-      const key = one.cause === null ? cause(one) : `${one.cause.kind} ${one.cause.node} ${one.cause.round}`;
-      found.set(key, [...(found.get(key) ?? []), one]);
-    }
-    return [...found.values()].sort((a, b) => b.length - a.length);
-  };
-
   const entry = (replay, story) => {
     const told = element("details", {}, element("summary", {}, `${publicationName(replay, replay.nodes.name.indexOf(story.source), story.call)} for ${story.subscriber}`));
     told.addEventListener("toggle", () => {
@@ -29,12 +16,21 @@
     return told;
   };
 
-  const group = (replay, stories) => {
-    const [first] = stories;
-    const round = first.cause?.round ?? first.round;
-    return element("div", { class: "group-of" }, element("h3", {}, `${text(stories.length)}: ${cause(first)} `,
-      round === null ? null : element("a", { href: address("replay", { run: first.run_id, round, node: first.cause?.node }) }, `show round ${round}`)),
-    stories.map((story) => entry(replay, story)));
+  const group = (replay, cause, number) => {
+    const stories = replay.losses.stories.filter((one) => one.group === number);
+    const more = cause.n - stories.length;
+    return element("div", { class: "group-of" }, element("h3", {}, `${text(cause.n)}: ${cause.text} `,
+      cause.round === null ? null : element("a", { href: address("replay", { run: replay.run.run_id, round: cause.round, node: cause.node }) }, `show round ${cause.round}`)),
+    stories.map((story) => entry(replay, story)), more > 0 ? element("p", { class: "faint" }, `and ${text(more)} more`) : null);
+  };
+
+  /** The deliveries of a kind: how many there are, and those whose cause is known, by cause. */
+  const kind = (replay, what, title) => {
+    const { number: { [what]: number = 0 }, n_asked: { [what]: asked }, causes } = replay.losses;
+    if (number === 0) return [];
+    return [element("h2", {}, `${title}: ${text(number)}, by cause`),
+      asked < number ? element("p", { class: "faint" }, `Causes are those of the first ${text(asked)}; the end of the page says how to find the others.`) : null,
+      ...causes.map((one, place) => (one.what === what ? group(replay, one, place) : null))];
   };
 
   const violations = (replay) => {
@@ -66,11 +62,7 @@
     title: "Losses",
     needsRun: true,
     show: (section, asked, replay) => {
-      const kinds = Object.entries(TITLES).map(([what, title]) => [what, title, replay.losses.stories.filter((one) => one.what === what)]);
-      const parts = kinds.filter(([, , stories]) => stories.length).flatMap(([what, title, stories]) => [
-        element("h2", {}, `${title}: ${text(stories.length + (what === "late" ? 0 : replay.losses.left_out[what] ?? 0))}, by cause`),
-        what in replay.losses.left_out ? element("p", { class: "faint" }, "The first of them are told; the end of the page says how the others are.") : null,
-        ...groups(stories).map((one) => group(replay, one))]);
+      const parts = Object.entries(TITLES).flatMap(([what, title]) => kind(replay, what, title));
       const nothing = parts.length ? [] : [element("p", {}, "Each expected delivery happened, once, and as early as the links allow.")];
       section.replaceChildren(...[...parts, ...nothing, unexpected(replay), ...violations(replay)].filter((one) => one !== null));
     },

@@ -1,13 +1,14 @@
 /* The replay of a run: its overlay round by round. */
 "use strict";
 (() => {
-  const { element, drawn, text, table, rowsOf, nameOf, named, rounds, publicationName, address, COLOURS } = globalThis.roundtable;
+  const { element, drawn, text, table, rowsOf, nameOf, named, rounds, publicationName, address, command, COLOURS } = globalThis.roundtable;
   const byId = (id) => document.getElementById(id);
   const SHAPES = ["circle", "square", "triangle", "diamond"];
   const MOST_DRAWN = 1200;
   const MOST_LISTED = 12;
   const MOST_NAMED = 150;
   const AROUND = 15;
+  const BEFORE = 3;
   const [NARROWEST, WIDEST] = [240, 1400];
   const [UP, ...OTHERS] = ["#0072B2", "#CC79A7", "#56B4E9", "#E69F00", "#8C7A00", "#888888"];
   const STRUCK = new Set(["lost_link", "lost_crash"]);
@@ -26,17 +27,27 @@
         flying.get(round).push(one);
       }
     }
+    const counts = new Map(rowsOf(replay.counts).map((one) => [one.round, one]));
+    const [flyingSoFar, deliveredSoFar] = [[], []];
+    let [flying_, delivered_] = [0, 0];
+    for (let round = 0; round <= replay.end; round += 1) {
+      const one = counts.get(round);
+      flying_ += (one?.n_sent ?? 0) - (one?.n_ended ?? 0);
+      delivered_ += one?.n_deliveries ?? 0;
+      flyingSoFar.push(flying_);
+      deliveredSoFar.push(delivered_);
+    }
     const faults = rowsOf(replay.fault);
     const lost = messages.filter((one) => STRUCK.has(one.fate));
     const usual = new Set(replay.nodes.name.map((_, id) => replay.status.node_id.indexOf(id)).map((place) => replay.status.status[place] ?? "up"));
-    const roundsOf = (rows) => [...new Set(rows)].filter((round) => round !== null && round >= replay.first && round <= replay.last).sort((a, b) => a - b);
+    const roundsOf = (rows) => [...new Set(rows)].filter((round) => round !== null && round >= 0 && round <= replay.end).sort((a, b) => a - b);
     replay.made = {
-      messages, flying, faults, lost, edges: rowsOf(replay.edge ?? {}), usual: usual.size ? usual : new Set(["up"]), status: rowsOf(replay.status), deliveries: rowsOf(replay.delivery), violations: rowsOf(replay.violation),
+      messages, flying, counts, flyingSoFar, deliveredSoFar, faults, lost, edges: rowsOf(replay.edge ?? {}), usual: usual.size ? usual : new Set(["up"]), status: rowsOf(replay.status), deliveries: rowsOf(replay.delivery), violations: rowsOf(replay.violation),
       publications: rowsOf(replay.publication),
       jumps: {
         crash: roundsOf(faults.filter((one) => one.kind === "crash").map((one) => one.round)),
         recovery: roundsOf(faults.filter((one) => one.kind === "recovery").map((one) => one.round)),
-        loss: roundsOf(lost.map((one) => one.due_round)),
+        loss: roundsOf(rowsOf(replay.counts).filter((one) => one.n_lost > 0).map((one) => one.round)),
         violation: roundsOf(rowsOf(replay.violation).map((one) => one.round)),
       },
     };
@@ -63,6 +74,8 @@
     const others = [...new Set(replay.status.status)].filter((one) => !usual.has(one)).sort();
     return OTHERS[others.indexOf(status) % OTHERS.length] ?? UP;
   };
+  /** Whether a round is not among those whose messages are in the page. */
+  const isOutside = (replay, round) => round < replay.first || round > replay.last;
   const inFlight = (one, round) => one.sent_round <= round && (one.due_round > round || one.fate === "in_flight");
 
   const place = (replay, id) => {
@@ -152,10 +165,13 @@
   };
 
   const drawMessages = (replay, round) => {
-    const shown = (prepared(replay).flying.get(round) ?? []).filter((one) => !at.hidden.has(one.kind));
-    const marks = shown.slice(0, MOST_DRAWN).map((one) => {
-      const isStruck = STRUCK.has(one.fate) && one.due_round === round;
-      if (!inFlight(one, round) && !isStruck) return null;
+    const isStruckIn = (one) => STRUCK.has(one.fate) && one.due_round === round;
+    const known = (prepared(replay).flying.get(round) ?? []).filter((one) => inFlight(one, round) || isStruckIn(one));
+    const chosen_ = known.filter((one) => !at.hidden.has(one.kind));
+    // Lost messages come first: few are lost, and they are what one looks for.
+    const shown = [...chosen_.filter(isStruckIn), ...chosen_.filter((one) => !isStruckIn(one))].slice(0, MOST_DRAWN);
+    const marks = shown.map((one) => {
+      const isStruck = isStruckIn(one);
       const [[x1, y1], [x2, y2]] = [place(replay, one.src), place(replay, one.dst)];
       const part = Math.min(0.97, (round + at.part + 0.5 - one.sent_round) / Math.max(1, one.due_round - one.sent_round));
       const share = isStruck ? (one.fate === "lost_link" ? 0.5 : 0.9) : part;
@@ -163,8 +179,9 @@
       const chosen = { class: isStruck ? "message lost" : "message", click: () => chooseMessage(one) };
       return isStruck ? drawn("path", { d: `M${x - 6},${y - 6}l12,12m0,-12l-12,12`, ...chosen }) : mark(one.colour, x, y, 5, chosen);
     });
-    at.marks.replaceChildren(...marks.filter((one) => one !== null));
-    return shown.length - Math.min(shown.length, MOST_DRAWN);
+    at.marks.replaceChildren(...marks);
+    const flies = (rows) => rows.filter((one) => inFlight(one, round)).length;
+    return prepared(replay).flyingSoFar[round] - (flies(known) - flies(chosen_)) - flies(shown);
   };
 
   const draw = () => {
@@ -181,14 +198,13 @@
     const n_hidden = drawMessages(replay, round);
     if (at.part === 0) drawEdges(replay, round, states);
     const down = states.flatMap((state, id) => (state.is_down ? [nameOf(replay, id)] : []));
-    const flying = (made.flying.get(round) ?? []).filter((one) => inFlight(one, round)).length;
-    const delivered = made.deliveries.filter((one) => one.round <= round).length;
+    const [flying, delivered] = [made.flyingSoFar[round], made.deliveredSoFar[round]];
     const count = (id, name, number, more = "") => [element("strong", { id }, text(number)), ` ${name}${more}; `];
     byId("counts").replaceChildren(...count("n-down", down.length === 1 ? "node down" : "nodes down", down.length, down.length ? ` (${down.join(", ")})` : ""),
       ...count("n-flying", flying === 1 ? "message in flight" : "messages in flight", flying, n_hidden ? `, ${text(n_hidden)} of them not drawn` : ""),
       element("strong", { id: "n-delivered" }, text(delivered)), delivered === 1 ? " delivery so far" : " deliveries so far");
     byId("round").value = round;
-    byId("now").textContent = `${round} of ${replay.last}${replay.run.round_ms === null ? "" : `, ${text(round * replay.run.round_ms)} ms`}`;
+    byId("now").textContent = `${round} of ${replay.end}${replay.run.round_ms === null ? "" : `, ${text(round * replay.run.round_ms)} ms`}`;
     byId("round").setAttribute("aria-valuetext", `round ${round}`);
     if (at.part === 0) listEvents(replay, round);
     if (at.node !== null && at.part === 0) showNode();
@@ -209,14 +225,17 @@
     const published = made.publications.filter((one) => one.issued_round === round).map((one) => `${name(one.source)} publishes ${one.topic ?? ""} ${one.content === "{}" ? "" : one.content ?? ""}`);
     const delivered = of(made.deliveries, (one) => `${name(one.subscriber)} delivers ${publicationName(replay, one.source, one.source_seq)}, ${rounds(replay, one.latency_rounds)} old`);
     const violated = of(made.violations, (one) => `${one.guarantee}${one.excused ? " (excused)" : ""}: ${one.node_id === null ? "" : `${name(one.node_id)}, `}${one.detail}`);
-    const list = (title, kind, rows) => (rows.length === 0 ? [] : [element("h3", { class: kind }, `${title}: ${text(rows.length)}`),
+    const list = (title, kind, rows, number = rows.length) => (number === 0 ? [] : [element("h3", { class: kind }, `${title}: ${text(number)}`),
       element("ul", { class: "plain" }, rows.slice(0, MOST_LISTED).map((row) => element("li", {}, row)),
-        rows.length > MOST_LISTED ? element("li", { class: "faint" }, `and ${text(rows.length - MOST_LISTED)} more`) : null)]);
-    const all = [...list("Faults", "bad", faulty), ...list("Statuses", null, status), ...list("Violations", "excused", violated), ...list("Lost messages", "bad", lost),
-      ...list("Publications", null, published), ...list("Deliveries", "good", delivered)];
-    const ways = element("details", { id: "flying", open: byId("flying")?.open ?? false }, element("summary", {}, `Messages in flight: ${text(flying.length)}`),
-      ...list("Under way", null, flying).slice(1));
-    byId("events").replaceChildren(element("h2", {}, `Round ${round}`), ...(all.length ? all : [element("p", { class: "faint" }, "Nothing but messages.")]), flying.length ? ways : "");
+        number > MOST_LISTED || number > rows.length ? element("li", { class: "faint" }, `and ${text(number - Math.min(rows.length, MOST_LISTED))} more`) : null)]);
+    const counted = made.counts.get(round);
+    const outside = isOutside(replay, round) ? [element("p", { class: "faint", id: "outside" }, `Messages, deliveries and states of rounds ${replay.first} to ${replay.last} are in this page, as there are too many for all; of other rounds it has faults and counts. This brings those of round ${round}: `,
+      command("report", `--run ${replay.run.run_id} --rounds ${Math.max(0, round - AROUND)}:${Math.min(replay.end, round + AROUND)}`))] : [];
+    const all = [...list("Faults", "bad", faulty), ...list("Statuses", null, status), ...list("Violations", "excused", violated), ...list("Lost messages", "bad", lost, counted?.n_lost ?? 0),
+      ...list("Publications", null, published), ...list("Deliveries", "good", delivered, counted?.n_deliveries ?? 0)];
+    const ways = element("details", { id: "flying", open: byId("flying")?.open ?? false }, element("summary", {}, `Messages in flight: ${text(made.flyingSoFar[round])}`),
+      ...list("Under way", null, flying, made.flyingSoFar[round]).slice(1));
+    byId("events").replaceChildren(element("h2", {}, `Round ${round}`), ...outside, ...(all.length ? all : [element("p", { class: "faint" }, "Nothing but messages.")]), made.flyingSoFar[round] ? ways : "");
   };
 
   const chooseNode = (id) => { at.node = id; draw(); showNode(); remember(); };
@@ -224,13 +243,14 @@
     const { replay, round, node } = at;
     const own = Object.entries(replay.state.tables).map(([name, one]) => [name, one.columns, (one.nodes[node] ?? []).filter(([from]) => from <= round).at(-1)?.[1] ?? []]);
     const commit = replay.state.commits.filter((one) => one <= round).at(-1);
-    const when = commit === undefined ? "No state was written by this round; run --commit-every 1 writes it in every round."
+    const isAway = isOutside(replay, round);
+    const when = isAway ? `States of rounds ${replay.first} to ${replay.last} are in this page.` : commit === undefined ? "No state was written by this round; run --commit-every 1 writes it in every round."
       : `State as of the end of round ${commit}, the last commit up to here.`;
     const [name, role] = [nameOf(replay, node), replay.nodes.role[node]];
     byId("detail").replaceChildren(element("h2", {}, `${name}, ${role}: ${words(statuses(replay, round)[node])} in round ${round}`),
-      element("p", {}, element("a", { href: address("space-time", { run: replay.run.run_id, node: name, first: Math.max(replay.first, round - AROUND), last: Math.min(replay.last, round + AROUND) }) }, `Space-time diagram of ${name}`)),
+      element("p", {}, element("a", { href: address("space-time", { run: replay.run.run_id, node: name, first: Math.max(0, round - AROUND), last: Math.min(replay.end, round + AROUND) }) }, `Space-time diagram of ${name}`)),
       element("p", { class: "faint" }, when),
-      ...own.filter(([, , rows]) => commit !== undefined && rows.length).map(([title, columns, rows]) => table(columns,
+      ...own.filter(([, , rows]) => !isAway && commit !== undefined && rows.length).map(([title, columns, rows]) => table(columns,
         rows.map((row) => row.map((value, place_) => named(replay, value, columns[place_]))), `${title}, ${text(rows.length)} rows`)));
   };
 
@@ -245,9 +265,14 @@
     draw();
   };
 
+  /** The round that is shown first: of a run that is too large as a whole, one shortly before the first event. */
+  const opening = (replay) => {
+    const events = Object.values(prepared(replay).jumps).map((rounds_) => rounds_.find((one) => one >= replay.first)).filter((one) => one <= replay.last);
+    return replay.is_cut && events.length ? Math.max(replay.first, Math.min(...events) - BEFORE) : replay.first;
+  };
   const remember = () => globalThis.roundtable.remember(address("replay", { run: at.replay.run.run_id, round: at.round, node: at.node === null ? null : nameOf(at.replay, at.node) }));
   const go = (round) => {
-    at.round = Math.max(at.replay.first, Math.min(at.replay.last, round));
+    at.round = Math.max(0, Math.min(at.replay.end, round));
     at.part = 0;
     draw();
     remember();
@@ -260,7 +285,7 @@
   const stop = () => { at.playing = false; at.part = 0; byId("play").textContent = "Play"; byId("play").setAttribute("aria-pressed", "false"); };
   const play = () => {
     if (at.playing) { stop(); go(at.round); return; }
-    if (at.round >= at.replay.last) go(at.replay.first);
+    if (at.round >= at.replay.end) go(at.replay.first);
     at.playing = true;
     byId("play").textContent = "Stop";
     byId("play").setAttribute("aria-pressed", "true");
@@ -270,7 +295,7 @@
       at.part += ((now - before) / 1000) * Number(byId("speed").value);
       before = now;
       if (at.part >= 1) { const on = Math.floor(at.part); at.part = 0; go(at.round + on); } else draw();
-      if (at.round >= at.replay.last) stop(); else requestAnimationFrame(frame);
+      if (at.round >= at.replay.end) stop(); else requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
   };
@@ -289,8 +314,8 @@
     if (found) jump(found[0], event.shiftKey);
     else if (event.key === "ArrowRight") go(at.round + 1);
     else if (event.key === "ArrowLeft") go(at.round - 1);
-    else if (event.key === "Home") go(at.replay.first);
-    else if (event.key === "End") go(at.replay.last);
+    else if (event.key === "Home") go(0);
+    else if (event.key === "End") go(at.replay.end);
     else if (event.key === " " && event.target.tagName !== "BUTTON") play();
     else return;
     event.preventDefault();
@@ -311,10 +336,10 @@
     show: (_, asked, replay) => {
       if (at === null) start();
       if (at === null || at.replay !== replay) {
-        at = { replay, round: replay.first, part: 0, node: null, playing: false, hidden: new Set() };
+        at = { replay, round: opening(replay), part: 0, node: null, playing: false, hidden: new Set() };
         drawOverlay(replay);
         byId("jumps").replaceChildren(...buttons());
-        Object.assign(byId("round"), { min: replay.first, max: replay.last });
+        Object.assign(byId("round"), { min: 0, max: replay.end });
         byId("detail").replaceChildren(element("p", { class: "faint" }, "Click on a node for its state, on a message for its row."));
       }
       const node = asked.get("node") === null ? -1 : replay.nodes.name.indexOf(asked.get("node"));

@@ -22,8 +22,20 @@
     if (step === null) return [];
     const id = (name) => replay.nodes.name.indexOf(name);
     const own = ["copy", "contact"].includes(step.event) ? [{ src: id(step.from), dst: id(step.to), sent_round: step.round, due_round: step.due_round,
-      kind: replay.texts.kind.indexOf(step.kind), fate: replay.texts.fate.indexOf(step.fate) }] : [];
+      kind: replay.texts.kind.indexOf(step.kind), fate: step.fate }] : [];
     return [...own, ...step.steps.flatMap((below) => ofStory(replay, below))];
+  };
+
+  /** The deliveries that a story tells, whose rounds may be none of those in the page. */
+  const deliveriesOf = (replay, step) => (step === null ? [] : [
+    ...(step.event === "delivery" ? [{ subscriber: replay.nodes.name.indexOf(step.node), round: step.round }] : []),
+    ...step.steps.flatMap((below) => deliveriesOf(replay, below))]);
+
+  /** The calls that a story tells: the publication, and a subscription that came too late with its confirmation. */
+  const callsOf = (step) => {
+    if (step === null || step === undefined) return [];
+    const own = { published: [[step.round, "publish"]], subscription: [[step.round, "subscribe"], [step.confirmed_round, "confirmed"]] }[step.event] ?? [];
+    return own.filter(([round]) => round !== null).map(([round, what]) => ({ node: step.node, round, what }));
   };
 
   const downs = (replay, first, last, rows) => {
@@ -39,10 +51,10 @@
   const diagram = (replay, asked, messages) => {
     const way = (asked.story?.path ?? []).map((name) => replay.nodes.name.indexOf(name));
     const ends = new Set([...way, ...messages.flatMap((one) => [one.src, one.dst])]);
-    const own = rowsOf(replay.delivery).filter((one) => ends.has(one.subscriber) && (asked.node === null || one.subscriber === asked.node)
-      && (asked.publication === null || (one.source === asked.publication[0] && one.source_seq === asked.publication[1]))
-      && (asked.story === null || nameOf(replay, one.subscriber) === asked.story.subscriber));
-    const rounds = messages.flatMap((one) => [one.sent_round, one.due_round]);
+    const own = asked.story === null ? rowsOf(replay.delivery).filter((one) => ends.has(one.subscriber) && (asked.node === null || one.subscriber === asked.node)
+      && (asked.publication === null || (one.source === asked.publication[0] && one.source_seq === asked.publication[1]))) : deliveriesOf(replay, asked.story.steps);
+    const calls = asked.story === null ? [] : [...callsOf(asked.story.steps), ...callsOf(asked.story.subscription)];
+    const rounds = [...messages.flatMap((one) => [one.sent_round, one.due_round]), ...calls.map((one) => one.round)];
     const first = Math.min(...rounds);
     const last = Math.max(...rounds) + 1;
     const start = asked.publication === null ? [] : [asked.publication[0]].filter((id) => ends.has(id));
@@ -53,7 +65,7 @@
     const height = Math.max(1, order.length - 1) * ROW;
     const [wide, high] = [width / (last - first), height / Math.max(1, order.length - 1)];
     const rowOf = (one) => {
-      const [kind, fate] = [replay.texts.kind[one.kind], replay.texts.fate[one.fate]];
+      const [kind, fate] = [replay.texts.kind[one.kind], typeof one.fate === "string" ? one.fate : replay.texts.fate[one.fate]];
       return { sent: one.sent_round, due: one.due_round, from_row: rows.get(one.src), to_row: rows.get(one.dst), kind, is_lost: fate.startsWith("lost"),
         angle: angle((one.due_round - one.sent_round) * wide, (rows.get(one.dst) - rows.get(one.src)) * high),
         text: `${kind}, ${nameOf(replay, one.src)} to ${nameOf(replay, one.dst)}, round ${one.sent_round} to ${one.due_round}: ${fate}` };
@@ -65,6 +77,7 @@
       downs: downs(replay, first, last, rows),
       deliveries: own.filter((one) => one.round >= first && one.round <= last).map((one) => ({ row: rows.get(one.subscriber), round: one.round,
         text: `${nameOf(replay, one.subscriber)} in round ${one.round}` })),
+      calls: calls.map((one) => ({ row: rows.get(replay.nodes.name.indexOf(one.node)), round: one.round, what: one.what, text: `${one.what}: ${one.node} in round ${one.round}` })),
     } };
   };
 
@@ -85,10 +98,11 @@
 
   const draw = async () => {
     const wanted = asked();
-    const messages = wanted.story === null ? chosen(at, wanted) : ofStory(at, wanted.story.steps);
-    const isFine = messages.length > 0 && messages.length <= MOST;
-    byId("st-said").textContent = isFine ? `${text(messages.length)} ${messages.length === 1 ? "message" : "messages"}.`
-      : `${text(messages.length)} messages; a diagram shows 1 to ${MOST}: choose a publication, a node, or other rounds.`;
+    const messages = wanted.story === null ? chosen(at, wanted) : [...ofStory(at, wanted.story.steps), ...ofStory(at, wanted.story.subscription)];
+    const isFine = (messages.length > 0 || (wanted.story?.steps ?? null) !== null) && messages.length <= MOST;
+    const among = wanted.story === null && at.is_cut ? ` among those of rounds ${at.first} to ${at.last}, which are in this page` : "";
+    byId("st-said").textContent = isFine ? `${text(messages.length)} ${messages.length === 1 ? "message" : "messages"}${among}.`
+      : `${text(messages.length)} messages${among}; a diagram shows 1 to ${MOST}: choose a publication, a node, or other rounds.`;
     showStory(wanted);
     byId("st-picture").replaceChildren();
     if (!isFine) return;

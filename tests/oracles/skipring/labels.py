@@ -23,11 +23,16 @@ def nth(x: int) -> str:
     return digits[1:] + digits[0]
 
 
+def is_label(label: str | None) -> bool:
+    """Returns whether digits are a label, or none (K1)."""
+    return label is None or (len(label) <= 62 and (label == "0" or label.endswith("1")))
+
+
 def index(label: str) -> int | None:
     """Returns x if the label is l(x)."""
     if label == "0":
         return 0
-    return int("1" + label[:-1], 2) if label.endswith("1") else None
+    return int("1" + label[:-1], 2) if is_label(label) else None
 
 
 @lru_cache(None)

@@ -48,7 +48,8 @@ class Start:
     Attributes:
         orders: Topics whose ring is legitimate, with their subscribers in the order of labels.
         rings: What subscribers keep of all other rings.
-        databases: The databases of these.
+        databases: The databases of these, and of nodes that are not the topic's supervisor, by node and topic.
+        crashed: The verdicts of supervisors.
         interests: The subscriptions that were made before, by node and number.
         publications: What tries have, by node and topic.
         messages: The messages in channels.
@@ -56,7 +57,8 @@ class Start:
 
     orders: dict[str, list[int]] = field(default_factory=dict)
     rings: list[Ring] = field(default_factory=list)
-    databases: dict[str, Database] = field(default_factory=dict)
+    databases: dict[tuple[int, str], Database] = field(default_factory=dict)
+    crashed: dict[int, set[int]] = field(default_factory=dict)
     interests: dict[int, dict[int, str]] = field(default_factory=dict)
     publications: dict[tuple[int, str], list[Publication]] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
@@ -88,17 +90,20 @@ class Network:
 
     def __init__(self, setup: Setup, start: Start) -> None:
         self.setup = setup
-        self.supervisors = {node: Supervisor(setup.subscribers) for node in setup.supervisors}
-        self.subscribers = {node: self._subscriber(node) for node in setup.subscribers}
+        nodes = [*setup.supervisors, *setup.subscribers]
+        self.supervisors = {node: self._supervisor(node) for node in nodes}
+        self.subscribers = {node: self._subscriber(node) for node in nodes}
         self.in_flight = list(start.messages)
         self.sent: list[Message] = []
         self.delivered: list[Delivery] = []
         interval = setup.settings["timeout_interval"]
-        self._timeouts = {
-            node: int(Moment(node, BEFORE, setup.settings).draw("phase") * interval)
-            for node in [*self.supervisors, *self.subscribers]
-        }
+        self._timeouts = {node: int(Moment(node, BEFORE, setup.settings).draw("phase") * interval) for node in nodes}
         self._begin(start)
+
+    def _supervisor(self, node: int) -> Supervisor:
+        supervisors = self.setup.supervisors
+        watched = self.setup.subscribers if node in supervisors else ()
+        return Supervisor(watched, supervisors, lambda topic: responsible(topic, supervisors) == node)
 
     def _subscriber(self, node: int) -> Subscriber:
         return Subscriber(
@@ -110,8 +115,10 @@ class Network:
             self.subscribers[node].interests = dict(interests)
         for ring in start.rings:
             self.subscribers[ring.v].rings[ring.topic] = ring
-        for topic, database in start.databases.items():
-            self.supervisors[responsible(topic, self.setup.supervisors)].databases[topic] = database
+        for (node, topic), database in start.databases.items():
+            self.supervisors[node].databases[topic] = database
+        for node, crashed in start.crashed.items():
+            self.supervisors[node].crashed = crashed
         for topic, order in start.orders.items():
             self._form(topic, order)
         for (node, topic), publications in start.publications.items():
@@ -143,7 +150,7 @@ class Network:
         self._crash(round_)
         due = [one for one in self.in_flight if one.due_round == round_]
         self.in_flight = [one for one in self.in_flight if one.due_round > round_]
-        for node in sorted([*self.supervisors, *self.subscribers]):
+        for node in sorted(self.subscribers):
             now = Moment(node, round_, self.setup.settings)
             self._step(now, [one for one in due if one.dst == node])
             self.sent += now.sent
@@ -154,12 +161,13 @@ class Network:
         """Takes nodes down, which supervisors learn after the detection, and brings others back with nothing."""
         for one in sorted(self.setup.crashes):
             if one.round == round_:
-                del self.subscribers[one.node], self._timeouts[one.node]
+                del self.subscribers[one.node], self.supervisors[one.node], self._timeouts[one.node]
                 due = round_ + self.setup.settings["detection_rounds"]
-                for node in self.supervisors:
+                for node in self.setup.supervisors:
                     self.sent.append(Message(round_, node, BEFORE, DOWN, node, due, (one.node,)))
             if one.end_round == round_:
                 self.subscribers[one.node] = self._subscriber(one.node)
+                self.supervisors[one.node] = self._supervisor(one.node)
 
     def _step(self, now: Moment, due: Sequence[Message]) -> None:
         """Has a node do what is due, phase by phase, messages in the order in which they were sent."""
@@ -172,13 +180,16 @@ class Network:
                     self.subscribers[call.node].call(now, call.kind, call.number, call.topic, call.subscription)
         if self._timeouts.get(now.node) == now.round:
             self._timeouts[now.node] += self.setup.settings["timeout_interval"]
-            (self.supervisors.get(now.node) or self.subscribers[now.node]).timeout(now)
+            self.supervisors[now.node].timeout(now)
+            self.subscribers[now.node].timeout(now)
 
     def _receive(self, now: Moment, one: Message) -> None:
         if one.kind == DOWN:
             self.supervisors[one.dst].report(one.body[0])
+        elif one.kind in _PHASES[1]:
+            self.supervisors[one.dst].receive(now, one.kind, one.src, *one.body)
         else:
-            (self.supervisors.get(one.dst) or self.subscribers[one.dst]).receive(now, one.kind, one.src, *one.body)
+            self.subscribers[one.dst].receive(now, one.kind, one.src, *one.body)
 
 
 def _is_last(label: str, n: int) -> bool:

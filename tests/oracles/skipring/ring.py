@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oracles.skipring.labels import Key, key, shortcut_labels
+from oracles.skipring.labels import Key, is_label, key, shortcut_labels
 from oracles.skipring.moment import Contact, Moment
 
 
@@ -56,6 +56,15 @@ class Ring:
         """Deletes label, edges and slots: SetData with nothing."""
         self.label = self.left = self.right = self.ring = None
         self.short = {}
+
+    def drop_invalid(self) -> None:
+        """Deletes what has an invalid label (K21)."""
+        self.label = self.label if is_label(self.label) else None
+        for side in ("left", "right", "ring"):
+            edge = getattr(self, side)
+            if edge is not None and not is_label(edge.label):
+                setattr(self, side, None)
+        self.short = {label: node for label, node in self.short.items() if is_label(label)}
 
     def remove(self, u: int) -> None:
         """Remove(u)."""

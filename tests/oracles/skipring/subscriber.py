@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oracles.skipring.labels import is_label
 from oracles.skipring.moment import Moment, Publication
 from oracles.skipring.ring import Ring
 from oracles.skipring.trie import NodeHash, Trie, publication_key
@@ -26,7 +27,9 @@ class Subscriber:
         return topic in self.interests.values()
 
     def ring(self, topic: str) -> Ring:
-        return self.rings.setdefault(topic, Ring(topic, self.v, self._supervisor_of(topic)))
+        ring = self.rings.setdefault(topic, Ring(topic, self.v, self._supervisor_of(topic)))
+        ring.drop_invalid()
+        return ring
 
     def trie(self, topic: str) -> Trie:
         return self.tries.setdefault(topic, Trie(self._hash_bits))
@@ -36,21 +39,23 @@ class Subscriber:
     def call(self, now: Moment, kind: str, number: int, topic: str, subscription: int | None) -> None:
         """Handles a call; what changes what the node wants is acted on at its next Timeout."""
         if kind == "publish":
-            key = publication_key(self.v, number, now.settings["key_bits"])
+            key = publication_key(topic, self.v, number, now.settings["key_bits"])
             self._new(now, topic, Publication(key, self.v, number, now.round, 0), None)
             return
         assert subscription is not None
-        self.ring(topic)
         if kind == "subscribe":
+            self.ring(topic)
             self.interests[subscription] = topic
-        else:
-            self.interests.pop(subscription, None)
+        elif self.interests.pop(subscription, None) is not None and not self.wants(topic):
+            self.ring(topic)
 
     # ---- messages
 
     def receive(self, now: Moment, kind: str, src: int, topic: str, *rest: Any) -> None:
         """Handles a message."""
         ring, wants = self.ring(topic), self.wants(topic)
+        if not _has_valid_labels(kind, rest):
+            return
         if kind == "Remove":
             ring.remove(rest[0])
         elif kind == "SetData":
@@ -80,7 +85,7 @@ class Subscriber:
         elif kind == "PublishNew":
             self._new(now, topic, Publication(*rest), src)
         elif kind == "Publish":
-            for one in rest[0]:
+            for one in (Publication(*one) for one in rest[0]):
                 self._take(now, topic, one._replace(hops=one.hops + 1))
         elif kind == "CheckTrie":
             for c in rest[0]:
@@ -95,6 +100,8 @@ class Subscriber:
     # ---- publications
 
     def _take(self, now: Moment, topic: str, one: Publication) -> bool:
+        if one.key != publication_key(topic, one.source, one.number, now.settings["key_bits"]):
+            return False
         is_new = self.trie(topic).insert(one)
         if is_new and self.wants(topic):
             now.deliver(one)
@@ -129,7 +136,7 @@ class Subscriber:
     def timeout(self, now: Moment) -> None:
         """Timeout, for all topics."""
         for topic in sorted(self.rings):
-            ring, wants = self.rings[topic], self.wants(topic)
+            ring, wants = self.ring(topic), self.wants(topic)
             if ring.label is None and wants:
                 now.send(ring.supervisor, "Subscribe", topic)
             elif ring.label is None:
@@ -141,3 +148,15 @@ class Subscriber:
                 if nodes := ring.ring_nodes():
                     dst = nodes[int(now.draw(f"neighbour of {topic}") * len(nodes))]
                     now.send(dst, "CheckTrie", topic, (self.trie(topic).root,))
+
+
+def _has_valid_labels(kind: str, rest: tuple[Any, ...]) -> bool:
+    """Returns whether all labels of a message are valid (K21)."""
+    labels: tuple[Any, ...] = ()
+    if kind == "SetData":
+        labels = (rest[1], *(one and one[1] for one in (rest[0], rest[2])))
+    elif kind == "Introduce":
+        labels = rest[1:3]
+    elif kind == "IntroduceShortcut":
+        labels = rest[1:2]
+    return all(map(is_label, labels))

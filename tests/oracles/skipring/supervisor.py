@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from oracles.skipring.labels import index, nth, skip_ring
@@ -18,22 +18,26 @@ class Database:
 
 
 class Supervisor:
-    """A supervisor."""
+    """What a node does as a supervisor; a node that is none is responsible for no topic."""
 
-    def __init__(self, watched: Collection[int]) -> None:
+    def __init__(self, watched: Collection[int], others: Collection[int], is_mine: Callable[[str], bool]) -> None:
         self.databases: dict[str, Database] = {}
         self.crashed: set[int] = set()
         self.watched = set(watched)
+        self._others = set(others)
+        self._is_mine = is_mine
 
     def report(self, node: int) -> None:
         """The failure detector's verdict is kept, and databases are repaired (K8)."""
         self.watched.discard(node)
         self.crashed.add(node)
-        for topic in self.databases:
+        for topic in filter(self._is_mine, self.databases):
             self._repaired(topic)
 
     def receive(self, now: Moment, kind: str, src: int, topic: str, *rest: int | str) -> None:
         """Handles a request; one for a crashed subscriber is ignored, but the database is repaired (K7, K8)."""
+        if not self._is_mine(topic):
+            return
         order = self._repaired(topic)
         subscriber = rest[0] if kind == "RequestFor" else src
         assert isinstance(subscriber, int)
@@ -59,7 +63,9 @@ class Supervisor:
         now.send(subscriber, "SetData", topic, None, None, None, "leave")
 
     def timeout(self, now: Moment) -> None:
-        """Sends the next subscriber of each topic its configuration."""
+        """Sends the next subscriber of each topic its configuration; databases of others' topics vanish (K21)."""
+        self._correct_verdicts()
+        self.databases = {topic: one for topic, one in self.databases.items() if self._is_mine(topic)}
         for topic in sorted(self.databases):
             order = self._repaired(topic)
             if order:
@@ -77,10 +83,15 @@ class Supervisor:
 
     def _repaired(self, topic: str) -> list[int]:
         """Repairs a database; returns the subscribers with labels l(0), l(1), ..."""
+        self._correct_verdicts()
         database = self.databases.setdefault(topic, Database())
         order = repaired(database.entries, self.crashed)
         self._record(topic, order)
         return order
+
+    def _correct_verdicts(self) -> None:
+        """Takes the verdicts back that the failure detector has not given (K21)."""
+        self.crashed -= self.watched | self._others
 
     def _record(self, topic: str, order: list[int]) -> None:
         self.databases[topic].entries = {nth(x): node for x, node in enumerate(order)}

@@ -72,9 +72,9 @@ class Trie:
         return common_prefix(keys) if keys else None
 
 
-def publication_key(source: int, number: int, key_bits: int) -> str:
-    """Returns the first digits of SHA-256 of publisher and number (K11)."""
-    digest = hashlib.sha256(f"{source},{number}".encode()).digest()
+def publication_key(topic: str, source: int, number: int, key_bits: int) -> str:
+    """Returns the first digits of SHA-256 of publisher, number and topic (K11)."""
+    digest = hashlib.sha256(f"{source},{number},{topic}".encode()).digest()
     return "".join(f"{byte:08b}" for byte in digest)[:key_bits]
 
 

@@ -72,9 +72,9 @@ def test_the_runs_have_seen_every_start_message_and_reason(seen: Seen) -> None:
     assert {one for one in wanted if seen.counts[one] < 5} == set()
 
 
-def record_others(self: Supervision, subscriber: int) -> None:
+def record_others(self: Supervision, subscriber: int, ctx: Context) -> None:
     """Records a subscriber that another one asks for."""
-    self.integrate(subscriber, "request")
+    self.integrate(subscriber, "request", ctx)
 
 
 def keep_label(self: Member, node: int, label: Label) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from support.skipring import INTERVAL, TOPIC, Outcome, arbitrary_run, converge, network
+from support.skipring import INTERVAL, TOPIC, Outcome, arbitrary_run, converge, network, rounds
 
 from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.labels import Label, label_of
+from udfs.skipring.legitimate import Convergence, Snapshot
 from udfs.skipring.supervisor import repaired
 
-STARTS = (*CORRUPTIONS, "tries", "arbitrary")
+STARTS = (*CORRUPTIONS, "arbitrary")
 SIZES = (1, 2, 3, 5, 8, 13, 24)
 
 
@@ -44,6 +45,21 @@ def test_starts_are_what_they_say(start: str) -> None:
 def test_a_start_follows_from_its_seed() -> None:
     outcomes: list[Outcome] = [arbitrary_run(6, seed) for seed in (4, 4, 5)]
     assert outcomes[0] == outcomes[1] != outcomes[2]
+
+
+def test_the_state_is_legitimate_from_the_explicit_round_on() -> None:
+    n_broken = 0
+    for seed in range(20):
+        played, found, legitimate = network(8, seed=seed, start="messages"), Convergence(), []
+        for number in rounds(played, 80 * INTERVAL):
+            snapshot = Snapshot.of(TOPIC, played.up)
+            found.observe(number, snapshot, played.in_flight)
+            legitimate.append(snapshot.explicit_problem() is None)
+        assert found.explicit_round is not None
+        assert all(legitimate[found.explicit_round :])
+        assert not found.explicit_round or not legitimate[found.explicit_round - 1]
+        n_broken += legitimate.index(True) < found.explicit_round
+    assert n_broken
 
 
 def test_stale_messages_about_anybody_break_the_state_before_it_is_clean() -> None:

@@ -270,6 +270,14 @@ def test_by_visited_lists_a_copy_is_new_if_all_its_pairs_succeed_what_was_accept
     assert [trigger for (trigger,) in found(first, "trigger")] == [11, 13, 14, 15, 17, 20, 22]
 
 
+def test_a_copy_is_refused_for_one_that_is_accepted_as_what_opposed_it_is_refused(sail: Session) -> None:
+    """2 is refused for 1, so 3 is accepted, which only 2 opposes; so 4 is refused, which only 3 opposes, and so on."""
+    chain = {trigger: [(trigger - 1, 4), (trigger, 9)] for trigger in range(1, 9)}
+    detector = frame(sail, DETECTOR.columns, {**HERE, "source": 99, "last_seq": 50})
+    first = duplicates.first_visits(visiting(sail, chain), detector, as_is)
+    assert [trigger for (trigger,) in found(first, "trigger")] == [1, 3, 5, 7]
+
+
 def test_visited_nodes_are_learnt_and_a_source_keeps_its_own_number(sail: Session) -> None:
     first = visiting(sail, {10: [(4, 50), (None, None)], 11: None})
     assert found(duplicates.visited_rows(first), "node_id source last_seq") == [(N, N, 81), (N, 4, 50)]

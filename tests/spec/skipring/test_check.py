@@ -12,11 +12,16 @@ from pipelines.testing import run_configs, scenario
 
 
 def built(publication: dict[str, Any], subscriptions: list[dict[str, Any]], **settings: Any) -> None:
+    """Builds a run of two nodes and one publication."""
+    built_all([{"topic": "news", **publication}], subscriptions, **settings)
+
+
+def built_all(publications: list[dict[str, Any]], subscriptions: list[dict[str, Any]], **settings: Any) -> None:
     """Builds a run of two nodes."""
     parts = scenario(
         protocol={"name": "skipring", **settings},
         overlay={"nodes": {"count": 2}},
-        workload={"subscriptions": subscriptions, "publications": [{"topic": "news", **publication}]},
+        workload={"subscriptions": subscriptions, "publications": publications},
     )
     build_inputs(run_configs([parts]), None)
 
@@ -48,3 +53,16 @@ def test_the_subscriptions_of_the_start_are_in_round_0() -> None:
     for until in (None, 7):
         with pytest.raises(RoundtableError, match=r"from the start .* issued in round 7; allowed: round 0, or a round"):
             built({"at": "N1", "round": 5}, [NEWS, late], start="legitimate", start_until=until)
+
+
+def test_keys_that_lose_publications_are_refused() -> None:
+    """With 40 publications, keys of 8 bits lost six of them."""
+    built({"at": "N1", "round": 5}, [NEWS], key_bits=8)
+    many = [{"at": "N1", "round": 10 + number, "topic": "news"} for number in range(40)]
+    with pytest.raises(RoundtableError, match=r"8 bits, and 40 publications on 1 topics.*allowed: 30 or more"):
+        built_all(many, [NEWS], key_bits=8)
+    with pytest.raises(RoundtableError, match="allowed: 30 or more"):
+        built_all(many, [NEWS], key_bits=29)
+    built_all(many, [NEWS], key_bits=30)
+    with pytest.raises(RoundtableError, match="8 bits, and 80 publications on 2 topics"):
+        built_all([], [NEWS, {**NEWS, "topic": "sports"}], key_bits=8, start="legitimate", start_publications=40)

@@ -27,6 +27,7 @@ from udfs.skipring.messages import (
 )
 from udfs.skipring.program import SkipRing
 from udfs.skipring.state import Contact, Interest, Neighbour, Subscription, Supervisor
+from udfs.skipring.trie import publication_key
 
 PLAN = Plan.of(SkipRing)
 ME, SUPERVISOR, OTHER = 5, -1, 30
@@ -315,8 +316,8 @@ SHORT = {"0": 12, "11": 13, "001": 14, "111": 15}
 @pytest.mark.parametrize("filled", [[*SHORT], [*reversed(SHORT)]], ids=["as stored", "the other way"])
 def test_slots_are_gone_through_in_the_order_of_labels(filled: list[str]) -> None:
     """Slots come back from a store in this order, and delays are drawn by the order of sending."""
-    short = {of: SHORT[of] for of in filled}
-    flooded = Subscriber("01", short, **LIST).receive(PublishNew(TOPIC, "01", OTHER, 1, 0, 1))
+    short, key = {of: SHORT[of] for of in filled}, publication_key(TOPIC, OTHER, 1, SETTINGS["key_bits"])
+    flooded = Subscriber("01", short, **LIST).receive(PublishNew(TOPIC, key, OTHER, 1, 0, 1))
     assert flooded == [f"PublishNew()->{node}" for node in (2, 8, 12, 13, 14, 15)]
     subscriber = Subscriber("01", short, **LIST)
     gone = [

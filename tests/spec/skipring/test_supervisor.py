@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -24,7 +25,7 @@ def entries(**of_digits: int | None) -> Entries:
 
 def supervised(held: Entries, crashed: frozenset[int] = frozenset()) -> tuple[Supervision, Database, Context]:
     database, ctx = Database(TOPIC, -1, held), Context(-1, 7, SETTINGS, Internal())
-    return Supervision(database, crashed, ctx), database, ctx
+    return Supervision(database, crashed), database, ctx
 
 
 def configurations(ctx: Context) -> list[tuple[int, str]]:
@@ -82,23 +83,23 @@ def test_repair_sends_nothing() -> None:
 def test_configurations_go_round() -> None:
     supervision, _, ctx = supervised(entries(_0=5, _1=6, _01=7))
     for _ in range(4):
-        supervision.timeout()
+        supervision.timeout(ctx)
     assert configurations(ctx) == [(5, "6 0 7"), (6, "7 1 5"), (7, "5 01 6"), (5, "6 0 7")]
 
 
 def test_one_or_two_subscribers() -> None:
     supervision, _, ctx = supervised({})
-    supervision.timeout()
-    supervision.integrate(5, "subscribe")
-    supervision.integrate(6, "subscribe")
-    supervision.integrate(5, "request")
+    supervision.timeout(ctx)
+    supervision.integrate(5, "subscribe", ctx)
+    supervision.integrate(6, "subscribe", ctx)
+    supervision.integrate(5, "request", ctx)
     assert configurations(ctx) == [(5, "- 0 -"), (6, "5 1 5"), (5, "6 0 6")]
 
 
 def test_a_request_by_another_records_nobody() -> None:
     supervision, database, ctx = supervised(entries(_0=5))
-    supervision.request_for(9)
-    supervision.request_for(5)
+    supervision.request_for(9, ctx)
+    supervision.request_for(5, ctx)
     assert configurations(ctx) == [(9, "- - -"), (5, "- 0 -")]
     assert database.entries == entries(_0=5)
 
@@ -114,16 +115,16 @@ def test_a_request_by_another_records_nobody() -> None:
 )
 def test_unsubscribe(leaver: int, right: Entries, told: list[tuple[int, str]]) -> None:
     supervision, database, ctx = supervised(entries(_0=5, _1=6, _01=7))
-    supervision.unsubscribe(leaver)
+    supervision.unsubscribe(leaver, ctx)
     assert database.entries == right
     assert configurations(ctx) == told
 
 
 def test_requests_for_crashed_subscribers_are_ignored() -> None:
     supervision, database, ctx = supervised(entries(_0=5), frozenset({6}))
-    supervision.integrate(6, "request")
-    supervision.request_for(6)
-    supervision.unsubscribe(6)
+    supervision.integrate(6, "request", ctx)
+    supervision.request_for(6, ctx)
+    supervision.unsubscribe(6, ctx)
     assert ctx.sent == []
     assert database.entries == entries(_0=5)
 
@@ -167,3 +168,70 @@ def test_topics_belong_to_the_first_supervisor_clockwise() -> None:
 def test_the_place_of_a_contact_goes_by_value_then_id() -> None:
     one, other = Contact(3, label_of(2)), Contact(4, label_of(2))
     assert Contact(9, label_of(4)).key < one.key < other.key < Contact(1, label_of(1)).key
+
+
+def test_actions_keep_the_database_as_a_repair_of_all_of_it_would() -> None:
+    """The database is repaired where an action changes it: as if all of it was repaired before and after."""
+    drawn = Random(5)
+    for _ in range(60):
+        held: Entries = {Label(bits, drawn.randrange(1 << bits)): drawn.choice([None, *range(1, 20)])
+                         for bits in (drawn.randint(1, 6) for _ in range(drawn.randrange(20)))}  # fmt: skip
+        plain, crashed, told = repaired(held, ()), set[int](), dict(held)
+        database, ctx = Database(TOPIC, -1, held), Context(-1, 7, SETTINGS, Internal())
+        supervision = Supervision(database, crashed)
+        for _ in range(30):
+            node, action = drawn.randint(1, 24), drawn.choice(("join", "leave", "crash", "timeout"))
+            last = label_of(len(plain) - 1)
+            at = next((label for label, one in plain.items() if one == node), None)
+            if action == "join":
+                supervision.integrate(node, "subscribe", ctx)
+                if at is None and node not in crashed:
+                    plain[label_of(len(plain))] = node
+            elif action == "timeout":
+                supervision.timeout(ctx)
+            else:
+                if action == "crash":
+                    crashed.add(node)
+                    supervision.remove_crashed(node)
+                else:
+                    supervision.unsubscribe(node, ctx)
+                if at is not None and (action == "crash" or node not in crashed):
+                    moved = plain.pop(last)
+                    plain |= {at: moved} if at != last else {}
+            assert database.entries == plain == repaired(plain, crashed)
+        for label, before in supervision.changed.items():
+            assert before == ((told[label],) if label in told else None)
+
+
+def test_a_timeout_repairs_what_was_corrupted_since() -> None:
+    supervision, database, ctx = supervised(entries(_0=5, _1=6, _01=7))
+    database.entries[label_of(1)] = 5
+    supervision.timeout(ctx)
+    assert database.entries == entries(_0=5, _1=7)
+
+
+def n_steps(n: int) -> int:
+    """Returns how many tuples a join reads at a database of n subscribers."""
+    supervision, database, ctx = supervised({label_of(index): index + 1 for index in range(n)})
+    n_read = 0
+
+    class Counted(dict[Label, int | None]):
+        def __getitem__(self, label: Label) -> int | None:
+            nonlocal n_read
+            n_read += 1
+            return super().__getitem__(label)
+
+        def __iter__(self) -> Iterator[Label]:
+            nonlocal n_read
+            n_read += len(self)
+            return super().__iter__()
+
+    database.entries = Counted(database.entries)
+    supervision = Supervision(database, ())
+    n_read = 0
+    supervision.integrate(n + 1, "subscribe", ctx)
+    return n_read
+
+
+def test_a_join_reads_as_many_tuples_at_any_size() -> None:
+    assert n_steps(10) == n_steps(1000) <= 5

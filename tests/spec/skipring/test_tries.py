@@ -18,6 +18,13 @@ FIGURE_2 = ("000", "010", "100", "101")
 P4 = "101"
 
 
+@pytest.fixture
+def figure_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publications have the keys of Figure 2, whose hash function the paper does not name."""
+    keys = {published(f"{number:03b}").source: f"{number:03b}" for number in range(8)}
+    monkeypatch.setattr("udfs.skipring.trie.publication_key", lambda topic, source, number, bits: keys[source])
+
+
 def trie(*keys: str) -> Trie:
     made = Trie(TOPIC, {}, {}, 64)
     for key in keys:
@@ -65,8 +72,8 @@ def test_a_trie_does_not_depend_on_the_order_of_insertions() -> None:
 
 
 def test_keys_are_digits_of_sha_256() -> None:
-    whole = f"{int(hashlib.sha256(b'7,3').hexdigest(), 16):0256b}"
-    assert [publication_key(7, 3, bits) for bits in (1, 20, 256)] == [whole[:1], whole[:20], whole]
+    whole = f"{int(hashlib.sha256(b'7,3,news').hexdigest(), 16):0256b}"
+    assert [publication_key(TOPIC, 7, 3, bits) for bits in (1, 20, 256)] == [whole[:1], whole[:20], whole]
 
 
 def begun(first: int, keys_u: tuple[str, ...], keys_v: tuple[str, ...]) -> LocalNetwork:
@@ -100,12 +107,14 @@ def exchange(first: int, keys_u: tuple[str, ...], keys_v: tuple[str, ...]) -> tu
     return [told(one) for one in messages], played
 
 
+@pytest.mark.usefixtures("figure_keys")
 def test_figure_2_where_the_one_that_has_more_starts() -> None:
     trace, played = exchange(U, FIGURE_2, FIGURE_2[:3])
     assert trace == ["CheckTrie(root)->v", "CheckTrie(0,100)->u"]
     assert played.rows.delivered == []
 
 
+@pytest.mark.usefixtures("figure_keys")
 def test_figure_2_where_the_one_that_has_less_starts() -> None:
     trace, played = exchange(V, FIGURE_2, FIGURE_2[:3])
     assert trace == [
@@ -115,6 +124,7 @@ def test_figure_2_where_the_one_that_has_less_starts() -> None:
     assert played.node(U).trie_node.keys() == played.node(V).trie_node.keys()
 
 
+@pytest.mark.usefixtures("figure_keys")
 @pytest.mark.parametrize(
     ("keys_u", "keys_v", "trace"),
     [
@@ -132,6 +142,7 @@ def test_small_tries(keys_u: tuple[str, ...], keys_v: tuple[str, ...], trace: li
     assert found == trace
 
 
+@pytest.mark.usefixtures("figure_keys")
 def test_the_leaf_says_how_a_publication_came() -> None:
     _, played = exchange(V, FIGURE_2, FIGURE_2[:3])
     leaf = played.node(V).trie_node[TOPIC, P4]

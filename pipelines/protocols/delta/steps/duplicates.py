@@ -5,18 +5,20 @@ source, so they are a row of their own: source ``-1 - R``.
 
 With visited lists a node keeps, for every node it has heard of, the most recent MsgId of a message that passed there. A
 copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (rule R3). Nodes take the
-copies of a round one by one, and only accepted ones count. Here that is two passes: a copy that no earlier one of the
-round speaks against is accepted; of the others those are duplicates that an accepted earlier one speaks against.
+copies of a round one by one, and only accepted ones count, so an Arrow function decides the copies of each node in
+their order (`udfs.delta.visited_lists`).
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.ordering import row_number
 from pipelines.contract.rows import KEY, NODE
+from pipelines.engines.mapped import mapped
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
+from udfs.delta.visited_lists import ACCEPTED, accepted_copies
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
 _COPY = [*NODE, "trigger"]
@@ -51,22 +53,14 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
         detector: Relation ``detector``: ``source`` is the node that was visited, ``last_seq`` a MsgId that passed.
         keep: Materialises what several steps read.
     """
-    pair = keep("pair", copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null"))
+    pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
     passed = detector.withColumnRenamed("source", "node")
-    old = pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct()
-    fresh = keep("fresh_pair", pair.join(old, _COPY, "left_anti"))
-    certain = keep("certain", _unopposed(fresh, fresh))
-    left = keep("opposed", fresh.join(certain, _COPY, "left_anti"))
-    accepted = certain.unionByName(_unopposed(left, fresh.join(certain, _COPY, "left_semi")))
+    old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct())
+    fresh = copy.where("sender is not null").selectExpr(*_COPY, "visited").join(old, _COPY, "left_anti")
+    of_node = fresh.groupBy(NODE).agg(F.expr("collect_list(struct(trigger, visited)) as copies"))
+    accepted = mapped(of_node, (*NODE, "copies"), accepted_copies, ACCEPTED)
     own = copy.where("sender is null").select(_COPY)
     return copy.join(keep("accepted_copy", accepted.unionByName(own)), _COPY, "left_semi")
-
-
-def _unopposed(pair: DataFrame, judge: DataFrame) -> DataFrame:
-    """Returns the copies that no earlier copy among the judges speaks against: ``run_id, node_id, trigger``."""
-    earlier = judge.selectExpr(*NODE, "node", "trigger as earlier", "msg_id as passed")
-    against = pair.join(earlier, [*NODE, "node"]).where("earlier < trigger and passed >= msg_id").select(_COPY)
-    return pair.select(_COPY).distinct().join(against, _COPY, "left_anti")
 
 
 def numbered(first: DataFrame) -> DataFrame:

@@ -7,19 +7,22 @@ from pyspark.sql import DataFrame
 from pipelines.contract.audit import FOUND, Evidence
 
 PENDING = """
-with waiting as (
-  select q.run_id, q.node_id, q.topic, q.publication.source as source, q.publication.source_seq as source_seq,
+with published as (
+  select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
     'queued at its publisher' as detail
-  from state_queued q
-  left join topic_owner o on o.run_id = q.run_id and o.topic = q.topic
-  left join authorisation a on a.run_id = q.run_id and a.topic = q.topic and a.node_id = q.node_id
-    and a.role = 'publisher' and a.end_round is null
-  where o.topic is null or a.node_id is not null
+  from state_queued
   union all
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
     case when is_acknowledged then 'its publisher keeps a copy: it does not know that all members have it'
       else 'not acknowledged to its publisher' end as detail
   from state_unstable
+), waiting as (
+  select p.*
+  from published p
+  left join topic_owner o on o.run_id = p.run_id and o.topic = p.topic
+  left join authorisation a on a.run_id = p.run_id and a.topic = p.topic and a.node_id = p.node_id
+    and a.role = 'publisher' and a.end_round is null
+  where o.topic is null or a.node_id is not null
   union all
   select run_id, node_id, topic, source, source_seq, concat('expected as number ', seq, ', and not delivered') as detail
   from state_expected

@@ -40,6 +40,7 @@ with ended as (
     + cast(get_json_object(parameters, "$['protocol.assist_rounds']") as bigint)
     + 2 * cast(get_json_object(parameters, "$['protocol.gossip_rounds']") as bigint)
     + 2 * cast(get_json_object(parameters, "$['protocol.fetch_rounds']") as bigint)
+    + cast(get_json_object(parameters, "$['protocol.void_rounds']") as bigint)
     + cast(get_json_object(parameters, "$['protocol.reroute_rounds']") as bigint) as timer_rounds,
     cast(get_json_object(parameters, "$['protocol.store_rounds']") as bigint)
     + cast(get_json_object(parameters, "$['protocol.retrieve_rounds']") as bigint) as work_rounds

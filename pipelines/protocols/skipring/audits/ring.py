@@ -10,6 +10,11 @@ from pipelines.protocols.skipring.replay import violations
 _NO_MESSAGE = ("cast(null as bigint) as source", "cast(null as bigint) as source_seq")
 
 
+def convergence(evidence: Evidence) -> DataFrame:
+    """A topic that has had enough time is legitimate, or gets nearer to it: a livelock is not a short horizon."""
+    return _of(evidence, "convergence")
+
+
 def closure(evidence: Evidence) -> DataFrame:
     """Once nothing contradicts a legitimate state, no explicit edge changes until somebody comes, goes or crashes."""
     return _of(evidence, "closure")

@@ -1,0 +1,277 @@
+"""A topic while its history is played: its disturbances, how it converged after each, what it has broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from udfs.nodes.network import Flight
+from udfs.skipring.definition import nth
+from udfs.skipring.flights import Flights
+from udfs.skipring.graph import broken, diameter, undirected
+from udfs.skipring.history import ConfigurationChange
+from udfs.skipring.legitimate import Convergence, Snapshot
+
+START, CRASH = "start", "crash"
+LARGE = 500
+"""Subscribers of a topic from which on a diameter takes too long as long as the ring is a mere list."""
+PATIENCE = (4, 40)
+"""Times of an interval and a delay after which a topic of n subscribers is legitimate: 4 n + 40.
+
+It is more than four times what the slowest of 10,010 arbitrary starts of 2 to 40 subscribers took.
+"""
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Broken:
+    """What is not as the protocol promises.
+
+    Attributes:
+        guarantee: The audit that reports it.
+        round: The round; None: the last one.
+        node: The node.
+        detail: What is wrong, in words.
+    """
+
+    guarantee: str
+    round: int | None
+    node: int
+    detail: str
+
+
+@dataclass
+class Disturbance:
+    """A disturbance of a topic, and what became of it.
+
+    Attributes:
+        round: The round.
+        cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
+        node: Who came, went or crashed; None: the start.
+        n_subscribers: Subscribers that are up after it.
+        n_configurations: Changes of explicit state of other nodes from it on, until the next disturbance.
+        seen: How the topic converged.
+        changed_round: The first round after the topic was clean in which an explicit edge changed.
+    """
+
+    round: int
+    cause: str
+    node: int | None
+    n_subscribers: int = 0
+    n_configurations: int = 0
+    seen: Convergence = field(default_factory=Convergence)
+    changed_round: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How far a topic is in a round.
+
+    Attributes:
+        round: A round in which something changed.
+        n_subscribers: Subscribers that are up.
+        n_recorded: Those of them that the database has.
+        n_wrong_labels: Those whose label is none, or not the one in the database.
+        max_degree: The most neighbours that one of them has.
+        n_edges: Edges between them, without directions.
+        diameter: The most hops between two of them; None: some do not reach each other, or there are more than `LARGE`
+            of them and some labels are wrong.
+    """
+
+    round: int
+    n_subscribers: int
+    n_recorded: int
+    n_wrong_labels: int
+    max_degree: int
+    n_edges: int
+    diameter: int | None
+
+
+class TopicReplay:
+    """A topic while its history is played."""
+
+    def __init__(
+        self, topic: str, crashed: set[int], supervisor: int | None, *, is_measured: bool, is_weighed: bool
+    ) -> None:  # fmt: skip
+        """Starts without state.
+
+        Args:
+            topic: The topic.
+            crashed: The subscribers whose crash has been reported; the caller adds to it.
+            supervisor: The topic's supervisor.
+            is_measured: Whether each round is measured, which takes long in large topics.
+            is_weighed: Whether the potential of each round is computed, for `stall`.
+        """
+        self.topic = topic
+        self.kept: dict[int, ConfigurationChange | None] = {}
+        self.databases: dict[int, dict[str, int | None]] = {}
+        self.flights: Flights | None = None
+        self.disturbances = [Disturbance(0, START, None)]
+        self.measured: list[Measured] = []
+        self.broken: list[Broken] = []
+        self._crashed = crashed
+        self._supervisor = supervisor
+        self._is_measured = is_measured
+        self._is_weighed = is_weighed
+        self._weights: list[tuple[int, int, int]] = []
+        self._is_changed = True
+
+    @property
+    def entries(self) -> dict[str, int | None]:
+        """The database of the topic's supervisor."""
+        return {} if self._supervisor is None else self.databases.setdefault(self._supervisor, {})
+
+    @property
+    def members(self) -> set[int]:
+        """The subscribers that are up."""
+        return {node for node, own in self.kept.items() if own is not None and own.wants}
+
+    def crash(self, round_: int, node: int) -> None:
+        """Takes a node out."""
+        own = self.kept.pop(node, None)
+        self.databases.pop(node, None)
+        if own is not None and (own.wants or own.label is not None or own.neighbours or own.slots):
+            self._disturb(round_, CRASH, node)
+
+    def configure(self, round_: int, node: int, own: ConfigurationChange) -> None:
+        """Changes the ring's state at a node."""
+        before = self.kept.get(node)
+        self.kept[node] = own
+        if (before is not None and before.wants) != own.wants and round_ >= 0:
+            self._disturb(round_, "subscribe" if own.wants else "unsubscribe", node)
+        self._change(round_, node, "what it holds of the ring")
+
+    def record(self, round_: int, node: int, row: Row) -> None:
+        """Changes a tuple of a database."""
+        entries = self.databases.setdefault(node, {})
+        if row["is_tuple"]:
+            entries[row["label"]] = row["subscriber"]
+        else:
+            entries.pop(row["label"], None)
+        self._change(round_, node, f"its tuple of label {row['label']}")
+
+    def observe(self, round_: int, upcoming: int) -> None:
+        """Looks at the end of a round, and of those up to the next in which anything but messages may change."""
+        last = self.disturbances[-1]
+        strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
+        snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed, strays)
+        if self._is_changed:
+            if self._is_weighed:
+                self._weights.append((round_, snapshot.potential(), self._state()))
+            last.n_subscribers = len(self.members)
+            if self._is_measured:
+                self.measured.append(self._measure(round_))
+            last.seen.observe(round_, snapshot, self._in_flight(round_))
+            round_ += 1
+        for later in range(round_, upcoming):
+            if not last.seen.is_open:
+                break
+            last.seen.observe(later, snapshot, self._in_flight(later))
+        self._is_changed = False
+
+    def _in_flight(self, round_: int) -> Iterator[Flight]:
+        """Yields the messages in flight at the end of a round; they are read when somebody asks."""
+        if self.flights is not None:
+            yield from self.flights.at(round_)
+
+    def end(self) -> None:
+        """Looks at the last state: it is that of a skip ring, if the topic has been clean."""
+        if self.disturbances[-1].seen.clean_round is None:
+            return
+        members = self.members
+        self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
+        self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
+
+    def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
+        """Returns whether the topic has not been legitimate since its last disturbance, for longer than `PATIENCE`.
+
+        Args:
+            last_round: The last round of the run.
+            interval_rounds: A Timeout interval and the largest delay of a message.
+        """
+        last, (slope, least) = self.disturbances[-1], PATIENCE
+        is_open = last.seen.clean_round is None and last.seen.problem is not None
+        return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
+
+    def stall(self, last_round: int) -> Broken | None:
+        """Returns why an overdue topic never becomes legitimate; None: its potential falls, so the horizon is short.
+
+        Args:
+            last_round: The last round of the run.
+        """
+        last = self.disturbances[-1]
+        middle = (last.round + last_round) // 2
+        since = [one for one in self._weights if one[0] >= last.round] or self._weights[-1:]
+        early = [one for one in since if one[0] < middle] or since[:1]
+        late = [early[-1], *(one for one in since if one[0] >= middle)]
+        least, round_ = min((potential, round_) for round_, potential, _ in early)
+        if min(potential for _, potential, _ in late) < least:
+            return None
+        first_rounds = {state: at for at, _, state in reversed(since)}
+        again = next((one for one in reversed(late) if first_rounds[one[2]] < one[0]), None)
+        how = f"its potential has been at least {least} since round {round_}"
+        if again is not None:
+            how = f"its state of round {again[0]} is that of round {first_rounds[again[2]]} again"
+        detail = f"topic {self.topic} is not legitimate {last_round - last.round} rounds after its last disturbance"
+        return Broken("convergence", None, self._supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
+
+    def _state(self) -> int:
+        """Returns a hash of the explicit state."""
+        kept = ((node, own.wants, own.label, own.on_ring, own.slots) for node, own in sorted(self.kept.items()) if own)
+        databases = ((node, *sorted(entries.items())) for node, entries in sorted(self.databases.items()) if entries)
+        return hash((*kept, *databases))
+
+    def _wrong_labels(self, members: set[int]) -> Iterator[tuple[int, str]]:
+        wanted = {nth(index) for index in range(len(members))}
+        seen: dict[str, int] = {}
+        for node in sorted(members):
+            own = self.kept[node]
+            label = None if own is None else own.label
+            if label is None or label not in wanted:
+                yield node, f"it has label {label} of topic {self.topic}, and there are {len(members)} subscribers"
+            elif label in seen:
+                yield node, f"it has label {label} of topic {self.topic}, as node {seen[label]} has"
+            else:
+                seen[label] = node
+
+    def _edges(self, members: set[int]) -> dict[int, set[int]]:
+        return {node: self._references(node) & members - {node} for node in sorted(members)}
+
+    def _references(self, node: int) -> set[int]:
+        own = self.kept.get(node)
+        return set() if own is None else own.neighbours
+
+    def _disturb(self, round_: int, cause: str, node: int) -> None:
+        self._is_changed = True
+        self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
+
+    def _change(self, round_: int, node: int, what: str) -> None:
+        """Notes a change of explicit state; once the topic is clean, there is to be none."""
+        self._is_changed = True
+        last = self.disturbances[-1]
+        last.n_configurations += round_ >= 0 and node != last.node and node in self.kept
+        clean = last.seen.clean_round
+        if clean is None:
+            return
+        if last.changed_round is None:
+            last.changed_round = round_
+        detail = f"{what} of topic {self.topic} changed, which was legitimate since round {clean}"
+        self.broken.append(Broken("closure", round_, node, detail))
+        gone = self._references(node) - self.members
+        if node not in self.kept:
+            gone = {one for one in self.entries.values() if one is not None} - self.members
+        for one in sorted(gone):
+            detail = f"it refers to node {one} in topic {self.topic}, which has left it or is down"
+            self.broken.append(Broken("departed", round_, node, detail))
+
+    def _measure(self, round_: int) -> Measured:
+        members = self.members
+        label = {node: label for label, node in self.entries.items()}
+        wrong = sum(own is None or own.label is None or label.get(node) != own.label
+                    for node, own in self.kept.items() if node in members)  # fmt: skip
+        most = max((len(self._references(node)) for node in members), default=0)
+        edges = undirected(self._edges(members))
+        n_edges = sum(map(len, edges.values())) // 2
+        far = None if wrong and len(members) > LARGE else diameter(edges)
+        return Measured(round_, len(members), len(members & label.keys()), wrong, most, n_edges, far)
