@@ -110,7 +110,16 @@ class NodeProtocol(Protocol):
         return (ANY_KIND,)
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the nodes, and what is in flight before the first round."""
+        """Returns the nodes, and what is in flight before the first round.
+
+        Raises:
+            NodeProgramError: The program takes a round as a whole, which needs the run as a whole.
+        """
+        if self._rows.plan.is_whole:
+            raise NodeProgramError(
+                f"protocol {self.program.name}: its node program takes a round as a whole, so that its runs are played"
+                " several rounds a job; leave out --rounds-per-job 1"
+            )
         run = start.crashing.marked(run_settings(start.run.setting), "has_crashes")
         for name, rows, columns in (
             ("nodes", start.run.node, "node_id, name, role"),

@@ -180,8 +180,15 @@ class Context:
         return self.run.neighbours(self.node)
 
     def route_latency(self, path: Sequence[int]) -> int:
-        """Returns how long a message takes along a path of links."""
-        return sum(self.run.links.get(link, 0) for link in pairwise(path))
+        """Returns how long a message takes along a path of links.
+
+        Raises:
+            LookupError: A link of the path is not in the run.
+        """
+        try:
+            return sum(self.run.links[link] for link in pairwise(path))
+        except KeyError as error:
+            raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
         """Issues a call that has waited, or is due, where the program holds calls back (`NodeProgram.holds_calls`)."""

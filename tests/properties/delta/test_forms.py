@@ -20,6 +20,7 @@ from support.delta.schedules import as_runs, short_schedules
 from support.forms import cut, differences, program_form
 
 from pipelines.engines.session import Session
+from pipelines.errors import NodeProgramError
 from pipelines.protocols import protocol_module
 from pipelines.scenario.expand import RunConfig
 from pipelines.testing import audited, broken, rows, run_all, run_configs
@@ -136,6 +137,12 @@ def test_a_recipient_has_one_row_where_two_nodes_of_its_path_ask_at_once(sail: S
     store = run_all(runs, sail, tmp_path)
     recipients = rows(store, "state_processing", "node_id", "source", "source_seq", "recipient")
     assert len(recipients) == len(set(recipients)) > 0
+
+
+def test_rounds_that_are_jobs_of_their_own_are_refused(sail: Session, tmp_path: Path) -> None:
+    told = "protocol delta: its node program takes a round as a whole, .*leave out --rounds-per-job 1"
+    with program_form("delta"), pytest.raises(NodeProgramError, match=told):
+        run_all(run_configs([JOINS]), sail, tmp_path, rounds_per_job=1)
 
 
 def numbered(runs: Sequence[RunConfig]) -> list[RunConfig]:
