@@ -105,21 +105,17 @@ class NodeProtocol(Protocol):
         self.views = views or {}
 
     @property
+    def is_whole(self) -> bool:
+        """Whether nodes take a round as a whole, which needs the run as a whole: runs are played in blocks only."""
+        return self._rows.plan.is_whole
+
+    @property
     def told_apart(self) -> Sequence[str]:
         """None: all messages go the same way."""
         return (ANY_KIND,)
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the nodes, and what is in flight before the first round.
-
-        Raises:
-            NodeProgramError: The program takes a round as a whole, which needs the run as a whole.
-        """
-        if self._rows.plan.is_whole:
-            raise NodeProgramError(
-                f"protocol {self.program.name}: its node program takes a round as a whole, so that its runs are played"
-                " several rounds a job; leave out --rounds-per-job 1"
-            )
+        """Returns the nodes, and what is in flight before the first round."""
         run = start.crashing.marked(run_settings(start.run.setting), "has_crashes")
         for name, rows, columns in (
             ("nodes", start.run.node, "node_id, name, role"),

@@ -161,7 +161,7 @@ def _run(
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)
     rounds: Rounds
-    if jobs.rounds_per_job > 1 and isinstance(protocol, NodeProtocol):
+    if isinstance(protocol, NodeProtocol) and (jobs.rounds_per_job > 1 or protocol.is_whole):
         rounds = blocks = Blocks(protocol, materialiser, calls, faults, history, inputs, setting)
         if last is not None:
             blocks.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))

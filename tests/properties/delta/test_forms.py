@@ -20,7 +20,6 @@ from support.delta.schedules import as_runs, short_schedules
 from support.forms import cut, differences, program_form
 
 from pipelines.engines.session import Session
-from pipelines.errors import NodeProgramError
 from pipelines.protocols import protocol_module
 from pipelines.scenario.expand import RunConfig
 from pipelines.testing import audited, broken, rows, run_all, run_configs
@@ -93,11 +92,11 @@ def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: 
 def test_rows_do_not_depend_on_where_blocks_end(sail: Session, tmp_path: Path) -> None:
     runs = [cut(run, MIDWAY) for run in schedules(500, 3, "visited")]
     with program_form("delta"):
-        stores = [run_all(runs, sail, tmp_path, every) for every in (2, 50)]
+        stores = [run_all(runs, sail, tmp_path, every) for every in (1, 2, 50)]
         names = ["message", "delivery", *(f"state_{one.table.name}" for one in protocol_module("delta").states)]
     for name in names:
-        few, many = (rows(store, name) for store in stores)
-        assert few == many, name
+        by_one, few, many = (rows(store, name) for store in stores)
+        assert by_one == few == many, name
 
 
 @pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])
@@ -137,12 +136,6 @@ def test_a_recipient_has_one_row_where_two_nodes_of_its_path_ask_at_once(sail: S
     store = run_all(runs, sail, tmp_path)
     recipients = rows(store, "state_processing", "node_id", "source", "source_seq", "recipient")
     assert len(recipients) == len(set(recipients)) > 0
-
-
-def test_rounds_that_are_jobs_of_their_own_are_refused(sail: Session, tmp_path: Path) -> None:
-    told = "protocol delta: its node program takes a round as a whole, .*leave out --rounds-per-job 1"
-    with program_form("delta"), pytest.raises(NodeProgramError, match=told):
-        run_all(run_configs([JOINS]), sail, tmp_path, rounds_per_job=1)
 
 
 def numbered(runs: Sequence[RunConfig]) -> list[RunConfig]:
