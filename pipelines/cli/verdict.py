@@ -34,6 +34,12 @@ select run_id, n_publications, n_deliveries, concat(n_wanted_delivered, '/', n_w
   confirmation_rounds_median, confirmation_ms_median, confirmation_rounds_max, confirmation_ms_max
 from run_summary where run_id <= {last} order by run_id
 """
+_WANTED = """
+select r.within_bound, count(w.delivery_round) as n_delivered, count(1) as n_wanted
+from wanted_delivery w
+join run r on r.run_id = w.run_id
+group by r.within_bound
+"""
 _MISSING = """
 select case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end as excuse,
   count(1) as n
@@ -235,8 +241,15 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = 
         within = f"{plural(n_within, 'run')}, all guarantees hold"
         text = f"within the bound {within}" if report.beyond else within
         text = text if n_within else "no run within the bound"
-    missing = _missing_within(result) if result.verdict == "valid" else ()
-    parts = [text, *missing, *_beyond(result, report), *(f"failed: {failure}" for failure in failures)]
+    counts = _wanted_by_bound(result)
+    n_delivered, n_wanted = counts.get(True, (0, 0))
+    missing = _missing_within(result) if result.verdict == "valid" and n_delivered < n_wanted else ()
+    parts = [
+        text,
+        *missing,
+        *_beyond(report, *counts.get(False, (0, 0))),
+        *(f"failed: {failure}" for failure in failures),
+    ]
     return f"{result.verdict}: {'; '.join(parts)}; history in {result.store}"
 
 
@@ -307,26 +320,27 @@ def _missing_within(result: Result) -> Iterator[str]:
         yield f"{number:,} wanted {'delivery' if number == 1 else 'deliveries'} missing ({excuses})"
 
 
-def _beyond(result: Result, report: AuditReport) -> Iterator[str]:
+def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
     """Yields how many runs went beyond the bound, the deliveries that they lost, and what that excuses."""
     if not report.beyond:
         return
-    runs = ", ".join(str(run.run_id) for run in report.beyond)
-    counts = "count(1) as n, count_if(delivery_round is null) as n_lost"
-    text = f"select {counts} from wanted_delivery where run_id in ({runs})"  # noqa: S608 - numbers
-    with readable_errors():
-        [row] = result.sql(text).collect()
     broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
     excused = f", excused ({broken})" if broken else ""
-    lost = f"{row.n_lost or 0:,} of {row.n:,} wanted deliveries lost"
+    lost = f"{n_wanted - n_delivered:,} of {n_wanted:,} wanted deliveries lost"
     yield f"beyond it {plural(len(report.beyond), 'run')}, {lost}{excused}"
 
 
 def wanted(result: Result) -> tuple[int, int]:
     """Returns how many of the deliveries that subscribers wanted happened, and how many they wanted."""
+    counts = _wanted_by_bound(result).values()
+    return sum(n_delivered for n_delivered, _ in counts), sum(n_wanted for _, n_wanted in counts)
+
+
+def _wanted_by_bound(result: Result) -> dict[bool | None, tuple[int, int]]:
+    """Returns how many wanted deliveries happened, and how many there are, by whether runs are within the bound."""
     with readable_errors():
-        [row] = result.sql("select count(delivery_round) as n, count(1) as n_wanted from wanted_delivery").collect()
-    return row.n, row.n_wanted
+        rows = result.sql(_WANTED).collect()
+    return {row.within_bound: (row.n_delivered, row.n_wanted) for row in rows}
 
 
 def _end(run: RunRow) -> str:
