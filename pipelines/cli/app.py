@@ -44,7 +44,7 @@ app = typer.Typer(
     cls=Commands, add_completion=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Runs publish/subscribe protocols as dataflow, and checks what they guarantee.",
-    epilog="Exit codes: 0 all hold; 1 one is broken; 2 not decided; 64 bad input; 70 a bug.",
+    epilog="Exit codes: 0 all hold; 1 broken; 2 not decided; 64 bad input; 70 a bug.",
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ CASES = {
     17: case("nothing_pending", published=[100], faults=[lost(104, 105, "r2", "b2", "Gossip-ACK")]),
     19: case("nothing_pending", published=[100], faults=[lost(102, 103, "b2", "r2", *OFFER)]),
     20: case("kept_until_stable", published=[100], faults=[down("r1", 200, 220), down("r2", 200, 220)]),
-    22: case("stored_delivered", published=[100, 300], faults=[down("r1", 200, 220), down("r2", 200, 220)], rounds=1120),
+    22: case("stored_delivered", published=[100, 300], faults=[down("r1", 200, 220), down("r2", 200, 220)], rounds=999),
     26: case(
         "stored_delivered",
         published=[100], faults=[lost(102, 103, "b2", "r2"), down("p", 104)], calls=[calls("leave", "r1", 105)],
