@@ -1,10 +1,11 @@
 """Random schedules of protocol `repository`, played without an engine, against its checker.
 
-    python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200] [--owned]
+    python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200] [--owned | --aimed]
 
-With ``--owned`` the owner of all topics deregisters clients for a while. A row a batch: schedules, crashes, deliveries,
-messages on links, violations, seconds. Seeds with violations go to stderr with what broke. The exit code is 1 if
-anything did.
+With ``--owned`` the owner of all topics deregisters clients for a while. With ``--aimed`` losses and crashes are aimed
+at messages and calls, and the judge of tests/oracles/repository decides, which reads no state of a node. A row a batch:
+schedules, crashes, deliveries, messages on links, violations, seconds. Seeds with violations go to stderr with what
+broke. The exit code is 1 if anything did.
 """
 
 from __future__ import annotations
@@ -17,20 +18,26 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from oracles.repository.judge import judged
 from rich.console import Console
 from rich.table import Table
+from support.repository.aimed import aimed, history
 from support.repository.checker import Checker
 from support.repository.schedules import Schedule, drawn, owned
 
 
 def batch(seeds: range, schedule_of: Callable[[int], Schedule]) -> list[int]:
-    """Plays schedules; returns how many crashes, deliveries, messages and violations there were."""
+    """Plays schedules; returns the numbers of crashes, deliveries, messages and violations."""
     counts = [0, 0, 0, 0]
     for seed in seeds:
         schedule = schedule_of(seed)
-        checker = Checker(schedule)
-        broken = checker.run()
-        rows = checker.network.rows
+        if schedule_of is aimed:
+            seen, network = history(schedule)
+            broken = judged(seen)
+        else:
+            checker = Checker(schedule)
+            broken, network = checker.run(), checker.network
+        rows = network.rows
         for place, n in enumerate((len(schedule.crashes), len(rows.delivered), len(rows.handled), len(broken))):
             counts[place] += n
         for what in broken[:5]:
@@ -44,14 +51,16 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--schedules", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--owned", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--owned", action="store_const", dest="schedule_of", const=owned, default=drawn)
+    kinds.add_argument("--aimed", action="store_const", dest="schedule_of", const=aimed)
     given = parser.parse_args()
     table, n_broken = Table("from", "schedules", "crashes", "deliveries", "messages", "violations", "seconds"), 0
     end = given.first + given.schedules
     for first in range(given.first, end, given.batch):
         start = time.perf_counter()
         seeds = range(first, min(first + given.batch, end))
-        counts = batch(seeds, owned if given.owned else drawn)
+        counts = batch(seeds, given.schedule_of)
         n_broken += counts[-1]
         table.add_row(*(str(n) for n in (first, len(seeds), *counts)), f"{time.perf_counter() - start:.0f}")
     Console().print(table)
