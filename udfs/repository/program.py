@@ -103,11 +103,11 @@ class Repository(State):
 
     def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
         """Routes over a broker that is up again."""
-        routes.on_up(self, m.broker, ctx)
+        routes.on_up(self, m, ctx)
 
     def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
         """Sends no more Broker-Up to a node that has answered."""
-        self.announced.pop(m.node, None)
+        routes.on_up_ack(self, m)
 
     def on_down(self, peer: int, ctx: Context) -> None:
         """Routes around a broker that is down."""

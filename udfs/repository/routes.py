@@ -27,9 +27,11 @@ class BrokerUp:
 
     Attributes:
         broker: Its id.
+        up_round: Round of its recovery.
     """
 
     broker: int
+    up_round: int
 
 
 @message("Broker-Up-ACK")
@@ -38,9 +40,11 @@ class BrokerUpAck:
 
     Attributes:
         node: The node that answers.
+        up_round: Round of the recovery that it answers.
     """
 
     node: int
+    up_round: int
 
 
 def lay(world: World) -> None:
@@ -68,25 +72,33 @@ def start(state: State, ctx: Context) -> None:
 def recover(state: State, ctx: Context) -> None:
     """Starts to say that this broker is up again: to all nodes that have routes."""
     n_links = Counter(link.src for link in state.link.values())
-    state.announced = {node: Announced(node) for node, n in n_links.items() if n > 1 and node != ctx.node}
+    state.announced = {node: Announced(node, ctx.round) for node, n in n_links.items() if n > 1 and node != ctx.node}
     announce(state, ctx)
 
 
 def announce(state: State, ctx: Context) -> None:
     """Sends Broker-Up to those that have not answered, and again until all have (rule P31)."""
-    for node in sorted(state.announced):
-        ctx.send(node, BrokerUp(ctx.node), after=ctx.settings["reroute_rounds"])
+    for node, row in sorted(state.announced.items()):
+        ctx.send(node, BrokerUp(ctx.node, row.up_round), after=ctx.settings["reroute_rounds"])
     if state.announced:
         ctx.set_timer("up", rounds=2 * ctx.settings["reroute_rounds"] + 1)
 
 
-def on_up(state: State, broker: int, ctx: Context) -> None:
+def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
     """Routes over a broker again, and answers it."""
-    ctx.send(broker, BrokerUpAck(ctx.node), after=ctx.settings["reroute_rounds"])
+    broker = m.broker
+    ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:
         state.down.pop(broker, None)
         ctx.watch(broker)
         find(state, ctx.node)
+
+
+def on_up_ack(state: State, m: BrokerUpAck) -> None:
+    """Sends no more Broker-Up to a node that has answered; an answer to an earlier recovery counts for nothing."""
+    row = state.announced.get(m.node)
+    if row is not None and row.up_round == m.up_round:
+        del state.announced[m.node]
 
 
 def on_down(state: State, broker: int, ctx: Context) -> None:

@@ -80,9 +80,11 @@ class Announced:
 
     Attributes:
         node: Its id.
+        up_round: Round of this broker's recovery.
     """
 
     node: int
+    up_round: int
 
 
 @record(key="subscription_id")

@@ -1,4 +1,4 @@
-"""Bundles of repositories: section 4; rules P13, P17, P19, P21, P22, P26, P27, P29."""
+"""Bundles of repositories: section 4; rules P13, P17, P19, P21, P22, P26, P27, P29, P31."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from support.repository.layouts import QUIET, Layout, losing
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.context import Context, Internal
+from udfs.nodes.network import Flight
 from udfs.repository import recovery, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import BundleRecovery
@@ -235,3 +236,26 @@ def test_copies_that_come_twice_are_not_asked_for_twice() -> None:
     layout.network.play(700)
     assert len(layout.slots("r2")) == 20
     assert len(layout.sent("R2R-NAK")) == 20
+
+
+def test_an_answer_to_an_earlier_recovery_ends_no_broker_up() -> None:
+    """Section 3, rule P31: b1 crashes again while the answer to its first Broker-Up is on its way."""
+    layout = Layout(2, {"r1": 2}, {"p": 2, "s": 1}, reroute_rounds=3)
+    layout.publish("p", 60, 400, matches=layout.subscribe("s"))
+    layout.crash("b1", 100, 120)
+    layout.crash("b1", 130, 140)
+
+    def faults(flights: list[Flight]) -> list[Flight]:
+        return [
+            one._replace(due_round=141)
+            if one.kind == "Broker-Up-ACK" and one.sent_round < 140
+            else one._replace(fate="lost_link")
+            if one.kind == "Broker-Up" and 140 <= one.sent_round < 145
+            else one
+            for one in flights
+        ]
+
+    layout.faults = faults
+    layout.network.play(700)
+    assert any(one.kind == "Broker-Up-ACK" and one.due_round == 141 for one in layout.network.rows.handled)
+    assert layout.delivered("s") == [1, 2]
