@@ -14,7 +14,7 @@ from pipelines.cli.ends import INTERRUPTION, INVALID, UNKNOWN, VALID, complain
 from pipelines.cli.lines import print_lines
 from pipelines.cli.options import Engine, File, Json, Overrides, Quiet, Remote, begun, one_of
 from pipelines.cli.rows import print_table
-from pipelines.errors import QueryError, StoreError, plural
+from pipelines.errors import QueryError, plural
 
 if TYPE_CHECKING:
     from pipelines.hunting import Hunt, Standing
@@ -89,6 +89,7 @@ def hunt(
 
     prepare(file, overrides or ())
     from pipelines.hunting import hunt as searched  # PySpark takes a second: errors of the file come before
+    from pipelines.hunting.corpus import Corpus
     from pipelines.hunting.page import page
 
     rounds = _window(window)
@@ -104,8 +105,7 @@ def hunt(
         file, runs, minutes, within_bound, corpus, seed=seed, excused=fail_on is not None, crashes=crashes,
         window=rounds, overrides=overrides or (), observe=observe, say=say, **chosen,
     )  # fmt: skip
-    if corpus is not None:
-        _write(corpus / PAGE, page(found))
+    Corpus.at(corpus).write(PAGE, page(found))
     if as_json:
         print(_as_json(found))
     else:
@@ -151,14 +151,6 @@ def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:
             print(file=sys.stderr)
 
     return observe
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise StoreError(f"the page cannot be written to {path}: {error.strerror or error}") from error
 
 
 def _as_json(found: Hunt) -> str:

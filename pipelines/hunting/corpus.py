@@ -57,16 +57,25 @@ class Corpus:
         """Writes a scenario; returns its file, which has the guarantee and a hash in its name.
 
         Raises:
+            StoreError: As in `write`.
+        """
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+        heading = [f"Breaks {guarantee}: {cause}", *(f"Found by aiming at: {aim}" for aim in aims)]
+        lines = [line for one in heading for line in one.splitlines()]
+        return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
+
+    def write(self, name: str, text: str) -> Path | None:
+        """Writes a file into the folder, which is created if it does not exist; returns the file.
+
+        Raises:
             StoreError: The file cannot be written.
         """
         if self.folder is None:
             return None
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
-        path = self.folder / f"{guarantee}_{digest}.yaml"
-        heading = [f"Breaks {guarantee}: {cause}", *(f"Found by aiming at: {aim}" for aim in aims)]
+        path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(scenario_text(parts, [line for one in heading for line in one.splitlines()]), "utf-8")
+            path.write_text(text, "utf-8")
         except OSError as error:
-            raise StoreError(f"the finding cannot be written to {path}: {error.strerror or error}") from error
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}; check the folder") from error
         return path

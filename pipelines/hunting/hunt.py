@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,7 +123,7 @@ class _Search:
         if len(prepared.runs) > 1:
             say(f"the scenario has {len(prepared.runs):,} runs; the first is hunted")
 
-    @property
+    @cached_property
     def around(self) -> Surroundings:
         """What aimed schedules need to know."""
         overlay, _, _ = build_run(self._run, self._beside)
@@ -132,7 +133,7 @@ class _Search:
             neighbours[overlay.names[b]].append(overlay.names[a])
         settings = self._run.scenario.protocol
         detection = getattr(settings, "detection_rounds", _DETECTION_ROUNDS)
-        return Surroundings(neighbours, detection, self._run.scenario.time.rounds)
+        return Surroundings(neighbours, detection)
 
     def replay(self) -> None:
         """Plays the corpus: what still breaks a guarantee is kept apart."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -70,24 +71,16 @@ class Surroundings:
     Attributes:
         neighbours: The names of each node's neighbours in the overlay.
         detection_rounds: Rounds until a crash is noticed.
-        horizon: The last round.
     """
 
     neighbours: Mapping[str, Sequence[str]]
     detection_rounds: int
-    horizon: int
-    _downs: tuple[int | None, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Computes the durations of outages: around the detection, one round, a long one, for good (None)."""
-        detection = self.detection_rounds
-        downs = dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection))
-        object.__setattr__(self, "_downs", tuple(downs))
-
-    @property
+    @cached_property
     def downs(self) -> tuple[int | None, ...]:
-        """The durations of outages in rounds; None: for good."""
-        return self._downs
+        """The durations of outages in rounds: around the detection, for good (None), one round, a long one."""
+        detection = self.detection_rounds
+        return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
 
 
 Form = Callable[[Target, Surroundings], list[Fault] | None]
@@ -99,11 +92,16 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
     )
 
 
+def _end(who: str, target: Target) -> tuple[str, int]:
+    """Returns the receiver or the sender of a message, and the round in which it handles or sends it."""
+    return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
+
+
 def _crashing(who: str, shift: int, place: int) -> Form:
     def form(target: Target, around: Surroundings) -> list[Fault] | None:
         if place >= len(around.downs):
             return None
-        node, round_ = (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
+        node, round_ = _end(who, target)
         return [_crash(node, round_ + shift, around.downs[place])]
 
     return form
@@ -111,7 +109,7 @@ def _crashing(who: str, shift: int, place: int) -> Form:
 
 def _pausing(who: str, shift: int) -> Form:
     def form(target: Target, around: Surroundings) -> list[Fault]:
-        node, round_ = (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
+        node, round_ = _end(who, target)
         first = max(round_ + shift, 0)
         return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
 

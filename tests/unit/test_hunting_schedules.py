@@ -12,7 +12,7 @@ from pipelines.hunting.coverage import reached
 from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.scenario.model import Scenario
 
-AROUND = Surroundings({"A": ["B"], "B": ["A", "C"], "C": ["B"]}, detection_rounds=5, horizon=100)
+AROUND = Surroundings({"A": ["B"], "B": ["A", "C"], "C": ["B"]}, detection_rounds=5)
 PUB = Target("PUB", "UP", "first", "A", "B", 20, 22)
 SUB = Target("SUB", "UP", "first", "C", "B", 3, 4)
 

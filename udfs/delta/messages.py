@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from udfs.delta.records import Visit
@@ -177,9 +178,9 @@ class Detect:
     for_incarnation: int | None
 
 
-@message("CON_REQUEST", hidden="links,for_incarnation")
-class ConRequest:
-    """ConnectionRequest of a node past failed ones (Algorithm 3, line 11).
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for a connection.
 
     Attributes:
         incarnation: Of the sender.
@@ -190,21 +191,16 @@ class ConRequest:
     incarnation: int
     links: tuple[ToldLink, ...] | None
     for_incarnation: int | None
+
+
+@message("CON_REQUEST", hidden="links,for_incarnation")
+class ConRequest(Request):
+    """ConnectionRequest of a node past failed ones (Algorithm 3, line 11)."""
 
 
 @message("SYN_REQUEST", hidden="for_incarnation")
-class SynRequest:
-    """SynRequest of a node that recovers (Algorithm 6, line 8).
-
-    Attributes:
-        incarnation: Of the sender.
-        links: TOP of the sender.
-        for_incarnation: As in `Multicast`.
-    """
-
-    incarnation: int
-    links: tuple[ToldLink, ...] | None
-    for_incarnation: int | None
+class SynRequest(Request):
+    """SynRequest of a node that recovers (Algorithm 6, line 8)."""
 
 
 @message("STATUS", hidden="for_incarnation")

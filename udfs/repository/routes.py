@@ -170,7 +170,6 @@ def arrive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa:
     """Sends an event on to others; returns whether it is for this node too, and the event as it is here."""
     here = replace(event, hops=event.hops + 1)
     if not here.to and state.own.role == BROKER:
-        here = _discovering(state, here)
         put(state, here, ctx)
         return False, here
     others = tuple(one for one in event.to if one != ctx.node)

@@ -15,7 +15,7 @@ from udfs.nodes.network import Flight
 from udfs.nodes.world import NodeInfo
 
 from .links import FaultyLinks
-from .schedules import END_OF_CALLS, END_OF_FAULTS, TIMERS, Schedule
+from .schedules import END_OF_CALLS, END_OF_FAULTS, TIMERS, Schedule, add_overlay
 
 KINDS = (
     "Message", "C2R-Probe", "P2R-Order", "P2R-Retransmit", "P2R-Recovery", "S2R-Subscribe", "S2R-Recovery", "S2R-ACK",
@@ -82,7 +82,7 @@ def aimed(seed: int) -> Schedule:
         **TIMERS, acknowledge_count=rng.choice([0, 1, 3]), store_rounds=rng.choice([0, 0, 2]),
         fetch_batch=rng.choice([1, 4, 100]), reroute_rounds=rng.randint(1, 6),
     ).model_dump()  # fmt: skip
-    _overlay(schedule, rng)
+    add_overlay(schedule, rng, repositories=(1, 4), clients=(4, 6))
     _publications(schedule, rng)
     _registrations(schedule, rng)
     _bundle(schedule, rng)
@@ -91,19 +91,6 @@ def aimed(seed: int) -> Schedule:
     moments += [round_ for _, begin, end in schedule.crashes for round_ in (begin, end) if round_ is not None]
     schedule.strike = AimedLoss(rng, seed, sorted(schedule.links), moments)
     return schedule
-
-
-def _overlay(schedule: Schedule, rng: random.Random) -> None:
-    n_brokers = rng.randint(1, 4)
-    for broker in range(n_brokers):
-        schedule.nodes.append(NodeInfo(broker, f"b{broker}", "broker"))
-        if broker:
-            schedule.links[rng.randrange(broker), broker] = rng.randint(1, 3)
-    if n_brokers > 2 and rng.random() < 0.5:
-        schedule.links[0, n_brokers - 1] = rng.randint(1, 3)
-    for node, role in enumerate(["repository"] * rng.randint(1, 4) + ["client"] * rng.randint(4, 6), n_brokers):
-        schedule.nodes.append(NodeInfo(node, f"{role[0]}{node}", role))
-        schedule.links[rng.randrange(n_brokers), node] = rng.randint(1, 2)
 
 
 def _publications(schedule: Schedule, rng: random.Random) -> None:

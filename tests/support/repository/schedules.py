@@ -76,7 +76,7 @@ def drawn(seed: int) -> Schedule:
         **TIMERS, acknowledge_count=rng.choice([0, 1, 3]), store_rounds=rng.choice([0, 0, 2]),
         retrieve_rounds=rng.choice([0, 0, 1]), fetch_batch=rng.choice([1, 4, 100]), reroute_rounds=rng.randint(1, 6),
     ).model_dump()  # fmt: skip
-    _overlay(schedule, rng)
+    add_overlay(schedule, rng)
     topics = ["t"] if rng.random() < 0.7 else ["t", "u"]
     _calls(schedule, rng, topics)
     _bundles(schedule, rng, topics)
@@ -86,7 +86,10 @@ def drawn(seed: int) -> Schedule:
     return schedule
 
 
-def _overlay(schedule: Schedule, rng: random.Random) -> None:
+def add_overlay(
+    schedule: Schedule, rng: random.Random, repositories: tuple[int, int] = (1, 3), clients: tuple[int, int] = (3, 6)
+) -> None:
+    """Adds one to four brokers, and repositories and clients at drawn brokers, so many at least and at most."""
     n_brokers = rng.randint(1, 4)
     for broker in range(n_brokers):
         schedule.nodes.append(NodeInfo(broker, f"b{broker}", "broker"))
@@ -94,7 +97,7 @@ def _overlay(schedule: Schedule, rng: random.Random) -> None:
             schedule.links[rng.randrange(broker), broker] = rng.randint(1, 3)
     if n_brokers > 2 and rng.random() < 0.5:
         schedule.links[0, n_brokers - 1] = rng.randint(1, 3)
-    roles = ["repository"] * rng.randint(1, 3) + ["client"] * rng.randint(3, 6)
+    roles = ["repository"] * rng.randint(*repositories) + ["client"] * rng.randint(*clients)
     for node, role in enumerate(roles, n_brokers):
         schedule.nodes.append(NodeInfo(node, f"{role[0]}{node}", role))
         schedule.links[rng.randrange(n_brokers), node] = rng.randint(1, 2)
