@@ -15,7 +15,7 @@ from pipelines.errors import StoreError
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.manifest import Manifest
 from pipelines.store.folder import LATEST, MANIFEST, is_being_written
-from pipelines.store.roots import Root, sizes
+from pipelines.store.roots import Root, delta_rows, sizes
 from pipelines.tables import RUN
 
 _DEPTH = 3
@@ -78,7 +78,7 @@ def _runs(path: Root) -> tuple[int | None, str, str]:
     table = str(path / RUN.name)
     if not DeltaTable.is_deltatable(table):
         return None, "interrupted", ""
-    found = DeltaTable(table).to_pyarrow_table(columns=["protocol", "parameters", "verdict"]).to_pydict()
+    found = delta_rows(DeltaTable(table), ["protocol", "parameters", "verdict"]).to_pydict()
     told = "; ".join([", ".join(sorted({*found["protocol"]})), *_varied(found["parameters"])])
     verdicts = found["verdict"]
     if None in verdicts or not verdicts:

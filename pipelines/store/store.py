@@ -30,7 +30,7 @@ from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError, VacuumedError
 from pipelines.store.folder import resume_hint
-from pipelines.store.roots import Root, engine_path, options_of, plain, remove, sizes
+from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
@@ -281,7 +281,7 @@ class Store:
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
                 return None
-            given = table.to_pyarrow_table()
+            given = delta_rows(table, [field.name for field in table.schema().fields])
         columns = to_arrow_schema(_columns(table))
         # PySpark takes no table without any chunk, and Sail's from_json no chunk without rows.
         return given.cast(columns).combine_chunks() if len(given) else columns.empty_table()
