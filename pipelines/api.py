@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import Engine, engine_for
 from pipelines.engines.session import open_session
@@ -25,7 +26,7 @@ from pipelines.result import Result
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment
 from pipelines.rounds.progress import Progress
-from pipelines.rounds.reporters import Form, is_notebook, reporter
+from pipelines.rounds.reporters import ProgressForm, is_notebook, reporter
 from pipelines.rounds.survive import done, execute_and_survive, last_commit
 from pipelines.store.catalog import located, new_place, register
 from pipelines.store.damage import named_damage
@@ -43,7 +44,7 @@ _LOG = logging.getLogger("roundtable")
 def run(
     scenario: str | Path | Mapping[str, Any], spark: SparkSession | None = None, store: str | Root | None = None,
     engine: Engine | None = None, overrides: str | Sequence[str] = (), commit_every: int | None = None,
-    batch_runs: int | None = None, rounds_per_job: int | None = None,
+    batch_runs: int | None = None, rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] | None = None,
 ) -> Result:  # fmt: skip
     """Runs a scenario and audits it.
@@ -60,6 +61,9 @@ def run(
         batch_runs: Runs that go through the rounds together, a batch after the other; None for as many as fit.
         rounds_per_job: Rounds of a job, 1 for round by round; None for those up to a commit where the protocol is a
             node program and its runs are small enough to be played by one core each. The rows are the same.
+        form: ``program``: node programs play the runs, many rounds a job; ``dataflow``: each round of all runs is a
+            few jobs over tables; ``auto``: the program where runs have up to 20,000 nodes. None: that of
+            ROUNDTABLE_FORM, or the scenario's. The rows are the same.
         observe: Is told of each round; None for a bar in a notebook, and nothing elsewhere.
 
     Returns:
@@ -83,6 +87,7 @@ def run(
                 commit_every=commit_every,
                 batch_runs=batch_runs,
                 rounds_per_job=rounds_per_job,
+                form=form,
                 observe=told,
             )
         )
@@ -99,7 +104,7 @@ def _audit(result: Result) -> None:
 def run_prepared(
     prepared: Prepared, *, spark: SparkSession | None = None, store: Root | Schema | None = None,
     engine: Engine | None = None, commit_every: int | None = None, batch_runs: int | None = None,
-    rounds_per_job: int | None = None,
+    rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
     """Runs a scenario that was read already, without an audit.
@@ -112,10 +117,12 @@ def run_prepared(
         commit_every: As in `run`.
         batch_runs: As in `run`.
         rounds_per_job: As in `run`.
+        form: As in `run`.
         observe: Is told of each round.
         say: Told, in one line each, what happens before the rounds.
     """
     chosen = engine_for(engine, prepared.scenario.engine)
+    asked = prepared.form(form)
     schema = store if isinstance(store, Schema) else None
     root = None if isinstance(store, Schema) else store
     if schema is not None and spark is None:
@@ -124,7 +131,7 @@ def run_prepared(
         with named_damage(root):
             check_empty(root)
     files: dict[str, Path] = {}
-    with players(prepared.runs, chosen, rounds_per_job):
+    with players(prepared.runs, chosen, rounds_per_job, asked):
         inputs = _build(prepared, files, say)
     with ExitStack() as closing:
         small = is_small(inputs)
@@ -139,6 +146,7 @@ def run_prepared(
                 engine=session.engine,
                 commit_every=commit_every,
                 rounds_per_job=rounds_per_job,
+                form=asked,
                 batch_runs=batch_runs or fitting_inputs(inputs, len(prepared.runs)),
                 horizon=prepared.horizon,
                 versions=versions(prepared.protocols),
@@ -214,7 +222,7 @@ def observer(
     """Returns the observer of rounds: by default a bar in a notebook, and the logger elsewhere."""
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
-    return reporter(Form.NOTEBOOK, horizon)
+    return reporter(ProgressForm.NOTEBOOK, horizon)
 
 
 def _log_progress(progress: Progress) -> None:
@@ -225,7 +233,7 @@ def _resume(
     root: Root, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
 ) -> None:
     prepared = manifest.prepared()
-    with players(prepared.runs, manifest.engine, manifest.rounds_per_job):
+    with players(prepared.runs, manifest.engine, manifest.rounds_per_job, manifest.form):
         inputs = _build(prepared, manifest.found(), say)
     say(f"resuming {done(last_commit(store))}")
     try:
@@ -265,16 +273,17 @@ def _execute(
 ) -> None:  # fmt: skip
     names = prepared.protocols
     what = f"{'protocol' if len(names) == 1 else 'protocols'} {', '.join(names)}"
-    say(f"{what} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
+    experiment = Experiment(
+        prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job, manifest.form
+    )  # fmt: skip
+    forms = list(dict.fromkeys(experiment.form_of(name) for name in names))
+    say(f"{what} as {' and '.join(forms)} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
 
     def start(batch: Batch) -> None:
         if batch.n_batches > 1:
             runs = f"runs {batch.first_run:,} to {batch.last_run:,}{f' of {batch.protocol}' if len(names) > 1 else ''}"
             say(f"batch {batch.number + 1:,} of {batch.n_batches:,}: {runs}, at most {batch.horizon:,} rounds")
 
-    experiment = Experiment(
-        prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job
-    )  # fmt: skip
     with named_damage(store.root):
         execute_and_survive(experiment, store.session, store.reopened, observe, start, say)
     if manifest.schema is not None:

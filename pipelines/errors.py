@@ -80,6 +80,10 @@ class DataFileError(RoundtableError, OSError):
     """An input file is missing or cannot be read."""
 
 
+class FormError(RoundtableError, ValueError):
+    """A protocol cannot be played in the form that is asked for."""
+
+
 class EngineError(RoundtableError, RuntimeError):
     """An engine cannot be started or lacks what is needed."""
 

@@ -16,7 +16,7 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
-STORE_FORMAT: Final = 4
+STORE_FORMAT: Final = 5
 """Raised when a table or a column, of protocols too, gets another name or meaning: older stores are refused then."""
 
 
@@ -59,6 +59,7 @@ RUN = table(
     ("round_ms", T.DoubleType(), "milliseconds of a round; null: not known"),
     ("parameters", STRING, "JSON object: settings of the protocol and values of the grid, path to value"),
     ("engine", STRING, "engine that computed it: spark, sail or connect"),
+    ("form", STRING, "form that played it: program (a node program) or dataflow (steps over all nodes)"),
     ("versions", STRING, "JSON: versions of the program and its engine"),
     ("verdict", STRING, "valid, invalid or unknown; null while the run goes on"),
     ("within_bound", BOOLEAN, "whether the faults stayed within the protocol's fault model"),

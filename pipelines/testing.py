@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, audit_store, found_by
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
-from pipelines.protocols import protocol_module
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
@@ -41,23 +41,25 @@ def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | N
 
 
 def run_all(
-    runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50, rounds_per_job: int | None = None
-) -> Store:
+    runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50, rounds_per_job: int | None = None,
+    form: AskedForm = "auto",
+) -> Store:  # fmt: skip
     """Runs all of them as one job; returns the store."""
     session.activate()
     folder = root / f"store{next(_NUMBER)}"
     folder.mkdir(parents=True)
     store = Store(folder, session)
-    with players(runs, session.engine, rounds_per_job):
+    with players(runs, session.engine, rounds_per_job, form):
         inputs = build_inputs(runs, None)
-    experiment = Experiment(runs, inputs, commit_every, rounds_per_job=rounds_per_job)
+    experiment = Experiment(runs, inputs, commit_every, rounds_per_job=rounds_per_job, form=form)
     execute(experiment, session, store, lambda progress: None)
     return store
 
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
     """Returns what the audits of a protocol say of a store."""
-    return audit_store(reader_of(store.session, store.root), store.session, protocol_module(protocol))
+    reader = reader_of(store.session, store.root)
+    return audit_store(reader, store.session, reader.protocol(protocol))
 
 
 def broken(report: AuditReport) -> dict[str, object]:
@@ -147,7 +149,8 @@ def _some(frame: DataFrame, where: str) -> None:
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
     """Returns what one audit finds, sorted: run, node and source by name, source_seq, detail."""
-    rows = found_by(name, reader_of(store.session, store.root), store.session, protocol_module(protocol))
+    reader = reader_of(store.session, store.root)
+    rows = found_by(name, reader, store.session, reader.protocol(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)

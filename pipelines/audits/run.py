@@ -208,7 +208,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
         The report, the protocols in the order of their runs; nothing is written to the store.
     """
     names = reader.protocols
-    reports = {name: audit_store(reader.of_protocol(name), session, protocol_module(name)) for name in names}
+    reports = {name: audit_store(reader.of_protocol(name), session, reader.protocol(name)) for name in names}
     if len(reports) == 1:
         return reports[names[0]]
     return AuditReport(

@@ -19,6 +19,7 @@ from pipelines.cli.options import (
     FailOn,
     File,
     Folder,
+    Form,
     Json,
     NewStore,
     Output,
@@ -169,6 +170,7 @@ def plan(
     file: File,
     overrides: Overrides = None,
     engine: Engine = None,
+    form: Form = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show settings and tables, too.")] = False,
 ) -> None:
     """Show what a scenario would run; writes nothing."""
@@ -176,8 +178,9 @@ def plan(
     from pipelines.experiment.prepared import prepare
 
     chosen: Any = engine
+    asked: Any = form
     prepared = prepare(file, overrides or ())
-    print_plan(prepared, engine_for(chosen, prepared.scenario.engine), is_verbose=verbose)
+    print_plan(prepared, engine_for(chosen, prepared.scenario.engine), prepared.form(asked), is_verbose=verbose)
 
 
 @app.command(epilog="Example: roundtable run conf/scenarios/quickstart.yaml --store runs/demo --set protocol.delta=2")
@@ -187,6 +190,7 @@ def run(
     engine: Engine = None,
     remote: Remote = None,
     overrides: Overrides = None,
+    form: Form = None,
     commit_every: Annotated[
         int | None,
         typer.Option(
@@ -225,6 +229,7 @@ def run(
     from pipelines.api import run_prepared  # PySpark takes a second: errors of the file come before
 
     chosen: Any = engine
+    asked: Any = form
 
     def say(text: str) -> None:
         INTERRUPTION.listen()
@@ -238,6 +243,7 @@ def run(
             commit_every=commit_every,
             batch_runs=batch_runs,
             rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job),
+            form=asked,
             observe=progress,
             say=say,
         )

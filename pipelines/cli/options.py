@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pipelines.cli.ends import INTERRUPTION
+from pipelines.contract.forms import ASKED_FORMS
 from pipelines.engines.names import ENGINES
 from pipelines.errors import QueryError, nearest
-from pipelines.rounds.reporters import Form
+from pipelines.rounds.reporters import ProgressForm
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -142,6 +143,14 @@ Engine = Annotated[
         show_default=False, is_eager=True,
     ),
 ]  # fmt: skip
+Form = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(ASKED_FORMS), callback=one_of(ASKED_FORMS), autocompletion=begun(ASKED_FORMS),
+        help="Node programs (many rounds a job) or dataflow steps (jobs for each round); the rows are the same.",
+        show_default=False,
+    ),
+]  # fmt: skip
 SomeRunId = Annotated[
     int | None, typer.Option("--run", metavar="R", help="Id of the run, if there are several.", show_default=False)
 ]
@@ -180,13 +189,13 @@ Output = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 
-def form_of(*, quiet: bool, as_json: bool) -> Form:
+def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:
     """Returns how progress is shown."""
     if quiet:
-        return Form.NONE
+        return ProgressForm.NONE
     if as_json:
-        return Form.JSON
-    return Form.BAR if sys.stderr.isatty() else Form.LINES
+        return ProgressForm.JSON
+    return ProgressForm.BAR if sys.stderr.isatty() else ProgressForm.LINES
 
 
 def the_run(result: Result, run_id: int | None) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import print_table
+from pipelines.contract.forms import AskedForm, Form, chosen_form
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
@@ -30,7 +31,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) -> None:
+def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
     """Prints the plan of a scenario; if verbose, with the engine's settings and the tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
@@ -44,7 +45,11 @@ def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) 
         _say(f"mapping   {mapping}")
     _say(f"time      {_times(prepared)}")
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
-    for told in _jobs(prepared, rows):
+    n_nodes = max(row.n_nodes for row in rows)
+    forms = {name: chosen_form(name, PROTOCOLS[name].forms, asked, n_nodes) for name in prepared.protocols}
+    for told in _by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
+        _say(f"form      {told}")
+    for told in _jobs(prepared, n_nodes, {name: form for name, (form, _) in forms.items()}):
         _say(f"jobs      {told}")
     settings = _engine(engine)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
@@ -56,7 +61,8 @@ def print_plan(prepared: Prepared, engine: Engine, *, is_verbose: bool = False) 
         return
     print("\nsettings of the engine:", *settings[_SETTINGS:], sep="\n  ")
     print("\ntables, each with run_id:")
-    tables = sorted(store_tables(prepared.protocols), key=lambda table: table.name.startswith("state_"))
+    tables = store_tables({name: form for name, (form, _) in forms.items()})
+    tables.sort(key=lambda table: table.name.startswith("state_"))
     print_table(("table", "a row is"), [(table.name, table.grain) for table in tables], (False, False))
 
 
@@ -71,18 +77,24 @@ def _times(prepared: Prepared) -> str:
     return f"at most {prepared.horizon:,} rounds of {length} ms"
 
 
-def _jobs(prepared: Prepared, rows: list[Combination]) -> Iterator[str]:
+def _jobs(prepared: Prepared, n_nodes: int, forms: Mapping[str, Form]) -> Iterator[str]:
     """Says how many rounds a job has unless --rounds-per-job says otherwise, by protocol where that differs."""
-    n_nodes = max(row.n_nodes for row in rows)
-    found: dict[str, list[str]] = {}
-    for name in prepared.protocols:
+    found = {}
+    for name, form in forms.items():
         n_runs = sum(run.scenario.protocol.name == name for run in prepared.runs)
-        jobs = jobs_of(is_node_program=PROTOCOLS[name].is_node_program, n_nodes=n_nodes, n_runs=n_runs)
+        jobs = jobs_of(form=form, n_nodes=n_nodes, n_runs=n_runs)
         what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
-        told = f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
-        found.setdefault(told, []).append(name)
-    for told, names in found.items():
-        yield told if len(found) == 1 else f"{', '.join(names)}: {told}"
+        found[name] = f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
+    return _by_protocol(found)
+
+
+def _by_protocol(told: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each distinct text, with the names of its protocols where there are several texts."""
+    names: dict[str, list[str]] = {}
+    for name, text in told.items():
+        names.setdefault(text, []).append(name)
+    for text, of in names.items():
+        yield text if len(names) == 1 else f"{', '.join(of)}: {text}"
 
 
 def _batches(prepared: Prepared, n_rows: int) -> str:

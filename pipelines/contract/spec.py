@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from pipelines.errors import Problem
+from pipelines.contract.forms import Form
+from pipelines.errors import Problem, ProtocolError
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.tables import Workload
@@ -47,9 +48,11 @@ class ProtocolSpec:
         calls: The kinds of calls that it takes beside subscriptions, publications and `workload.joins`.
         variants: Settings that are worth a try where protocols are compared on a scenario, each without the name.
         orders: The orders of delivery that it keeps where a publication asks for one (``guarantee``).
-        is_node_program: Whether its module has a `contract.nodes.NodeProtocol`, so that several rounds may be one job.
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
-        module: The module with its ``PROTOCOL`` (imports PySpark, so it is loaded when a run starts).
+        program: The module whose ``PROTOCOL`` is a `contract.nodes.NodeProtocol`; it imports PySpark, so it is loaded
+            when a run starts. None: the protocol has no node program.
+        steps: The module whose ``PROTOCOL`` has dataflow steps, a `contract.round.Protocol`; None: it has none. One of
+            the two is given. With both, their rows are the same.
         views: The package whose SQL files are views of this protocol's stores; None: there are none.
         scenarios: The package whose YAML files are scenarios of it; None: there are none.
     """
@@ -59,7 +62,8 @@ class ProtocolSpec:
     settings: type[Strict]
     needs_tree: bool
     confirms: bool
-    module: str
+    program: str | None = None
+    steps: str | None = None
     confirms_delivery: bool = True
     keeps_source_order: bool = True
     reconfigures: bool = False
@@ -75,7 +79,24 @@ class ProtocolSpec:
     calls: tuple[str, ...] = ()
     variants: tuple[Mapping[str, Any], ...] = ({},)
     orders: tuple[str, ...] = ()
-    is_node_program: bool = False
     check: Check | None = None
     views: str | None = None
     scenarios: str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that the protocol can be played.
+
+        Raises:
+            ProtocolError: It has neither form.
+        """
+        if not self.forms:
+            raise ProtocolError(self.name, ["its spec names neither a program nor steps; allowed: one or both"])
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms that it has, the one that `auto` takes for small runs first."""
+        return tuple(form for form in get_args(Form) if self.module(form) is not None)
+
+    def module(self, form: Form) -> str | None:
+        """Returns the module of a form; None where the protocol lacks it."""
+        return self.program if form == "program" else self.steps

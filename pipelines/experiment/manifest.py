@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.names import Engine
 from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.prepared import Prepared, expand_runs
@@ -46,6 +47,7 @@ class Manifest:
         engine: The engine.
         commit_every: Rounds between commits; None: as it suits.
         rounds_per_job: Rounds of a job; None: as it suits.
+        form: The form that was asked for.
         batch_runs: How many runs go through the rounds together.
         horizon: The last round that may happen.
         versions: As `versions` returns them.
@@ -60,6 +62,7 @@ class Manifest:
     engine: Engine
     commit_every: int | None
     rounds_per_job: int | None
+    form: AskedForm
     batch_runs: int
     horizon: int
     versions: Mapping[str, str]

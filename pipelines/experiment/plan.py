@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from pipelines.contract.forms import Form
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.batches import n_state_rows
 from pipelines.experiment.build import build_inputs, build_mapped_run, build_run, build_run_overlay
@@ -329,10 +330,14 @@ def _farthest(neighbours: Sequence[Sequence[int]], start: int) -> tuple[int, int
     return node, hops[node]
 
 
-def store_tables(protocols: Sequence[str]) -> list[Table]:
-    """Returns the tables that a store of runs of some protocols has."""
+def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
+    """Returns the tables of a store.
+
+    Args:
+        protocols: The protocols of its runs, each with the form that plays it.
+    """
     from pipelines.contract.state_tables import stored_tables
     from pipelines.protocols import protocol_module
     from pipelines.tables import HISTORY
 
-    return [*HISTORY, *stored_tables({name: protocol_module(name) for name in protocols})]
+    return [*HISTORY, *stored_tables({name: protocol_module(name, form) for name, form in protocols.items()})]

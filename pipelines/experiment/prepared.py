@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from pipelines.contract.forms import AskedForm, asked_form, chosen_form
+from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.load import LoadedScenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
@@ -49,6 +51,20 @@ class Prepared:
     def beside(self) -> Path:
         """The scenario file's folder."""
         return self.loaded.path.parent
+
+    def form(self, given: AskedForm | None) -> AskedForm:
+        """Returns the form that is asked for; each protocol has it.
+
+        Args:
+            given: The form that the caller names; None: none.
+
+        Raises:
+            FormError: ROUNDTABLE_FORM names no form, or a protocol lacks the form.
+        """
+        asked = asked_form(given, self.scenario.form)
+        for name in self.protocols:
+            chosen_form(name, PROTOCOLS[name].forms, asked, 0)
+        return asked
 
     def combinations(self) -> list[RunConfig]:
         """Returns one run, that of the first seed, for each combination of the grid."""

@@ -10,6 +10,7 @@ import importlib
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import TYPE_CHECKING
 
+from pipelines.contract.forms import Form
 from pipelines.contract.spec import ProtocolSpec
 from pipelines.errors import ProtocolError
 from pipelines.protocols.delta import SPEC as _DELTA
@@ -31,7 +32,7 @@ PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 """The package that brings each protocol."""
 BROKEN: dict[str, str] = {}
 """Entry points that bring no protocol, with the reason."""
-_checked: dict[str, tuple[ProtocolSpec, Protocol]] = {}
+_checked: dict[tuple[str, Form], tuple[ProtocolSpec, Protocol]] = {}
 """What was found to meet the contract: a check parses every statement of a protocol, and a question asks often."""
 
 
@@ -40,8 +41,12 @@ def origin(name: str) -> str:
     return f"{PACKAGES[name]} {version(PACKAGES[name])}"
 
 
-def protocol_module(name: str) -> Protocol:
+def protocol_module(name: str, form: Form | None = None) -> Protocol:
     """Loads a protocol's implementation, and PySpark with it; the first time it is checked against the contract.
+
+    Args:
+        name: The protocol.
+        form: The form; None: the program, or the dataflow steps of a protocol without a program.
 
     Raises:
         ProtocolError: No package brings it, it cannot be imported, or it breaks the contract.
@@ -53,18 +58,24 @@ def protocol_module(name: str) -> Protocol:
         cure = "install the package that brings it (experiment.json of the store names it)"
         raise ProtocolError(name, [f"no installed package brings it; {cure}; there are {', '.join(PROTOCOLS)}"])
     spec = PROTOCOLS[name]
+    taken = form or spec.forms[0]
+    module = spec.module(taken)
+    if module is None:
+        raise ProtocolError(name, [f"it has no form {taken}; it has {' and '.join(spec.forms)}"])
     try:
-        found = getattr(importlib.import_module(spec.module), "PROTOCOL", None)
+        found = getattr(importlib.import_module(module), "PROTOCOL", None)
     except ImportError as error:
-        raise ProtocolError(name, [f"its module {spec.module} cannot be imported: {error}"]) from error
-    if name in _checked and _checked[name][0] is spec and _checked[name][1] is found:
-        return _checked[name][1]
+        raise ProtocolError(name, [f"its module {module} cannot be imported: {error}"]) from error
+    key = name, taken
+    if key in _checked and _checked[key][0] is spec and _checked[key][1] is found:
+        return _checked[key][1]
     protocol = check_protocol(name, found)
-    if isinstance(protocol, NodeProtocol) != spec.is_node_program:
-        told = f"its spec says is_node_program={spec.is_node_program}"
-        raise ProtocolError(name, [f"{told}, and PROTOCOL is a {type(protocol).__name__}; allowed: the same in both"])
+    if isinstance(protocol, NodeProtocol) != (taken == "program"):
+        told = f"its spec names {module} as its {'program' if taken == 'program' else 'steps'}"
+        allowed = "allowed: a NodeProtocol as program, another Protocol as steps"
+        raise ProtocolError(name, [f"{told}, and PROTOCOL is a {type(protocol).__name__}; {allowed}"])
     _check_classes(spec, protocol)
-    _checked[name] = spec, protocol
+    _checked[key] = spec, protocol
     return protocol
 
 

@@ -13,7 +13,6 @@ from pipelines.audits.run import audits_of, beyond_runs
 from pipelines.contract.audit import Audit
 from pipelines.errors import plural
 from pipelines.experiment.labels import labelled
-from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
 
 MOST_RUNS = 200
@@ -44,7 +43,7 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
         summary, n_broken, n_excused, is_checked`` and the runs that broke it.
     """
     broken = reader.sql(_BROKEN).collect()
-    protocols = {name: protocol_module(name) for name in reader.protocols}
+    protocols = {name: reader.protocol(name) for name in reader.protocols}
     beyond = {
         run.run_id: {"round": run.round, "reason": run.reason}
         for name, protocol in protocols.items()

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
 from pipelines.contract.spec import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
@@ -252,17 +253,20 @@ class Blocks(Rounds):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def players(runs: Sequence[RunConfig], engine: str, rounds_per_job: int | None) -> AbstractContextManager[None]:
+def players(
+    runs: Sequence[RunConfig], engine: str, rounds_per_job: int | None, form: AskedForm
+) -> AbstractContextManager[None]:
     """Has the processes start that will play runs, while these are built.
 
     Args:
         runs: The runs.
         engine: The engine.
         rounds_per_job: As the user asks for it.
+        form: As the user asks for it.
     """
     n_runs = Counter(run.scenario.protocol.name for run in runs)
-    many = [name for name in n_runs if PROTOCOLS[name].is_node_program and n_runs[name] >= MANY_RUNS]
-    protocol = protocol_module(many[0]) if many and rounds_per_job != 1 else None
+    many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
+    protocol = protocol_module(many[0], "program") if many and rounds_per_job != 1 and form != "dataflow" else None
     if not isinstance(protocol, NodeProtocol):
         return nullcontext()
     return starting(partial(first_block_of, protocol.program), n_workers_of(engine))

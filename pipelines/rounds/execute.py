@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.due import RunSet
+from pipelines.contract.forms import AskedForm, Form, chosen_form
 from pipelines.contract.nodes import NodeProtocol
 from pipelines.contract.ordering import ties_named
 from pipelines.contract.round import Keeper, Protocol, RunTables, Start
@@ -53,6 +54,7 @@ class Experiment:
         commit_every: Rounds between commits; None: as it suits.
         batch_runs: How many runs go through the rounds together; None for all that have the same protocol and horizon.
         rounds_per_job: Rounds of a job; None: as it suits, see `experiment.jobs`.
+        form: The form that is asked for.
     """
 
     runs: Sequence[RunConfig]
@@ -60,16 +62,25 @@ class Experiment:
     commit_every: int | None
     batch_runs: int | None = None
     rounds_per_job: int | None = None
+    form: AskedForm = "auto"
 
     @property
     def protocols(self) -> list[str]:
         """The protocols of the runs, in their order."""
         return list(dict.fromkeys(run.scenario.protocol.name for run in self.runs))
 
+    def form_of(self, protocol: str) -> Form:
+        """Returns the form that plays a protocol's runs.
+
+        Raises:
+            FormError: The protocol lacks the form that is asked for.
+        """
+        return chosen_form(protocol, PROTOCOLS[protocol].forms, self.form, self.inputs.most_nodes)[0]
+
     def jobs(self, protocol: Protocol) -> Jobs:
         """Returns how its rounds become jobs."""
         return jobs_of(
-            is_node_program=isinstance(protocol, NodeProtocol), n_nodes=self.inputs.most_nodes,
+            form="program" if isinstance(protocol, NodeProtocol) else "dataflow", n_nodes=self.inputs.most_nodes,
             n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
         )  # fmt: skip
 
@@ -97,7 +108,7 @@ def execute(
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
-    protocols = {name: protocol_module(name) for name in experiment.protocols}
+    protocols = {name: protocol_module(name, experiment.form_of(name)) for name in experiment.protocols}
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:
         store.create(HISTORY)
@@ -232,6 +243,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
         "round_ms": pa.array([run.scenario.time.round_ms for run in experiment.runs], pa.float64()),
         "parameters": [parameters_json(run) for run in experiment.runs],
         "engine": [session.engine] * len(experiment.runs),
+        "form": [experiment.form_of(run.scenario.protocol.name) for run in experiment.runs],
         "versions": [texts[run.scenario.protocol.name] for run in experiment.runs],
         "verdict": pa.nulls(len(experiment.runs), pa.string()),
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),

@@ -28,7 +28,7 @@ BAR_SECONDS = 0.1
 NOTEBOOK_SECONDS = 0.5
 
 
-class Form(StrEnum):
+class ProgressForm(StrEnum):
     """How progress is shown."""
 
     BAR = "bar"
@@ -272,7 +272,7 @@ def is_notebook() -> bool:
     return shell is not None and (hasattr(shell, "kernel") or "DATABRICKS_RUNTIME_VERSION" in os.environ)
 
 
-def reporter(form: Form, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
+def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
     """Returns what shows a run's progress: on stderr, but JSON lines on stdout, and in a notebook below the cell.
 
     Args:
@@ -281,15 +281,15 @@ def reporter(form: Form, horizon: int, clock: Callable[[], float] = time.monoton
         clock: Seconds that only go up.
     """
     match form:
-        case Form.BAR:
+        case ProgressForm.BAR:
             return BarReporter(Meter(horizon, BAR_SECONDS, clock), sys.stderr)
-        case Form.NOTEBOOK:
+        case ProgressForm.NOTEBOOK:
             return NotebookReporter(Meter(horizon, NOTEBOOK_SECONDS, clock))
-        case Form.LINES:
+        case ProgressForm.LINES:
             return LineReporter(Meter(horizon, LINE_SECONDS, clock), sys.stderr)
-        case Form.JSON:
+        case ProgressForm.JSON:
             return JsonReporter(Meter(horizon, JSON_SECONDS, clock), sys.stdout)
-        case Form.NONE:
+        case ProgressForm.NONE:
             return Reporter()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, Tag, model_validator
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.names import Engine
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
@@ -45,6 +46,10 @@ class Scenario(Strict):
     time: TimeSpec = Field(default_factory=TimeSpec)
     runs: RunsSpec = Field(default_factory=RunsSpec)
     engine: Engine = Field("spark", description="what runs it, unless --engine or ROUNDTABLE_ENGINE says otherwise")
+
+    form: AskedForm = Field(
+        "auto", description="what plays it: a node program, dataflow steps; --form and ROUNDTABLE_FORM win over it"
+    )
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Scenario:

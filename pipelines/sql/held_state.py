@@ -8,9 +8,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.contract.round import State
 from pipelines.contract.state_tables import STATE
 from pipelines.engines.planner import union
-from pipelines.protocols import protocol_module
 
 HELD_STATE: Final = "held_state"
 COLUMNS: Final = {
@@ -30,22 +30,22 @@ _FORM = pa.schema(
 )
 
 
-def held_rows(tables: Mapping[str, Callable[[str], DataFrame]]) -> pa.Table:
+def held_rows(tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[str, Sequence[State]]) -> pa.Table:
     """Counts the rows and bytes of the protocols' state tables; of a table that is shown as several others these count.
 
     Args:
         tables: By protocol: returns the rows of one of its tables, by the name that it uses.
+        states: By protocol: its relations.
 
     Returns:
         One row a run and table that has rows of it: ``run_id`` and `COLUMNS`.
     """
-    frames = [frame for name, table in tables.items() for frame in _counted(name, table)]
+    frames = [frame for name, table in tables.items() for frame in _counted(states[name], table)]
     return union(frames).toArrow().cast(_FORM) if frames else _FORM.empty_table()
 
 
-def _counted(protocol: str, table: Callable[[str], DataFrame]) -> list[DataFrame]:
+def _counted(states: Sequence[State], table: Callable[[str], DataFrame]) -> list[DataFrame]:
     """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
-    states = protocol_module(protocol).states
     columns = {state.table.name: state.table.columns for state in states}
     whole = {state.derived.of for state in states if state.derived is not None}
     durable = {state.table.name: state.is_durable for state in states}

@@ -33,12 +33,12 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import MadeView
+from pipelines.contract.round import MadeView, Protocol
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS
 from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
 from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, in_flight_meanings, parameter_meanings, table_columns
 from pipelines.sql.errors import query_error
@@ -95,6 +95,14 @@ class StoreReader:
     def protocols(self) -> list[str]:
         """The protocols of the runs, in the order of their runs."""
         return self._runs.protocols if self._only is None else [self._only]
+
+    def protocol(self, name: str) -> Protocol:
+        """Returns the implementation of one of `protocols`, in the form that played its runs.
+
+        Raises:
+            ProtocolError: This installation lacks it.
+        """
+        return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
         """Returns the store as if it had the runs of one protocol alone, with its state tables by bare names.
@@ -270,7 +278,7 @@ class StoreReader:
         snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
         parts = {name: self.of_protocol(name) for name in self.protocols if name in PROTOCOLS}
         tables = {name: partial(part._stored_rows, snapshot) for name, part in parts.items()}
-        return frame_of(self._session.spark, held_rows(tables))
+        return frame_of(self._session.spark, held_rows(tables, {name: self.protocol(name).states for name in tables}))
 
     def _broken_order(self, round_: int | None) -> DataFrame:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
@@ -311,7 +319,7 @@ class StoreReader:
     def _meanings(self, name: str) -> Mapping[str, str]:
         """Returns what the columns of a table or a view mean, by name; it may know more columns than there are."""
         if name in self._in_flight():
-            return in_flight_meanings({one: protocol_module(one).payload.names for one in self._in_flight()[name]})
+            return in_flight_meanings({one: self.protocol(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
             return table_columns(table)
         if name == SENT_MESSAGE:
@@ -355,7 +363,7 @@ class StoreReader:
         """Returns the made views of the protocols that this installation has, each with its protocol, by name."""
         found: dict[str, list[tuple[str, MadeView]]] = {}
         for protocol in self.protocols:
-            for name, view in protocol_module(protocol).views.items() if protocol in PROTOCOLS else ():
+            for name, view in self.protocol(protocol).views.items() if protocol in PROTOCOLS else ():
                 found.setdefault(name, []).append((protocol, view))
         return found
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
+from pipelines.contract.forms import Form
+from pipelines.contract.round import Protocol
 from pipelines.contract.state_tables import STATE, state_tables
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.store.store import Store
@@ -20,9 +23,25 @@ class StoredRuns:
         self._store = store
 
     @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        return self._store.rows(RUN.name, ("run_id", "protocol", "form"))
+
+    @cached_property
+    def _forms(self) -> Mapping[str, Form]:
+        return {row["protocol"]: row["form"] for row in self._rows}
+
+    def protocol(self, name: str) -> Protocol:
+        """Returns the implementation of a protocol in the form that played its runs.
+
+        Raises:
+            ProtocolError: This installation lacks it.
+        """
+        return protocol_module(name, self._forms[name])
+
+    @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
         """Protocol, first run and last run of neighbours that are of one protocol, by id."""
-        rows = self._store.rows(RUN.name, ("run_id", "protocol"))
+        rows = self._rows
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
         return [(protocol, runs[0], runs[-1]) for protocol, runs in groups]
@@ -35,7 +54,7 @@ class StoredRuns:
     @cached_property
     def tables(self) -> Mapping[str, Mapping[str, Table]]:
         """The state tables of those of its protocols that this installation has, see `state_tables`."""
-        return state_tables({name: protocol_module(name) for name in self.protocols if name in PROTOCOLS})
+        return state_tables({name: self.protocol(name) for name in self.protocols if name in PROTOCOLS})
 
     def protocol_of(self, run_id: int) -> str:
         """Returns the protocol of a run; that of the first one where there is no such run."""

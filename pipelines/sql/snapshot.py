@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.planner import union
-from pipelines.protocols import protocol_module
 from pipelines.sql.runs import StoredRuns
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
@@ -111,7 +110,7 @@ class Snapshot:
         protocol = self._runs.protocol_of(self._ledger.last.first_run)
         waiting = self._of_running(self._runs.stored(protocol, IN_FLIGHT))
         if waiting is not None:
-            body = f"{protocol_module(protocol).body} as body"
+            body = f"{self._runs.protocol(protocol).body} as body"
             known = known.unionByName(
                 waiting.selectExpr(*_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate"))
             )

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines.protocols import protocol_module
 from pipelines.sql.query import StoreReader
 from pipelines.why.facts import LINKED, NEVER, UNLINKED, Down, LinkFault, Message, Publication, RunFacts, Subscription
 
@@ -107,7 +106,7 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
     found = (
         reader.of_protocol(name).sql(f"select * from ({state.waits}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
-        for state in protocol_module(name).states
+        for state in reader.protocol(name).states
         if state.waits is not None
     )
     return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]

@@ -17,7 +17,7 @@ from pipelines.engines.session import Session
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds import reporters
 from pipelines.rounds.progress import Progress
-from pipelines.rounds.reporters import BarReporter, Form, Meter, is_notebook, reporter
+from pipelines.rounds.reporters import BarReporter, Meter, ProgressForm, is_notebook, reporter
 
 
 class Clock:
@@ -35,7 +35,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def drive(form: Form, clock: Clock, seconds: float, rounds: int = 10, scheduled: int = 20) -> None:
+def drive(form: ProgressForm, clock: Clock, seconds: float, rounds: int = 10, scheduled: int = 20) -> None:
     with reporter(form, 100, clock) as shown:
         shown.note("starting")
         for round_ in range(1, rounds + 1):
@@ -44,7 +44,7 @@ def drive(form: Form, clock: Clock, seconds: float, rounds: int = 10, scheduled:
 
 
 def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(Form.LINES, Clock(), 2.0)
+    drive(ProgressForm.LINES, Clock(), 2.0)
     captured = capsys.readouterr()
     assert captured.out == ""
     # Three rounds of two seconds make a line; the last round comes when the reporter is closed.
@@ -58,12 +58,12 @@ def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixtu
 
 
 def test_a_first_round_tells_nothing_about_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(Form.LINES, Clock(), 60.0, rounds=1)
+    drive(ProgressForm.LINES, Clock(), 60.0, rounds=1)
     assert capsys.readouterr().err.splitlines()[1:] == ["round 1 of at most 100, 3 in flight, 50 messages, 1 a second"]
 
 
 def test_json_lines_are_objects_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(Form.JSON, Clock(), 0.4)
+    drive(ProgressForm.JSON, Clock(), 0.4)
     captured = capsys.readouterr()
     assert captured.err == ""
     events = [json.loads(line) for line in captured.out.splitlines()]
@@ -76,7 +76,7 @@ def test_json_lines_are_objects_on_stdout(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(Form.NONE, Clock(), 10.0)
+    drive(ProgressForm.NONE, Clock(), 10.0)
     assert capsys.readouterr() == ("", "")
 
 
@@ -85,7 +85,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    drive(Form.BAR, Clock(), 1.0)
+    drive(ProgressForm.BAR, Clock(), 1.0)
     shown = screen.getvalue()
     assert "starting" in shown
     assert "round 10/100" in shown
@@ -129,7 +129,7 @@ def test_a_notebook_gets_a_bar_below_its_cell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = enter(monkeypatch, Shell(kernel=object()))
-    drive(Form.NOTEBOOK, Clock(), 0.4)
+    drive(ProgressForm.NOTEBOOK, Clock(), 0.4)
     assert capsys.readouterr() == ("", "starting\n")
     assert len(output.shown) == 1 + 5
     assert "round 2/100" in output.shown[1]
@@ -201,18 +201,18 @@ def test_a_script_shows_nothing(
 
 
 def test_after_the_last_call_or_fault_the_runs_drain(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(Form.LINES, Clock(), 2.0, scheduled=8)
+    drive(ProgressForm.LINES, Clock(), 2.0, scheduled=8)
     *_, before, last, end = capsys.readouterr().err.splitlines()
     assert before.endswith("25 a second, 0:00:04 to round 8")
     assert last.endswith("25 a second, draining")
     assert end.endswith("25 a second, draining")
-    drive(Form.JSON, Clock(), 2.0, scheduled=8)
+    drive(ProgressForm.JSON, Clock(), 2.0, scheduled=8)
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seconds_left"] is None
 
 
 def test_the_time_left_starts_anew_with_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    with reporter(Form.LINES, 100, clock) as shown:
+    with reporter(ProgressForm.LINES, 100, clock) as shown:
         for round_ in (1, 2, 9, 1, 2):
             clock.now += 5.0
             shown(Progress(round_, 3, 50, 10))

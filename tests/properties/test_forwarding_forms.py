@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.forms import differences, program_form
+from support.forms import differences
 from support.link_faults import random_scenario
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.testing import rows, run_all, run_configs
 
@@ -40,7 +41,7 @@ def test_random_runs_with_all_faults(sail: Session, tmp_path: Path, pytestconfig
 
 
 @pytest.mark.parametrize("form", ["dataflow", "program"])
-def test_a_second_copy_of_a_subscription_adds_no_entry(form: str, sail: Session, tmp_path: Path) -> None:
+def test_a_second_copy_of_a_subscription_adds_no_entry(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """A routing table has one entry for a subscription (report, section 2)."""
     store = _played(form, TWICE, sail, tmp_path)
     assert rows(store, "state_routing_entry", "node_id", "subscription_id", "next_hop") == [
@@ -50,7 +51,7 @@ def test_a_second_copy_of_a_subscription_adds_no_entry(form: str, sail: Session,
 
 
 @pytest.mark.parametrize("form", ["dataflow", "program"])
-def test_the_last_change_of_an_entry_in_a_round_counts(form: str, sail: Session, tmp_path: Path) -> None:
+def test_the_last_change_of_an_entry_in_a_round_counts(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """SUB overtaken by UNSUB on A-B, both due at C in one round after a pause, UNSUB first: C has an entry again."""
     late = {"kind": "delay", "rounds": [4, 4], "rate": 1.0, "links": [["A", "B"]], "kinds": ["SUB"], "reorder": True}
     parts = {
@@ -65,9 +66,6 @@ def test_the_last_change_of_an_entry_in_a_round_counts(form: str, sail: Session,
     assert rows(store, "state_routing_entry", "node_id", "next_hop") == [(1, 0), (2, 1), (3, 2)]
 
 
-def _played(form: str, parts: dict[str, Any], sail: Session, tmp_path: Path) -> Any:
+def _played(form: AskedForm, parts: dict[str, Any], sail: Session, tmp_path: Path) -> Any:
     runs = run_configs([parts])
-    if form == "dataflow":
-        return run_all(runs, sail, tmp_path)
-    with program_form("forwarding"):
-        return run_all(runs, sail, tmp_path)
+    return run_all(runs, sail, tmp_path, form=form)

@@ -226,7 +226,7 @@ class FloodingSettings(Strict):
 
 SPEC = ProtocolSpec(
     name="flooding", summary="flooding", settings=FloodingSettings, needs_tree=False, confirms=True,
-    module="support.flooding", is_node_program=True,
+    program="support.flooding",
 )  # fmt: skip
 PROTOCOL = NodeProtocol(Flooding)
 SETTINGS: dict[str, Any] = {"detection_rounds": 2}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow as pa
 from pipelines.contract.round import Protocol
 from pipelines.contract.state_tables import STATE
 from pipelines.engines.session import Session
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import protocol_module
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY
@@ -23,18 +22,6 @@ from pipelines.testing import audited, run_all
 _UNCOMPARED = frozenset({"run", "round_commit"})
 """What a form writes of itself: versions, and commits."""
 Row = tuple[Any, ...]
-
-
-@contextmanager
-def program_form(name: str) -> Iterator[None]:
-    """Has a protocol played as its node program."""
-    spec = PROTOCOLS[name]
-    module = f"{spec.module.rpartition('.')[0]}.program"
-    PROTOCOLS[name] = replace(spec, is_node_program=True, module=module)
-    try:
-        yield
-    finally:
-        PROTOCOLS[name] = spec
 
 
 @dataclass(frozen=True)
@@ -66,12 +53,9 @@ def differences(
         root: A folder for the stores.
         commit_every: Rounds between commits.
     """
-    protocol = protocol_module(name)
-    steps = run_all(runs, session, root / "dataflow", commit_every)
-    judged = _judged(steps, name)
-    with program_form(name):
-        program = run_all(runs, session, root / "program", commit_every)
-        judged_too = _judged(program, name)
+    steps, program = (run_all(runs, session, root / form, commit_every, form=form) for form in ("dataflow", "program"))
+    judged, judged_too = (_judged(store, name) for store in (steps, program))
+    protocol = protocol_module(name, "dataflow")
     found = [*_differing("violation", judged, judged_too, ["run_id", "verdict"])]
     for table, columns in _tables(protocol).items():
         left, right = (stored_rows(store, protocol, table, columns) for store in (steps, program))

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from pyspark.errors import PySparkException
 
+from pipelines.contract.forms import Form
 from pipelines.errors import NodeProgramError
 from pipelines.experiment.jobs import COMMIT_BLOCKS_EVERY, COMMIT_EVERY, COMMIT_MANY_EVERY, MANY_RUNS, Jobs, jobs_of
 from pipelines.rounds.commit import History
@@ -111,22 +112,20 @@ def test_an_observer_is_told_of_each_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_node_program", "n_runs", "asked", "found"),
+    ("form", "n_runs", "asked", "found"),
     [
-        (False, 1000, None, (1, COMMIT_EVERY)),
-        (True, MANY_RUNS - 1, None, (COMMIT_BLOCKS_EVERY, COMMIT_BLOCKS_EVERY)),
-        (True, MANY_RUNS, None, (COMMIT_MANY_EVERY, COMMIT_MANY_EVERY)),
-        (True, MANY_RUNS, 10, (10, COMMIT_MANY_EVERY)),
-        (True, MANY_RUNS, 1, (1, COMMIT_EVERY)),
+        ("dataflow", 1000, None, (1, COMMIT_EVERY)),
+        ("program", MANY_RUNS - 1, None, (COMMIT_BLOCKS_EVERY, COMMIT_BLOCKS_EVERY)),
+        ("program", MANY_RUNS, None, (COMMIT_MANY_EVERY, COMMIT_MANY_EVERY)),
+        ("program", MANY_RUNS, 10, (10, COMMIT_MANY_EVERY)),
+        ("program", MANY_RUNS, 1, (1, COMMIT_EVERY)),
     ],
 )
-def test_how_many_rounds_a_job_has(
-    is_node_program: bool, n_runs: int, asked: int | None, found: tuple[int, int]
-) -> None:
-    jobs = jobs_of(is_node_program=is_node_program, n_nodes=20, n_runs=n_runs, asked=asked)
+def test_how_many_rounds_a_job_has(form: Form, n_runs: int, asked: int | None, found: tuple[int, int]) -> None:
+    jobs = jobs_of(form=form, n_nodes=20, n_runs=n_runs, asked=asked)
     assert (jobs.rounds_per_job, jobs.commit_every) == found
 
 
 def test_commits_are_as_far_apart_as_asked_for() -> None:
-    jobs = jobs_of(is_node_program=True, n_nodes=20, n_runs=1000, commit_every=7)
+    jobs = jobs_of(form="program", n_nodes=20, n_runs=1000, commit_every=7)
     assert (jobs.rounds_per_job, jobs.commit_every) == (7, 7)

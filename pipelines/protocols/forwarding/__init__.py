@@ -20,7 +20,8 @@ SPEC = ProtocolSpec(
     settings=ForwardingSettings,
     needs_tree=True,
     confirms=False,
-    module="pipelines.protocols.forwarding.protocol",
+    program="pipelines.protocols.forwarding.program",
+    steps="pipelines.protocols.forwarding.protocol",
     draws=False,
     application=("PUB",),
 )

@@ -14,7 +14,7 @@ SPEC = ProtocolSpec(
     confirms=True,
     confirms_delivery=False,
     variants=({}, {"bundle_size": 1}, {"bundle_size": 2}, {"baseline": True}),
-    module="pipelines.protocols.repository.protocol",
+    program="pipelines.protocols.repository.protocol",
     draws=False,
     application=(
         "Message",
@@ -65,5 +65,4 @@ SPEC = ProtocolSpec(
     ),
     servers="repository",
     calls=("steer", "register", "deregister", "join", "leave"),
-    is_node_program=True,
 )

@@ -12,7 +12,7 @@ SPEC = ProtocolSpec(
     settings=SkipRingSettings,
     needs_tree=False,
     confirms=False,
-    module="pipelines.protocols.skipring.protocol",
+    program="pipelines.protocols.skipring.protocol",
     application=("PublishNew",),
     recovery=(
         "Publish",
@@ -26,5 +26,4 @@ SPEC = ProtocolSpec(
     maintenance=("Introduce", "IntroduceShortcut", "SetData", "GetConfiguration", "CheckTrie"),
     makes_overlay=True,
     edges="held_edge",
-    is_node_program=True,
 )

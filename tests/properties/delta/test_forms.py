@@ -7,7 +7,6 @@ shipped scenarios.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from oracles.delta.generator import random_run
 from support import forms
 from support.delta.aimed import as_runs as as_aimed_runs, bases
 from support.delta.schedules import as_runs, short_schedules
-from support.forms import cut, differences, program_form
+from support.forms import cut, differences
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_module
 from pipelines.scenario.expand import RunConfig
@@ -91,35 +91,30 @@ def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: 
 
 def test_rows_do_not_depend_on_where_blocks_end(sail: Session, tmp_path: Path) -> None:
     runs = [cut(run, MIDWAY) for run in schedules(500, 3, "visited")]
-    with program_form("delta"):
-        stores = [run_all(runs, sail, tmp_path, every) for every in (1, 2, 50)]
-        names = ["message", "delivery", *(f"state_{one.table.name}" for one in protocol_module("delta").states)]
+    stores = [run_all(runs, sail, tmp_path, every, form="program") for every in (1, 2, 50)]
+    names = ["message", "delivery", *(f"state_{one.table.name}" for one in protocol_module("delta").states)]
     for name in names:
         by_one, few, many = (rows(store, name) for store in stores)
         assert by_one == few == many, name
 
 
-@pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])
-def test_a_detached_join_point_asks_once(form: AbstractContextManager[None], sail: Session, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["dataflow", "program"])
+def test_a_detached_join_point_asks_once(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """J1 asks J0, which waits for C's answer itself, while another broker has crashed: J0 asks C once (rule R24)."""
     overlay = {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J0", 5], ["J0", "J1"]]}
     faults = [{"kind": "crash", "node": "A", "round": 5, "until": 7}]
     workload = {**JOINS["workload"], "publications": []}
-    with form:
-        given = {**JOINS, "overlay": overlay, "workload": workload, "faults": faults}
-        store = run_all(run_configs([given]), sail, tmp_path)
+    given = {**JOINS, "overlay": overlay, "workload": workload, "faults": faults}
+    store = run_all(run_configs([given]), sail, tmp_path, form=form)
     asked = [sent for kind, sent in rows(store, "message", "kind", "sent_round") if kind == "JOIN_REQUEST"]
     assert sorted(asked) == [10, 14]
 
 
-@pytest.mark.parametrize("form", [nullcontext(), program_form("delta")], ids=["dataflow", "program"])
-def test_a_joining_node_gets_older_messages_before_newer_ones(
-    form: AbstractContextManager[None], sail: Session, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("form", ["dataflow", "program"])
+def test_a_joining_node_gets_older_messages_before_newer_ones(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """Otherwise the visited lists judge D's SUB a duplicate, and J would publish to nobody (rules R3, R16)."""
-    with form:
-        store = run_all(run_configs([OLD_AND_NEW]), sail, tmp_path)
-        assert broken(audited(store)) == {}
+    store = run_all(run_configs([OLD_AND_NEW]), sail, tmp_path, form=form)
+    assert broken(audited(store)) == {}
     subscriber_and_round = rows(store, "delivery", "subscriber", "round")
     sent = rows(store, "message", "message_id", "kind", "sent_round", "dst")
     joiner = max(dst for *_, dst in sent)

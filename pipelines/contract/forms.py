@@ -1,0 +1,60 @@
+"""The two forms in which a protocol is played: a node program, or dataflow steps."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, Literal, get_args
+
+from pipelines.errors import FormError, nearest
+
+Form = Literal["program", "dataflow"]
+"""``program``: a core plays the nodes of a run, many rounds a job; ``dataflow``: a round of all runs is a few jobs."""
+AskedForm = Literal["auto", "program", "dataflow"]
+ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
+MOST_NODES: Final = 20_000
+"""Nodes of a run that one core plays as fast as all cores do in a job for each round."""
+
+
+def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
+    """Returns the form that is asked for: `given`, else the one of ROUNDTABLE_FORM, else that of the scenario.
+
+    Args:
+        given: The form that the caller names; None: none.
+        otherwise: The form of the scenario.
+
+    Raises:
+        FormError: ROUNDTABLE_FORM names no form.
+    """
+    named = os.environ.get("ROUNDTABLE_FORM")
+    if given is not None or not named:
+        return given or otherwise
+    if named not in ASKED_FORMS:
+        allowed = ", ".join(ASKED_FORMS)
+        raise FormError(f"ROUNDTABLE_FORM is {named!r}; it may be {allowed};{nearest(named, ASKED_FORMS)}")
+    return named
+
+
+def chosen_form(protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int) -> tuple[Form, str]:
+    """Returns the form in which the runs of a protocol are played, and the reason.
+
+    Args:
+        protocol: The name of the protocol.
+        forms: The forms that it has.
+        asked: The form that is asked for.
+        n_nodes: The number of nodes of the largest run.
+
+    Raises:
+        FormError: The protocol lacks the form that is asked for.
+    """
+    if asked != "auto":
+        if asked not in forms:
+            raise FormError(
+                f"protocol {protocol} has no form {asked}; it has {' and '.join(forms)}: "
+                f"take --form {forms[0]} or --form auto"
+            )
+        return asked, "as asked for"
+    if len(forms) == 1:
+        return forms[0], f"{protocol} has no other form"
+    if n_nodes > MOST_NODES:
+        return "dataflow", f"runs have up to {n_nodes:,} nodes, more than {MOST_NODES:,}"
+    return "program", f"runs have up to {n_nodes:,} nodes, so that one core plays each"
