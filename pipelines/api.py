@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.classic import running_session
-from pipelines.engines.names import Engine, engine_for
-from pipelines.engines.session import open_session
+from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
+from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import plural
 from pipelines.experiment.batches import Batch, fitting_inputs, is_small
 from pipelines.experiment.inputs import Inputs
@@ -43,7 +43,7 @@ _LOG = logging.getLogger("roundtable")
 
 def run(
     scenario: str | Path | Mapping[str, Any], spark: SparkSession | None = None, store: str | Root | None = None,
-    engine: Engine | None = None, overrides: str | Sequence[str] = (), commit_every: int | None = None,
+    engine: AskedEngine | None = None, overrides: str | Sequence[str] = (), commit_every: int | None = None,
     batch_runs: int | None = None, rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] | None = None,
 ) -> Result:  # fmt: skip
@@ -55,7 +55,8 @@ def run(
         store: Folder for the store, new or empty, an address in a bucket (``s3a://bucket/folder``) or in HDFS
             (``hdfs://host:port/folder``), or ``catalog.schema``, see `names.place_of`; None for
             ``runs/<scenario>/<UTC time>``.
-        engine: ``spark``, ``connect`` or ``sail``; None for that of ROUNDTABLE_ENGINE, or the scenario's.
+        engine: ``auto``, ``spark``, ``connect`` or ``local``; None for that of ROUNDTABLE_ENGINE, or the scenario's.
+            ``auto``: the session of this program if there is one, else ``spark`` where a Java is found, else ``local``.
         overrides: Values set from outside, ``path=value``: one, or several.
         commit_every: Rounds between commits; None for 20, or 200 where several rounds are one job.
         batch_runs: Runs that go through the rounds together, a batch after the other; None for as many as fit.
@@ -103,7 +104,7 @@ def _audit(result: Result) -> None:
 
 def run_prepared(
     prepared: Prepared, *, spark: SparkSession | None = None, store: Root | Schema | None = None,
-    engine: Engine | None = None, commit_every: int | None = None, batch_runs: int | None = None,
+    engine: AskedEngine | None = None, commit_every: int | None = None, batch_runs: int | None = None,
     rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
@@ -121,7 +122,8 @@ def run_prepared(
         observe: Is told of each round.
         say: Told, in one line each, what happens before the rounds.
     """
-    chosen = engine_for(engine, prepared.scenario.engine)
+    wanted = asked_engine(engine, prepared.scenario.engine)
+    chosen, reason = chosen_engine(wanted, engine_of_program(spark))
     asked = prepared.form(form)
     schema = store if isinstance(store, Schema) else None
     root = None if isinstance(store, Schema) else store
@@ -133,10 +135,12 @@ def run_prepared(
     files: dict[str, Path] = {}
     with players(prepared.runs, chosen, rounds_per_job, asked):
         inputs = _build(prepared, files, say)
+    if wanted == "auto":
+        say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:
         small = is_small(inputs)
         if chosen == "spark" and spark is None and running_session() is None and small:
-            say("starting Spark; a job of this size takes seconds with --engine sail")
+            say("starting Spark; a job of this size takes seconds with --engine local")
         session = closing.enter_context(open_session(chosen, spark, say, scheme_of(root), is_small=small))
         with new_place(store, session, prepared.scenario.name, say) as (root, check_locked):
             manifest = Manifest(
@@ -290,22 +294,22 @@ def _execute(
         register(manifest.schema, store, say)
 
 
-def open_store(path: str | Root, spark: SparkSession | None = None, engine: Engine | None = None) -> Result:
+def open_store(path: str | Root, spark: SparkSession | None = None, engine: AskedEngine | None = None) -> Result:
     """Opens a store that exists.
 
     Args:
         path: Its folder or address, or ``catalog.schema``, which a Spark looks up whatever the engine.
         spark: A session to use as it is; None starts the engine.
-        engine: ``spark``, ``connect`` or ``sail``; None for ``sail``, which starts at once.
+        engine: ``spark``, ``connect`` or ``local``; None for ``local``, which starts at once.
 
     Raises:
         StoreError: The folder is no store.
         EngineError: The engine cannot be started.
     """
-    root = located(path, spark, engine)
+    root = located(path, spark, None if engine == "auto" else engine)
     check_store(root)
     with ExitStack() as closing, named_damage(root):
-        session = closing.enter_context(open_session(engine or "sail", spark, scheme=scheme_of(root)))
+        session = closing.enter_context(open_session(engine or "local", spark, scheme=scheme_of(root)))
         result = Result(root, session)
         closing.pop_all()
     return result

@@ -104,7 +104,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Sets PySpark's functions to the engine of the test; one that uses both has to choose itself."""
-    for name in ("spark", "sail", "connect"):
+    for name in ("spark", "local", "connect"):
         if name in getattr(item, "fixturenames", ()) and name in _OPEN:
             _OPEN[name].activate()
 
@@ -133,10 +133,10 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def sail() -> Iterator[Session]:
     """The embedded Sail."""
-    with open_session("sail") as session:
-        _OPEN["sail"] = session
+    with open_session("local") as session:
+        _OPEN["local"] = session
         yield session
-    del _OPEN["sail"]
+    del _OPEN["local"]
 
 
 @pytest.fixture(scope="session")

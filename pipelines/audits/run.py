@@ -241,7 +241,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     excused = _excused_runs(beyond, materialiser)
     checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
     # Sail holds all that a query needs in memory; Spark spills.
-    checked = [check() for check in checks] if session.engine == "sail" else concurrently(checks, _CHECKS_AT_ONCE)
+    checked = [check() for check in checks] if session.engine == "local" else concurrently(checks, _CHECKS_AT_ONCE)
     findings = [finding for finding, _ in checked]
     broken = [rows for _, rows in checked if rows is not None]
     violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))

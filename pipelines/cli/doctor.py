@@ -46,7 +46,7 @@ class Check:
 def checks() -> Iterator[Check]:
     """Yields what is found, the self-test last."""
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
-    yield Check("engine sail", True, f"pysail {version('pysail')}, needs no Java")
+    yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
     yield _spark()
     yield _jars()
     yield _memory()
@@ -78,7 +78,7 @@ def _memory() -> Check:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     except (AttributeError, OSError, ValueError):
         return Check("memory", True, "cannot be told here")
-    hint = "" if total >= _LEAST_MEMORY_GIB else f"; below {_LEAST_MEMORY_GIB} GiB take --engine sail"
+    hint = "" if total >= _LEAST_MEMORY_GIB else f"; below {_LEAST_MEMORY_GIB} GiB take --engine local"
     return Check("memory", not hint, f"{total:.1f} GiB, {os.cpu_count()} cores{hint}")
 
 
@@ -95,12 +95,12 @@ def _self_test() -> Check:
 
     started = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory() as folder, run(_TEST, store=Path(folder, "store"), engine="sail") as result:
+        with tempfile.TemporaryDirectory() as folder, run(_TEST, store=Path(folder, "store"), engine="local") as result:
             verdict = result.verdict
     except RoundtableError as error:
         return Check("self-test", False, str(error))
     seconds = time.monotonic() - started
-    return Check("self-test", verdict == "valid", f"{_TEST} on sail: {verdict}, in {seconds:.1f} s")
+    return Check("self-test", verdict == "valid", f"{_TEST} on local: {verdict}, in {seconds:.1f} s")
 
 
 def print_checks(form: str, out: TextIO) -> bool:

@@ -13,7 +13,7 @@ import typer
 
 from pipelines.cli.ends import INTERRUPTION
 from pipelines.contract.forms import ASKED_FORMS
-from pipelines.engines.names import ENGINES
+from pipelines.engines.names import ASKED_ENGINES, current_name
 from pipelines.errors import QueryError, nearest
 from pipelines.rounds.reporters import ProgressForm
 
@@ -135,11 +135,17 @@ NewStore = Annotated[
         show_default=False,
     ),
 ]
+
+
 # `_located` reads the engine, wherever it stands on the command line: what is eager comes first.
+def _engine(value: str | None) -> str | None:
+    return one_of(ASKED_ENGINES)(None if value is None else str(current_name(value)))
+
+
 Engine = Annotated[
     str | None,
     typer.Option(
-        metavar="|".join(ENGINES), callback=one_of(ENGINES), autocompletion=begun(ENGINES), help="What runs it.",
+        metavar="|".join(ASKED_ENGINES), callback=_engine, autocompletion=begun(ASKED_ENGINES), help="What runs it.",
         show_default=False, is_eager=True,
     ),
 ]  # fmt: skip

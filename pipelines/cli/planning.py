@@ -150,7 +150,7 @@ def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -
 
 
 def _engine(engine: Engine) -> list[str]:
-    if engine == "sail":
+    if engine == "local":
         return [f"pysail {version('pysail')} in this process", "no JVM", f"{os.cpu_count()} threads"]
     if engine == "connect":
         return [f"Spark Connect at {os.environ.get('SPARK_REMOTE', 'the address that --remote names')}"]

@@ -13,7 +13,7 @@ from pipelines.api import observer, run_prepared
 from pipelines.comparing.candidates import settings_of, with_candidates
 from pipelines.comparing.ranking import Ranked, ranked
 from pipelines.comparing.wants import measure_named, parse_wants
-from pipelines.engines.names import Engine
+from pipelines.engines.names import AskedEngine
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.rounds.progress import Progress
 from pipelines.sql.views import view_head
@@ -44,7 +44,7 @@ class Comparison:
 
 def compare(
     scenario: str | Path | Mapping[str, Any], want: str = WANTED, minimise: str = MINIMISED,
-    spark: SparkSession | None = None, store: str | Root | None = None, engine: Engine | None = None,
+    spark: SparkSession | None = None, store: str | Root | None = None, engine: AskedEngine | None = None,
     overrides: str | Sequence[str] = (), observe: Callable[[Progress], None] | None = None,
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on the overlays, workloads and faults of a scenario.
@@ -74,7 +74,7 @@ def compare(
 
 def compare_prepared(
     prepared: Prepared, want: str = WANTED, minimise: str = MINIMISED, *, spark: SparkSession | None = None,
-    store: Root | Schema | None = None, engine: Engine | None = None,
+    store: Root | Schema | None = None, engine: AskedEngine | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on a scenario that was read already; arguments as in `compare`.

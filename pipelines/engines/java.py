@@ -11,7 +11,7 @@ from pathlib import Path
 from pipelines.errors import EngineError
 
 OLDEST, NEWEST = 17, 21
-WITHOUT_JAVA = "or run with --engine sail, which needs no Java"
+WITHOUT_JAVA = "or run with --engine local, which needs no Java"
 
 
 def check_java() -> int:

@@ -3,23 +3,64 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
+from pipelines.engines.java import check_java
 from pipelines.errors import EngineError, nearest
 
-Engine = Literal["spark", "connect", "sail"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
+Engine = Literal["spark", "connect", "local"]
+AskedEngine = Literal["auto", "spark", "connect", "local"]
+ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
+_OLDER: Final = {"sail": "local"}
+"""Names that scripts of earlier versions use."""
 
 
-def engine_for(given: Engine | None, otherwise: Engine) -> Engine:
-    """Returns the engine of a run: the one that is given, else the one of ROUNDTABLE_ENGINE, else the scenario's.
+def current_name(engine: object) -> object:
+    """Returns the current name of an engine that is given by an older name; anything else as it is."""
+    return _OLDER.get(engine, engine) if isinstance(engine, str) else engine
+
+
+def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngine:
+    """Returns the engine that is asked for: `given`, else the one of ROUNDTABLE_ENGINE, else that of the scenario.
+
+    Args:
+        given: The engine that the caller names; None: none.
+        otherwise: The engine of the scenario.
 
     Raises:
-        EngineError: ROUNDTABLE_ENGINE names no engine.
+        EngineError: `given` or ROUNDTABLE_ENGINE names no engine.
     """
-    named = os.environ.get("ROUNDTABLE_ENGINE")
-    if given is not None or not named:
-        return given or otherwise
-    if named not in ENGINES:
-        raise EngineError(f"ROUNDTABLE_ENGINE is {named!r}; it may be {', '.join(ENGINES)};{nearest(named, ENGINES)}")
-    return named
+    variable = os.environ.get("ROUNDTABLE_ENGINE")
+    named = current_name(given or variable or otherwise)
+    for name in ASKED_ENGINES:
+        if name == named:
+            return name
+    source = f"the engine is {given!r}" if given else f"ROUNDTABLE_ENGINE is {variable!r}"
+    raise EngineError(f"{source}; it may be {', '.join(ASKED_ENGINES)};{nearest(str(named), ASKED_ENGINES)}")
+
+
+def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:
+    """Returns the engine that runs a scenario, and the reason.
+
+    Args:
+        asked: The engine that is asked for.
+        running: The engine of the session that the caller has; None: there is no session.
+    """
+    if running is not None and asked in ("auto", running):
+        return running, "the session of this program"
+    if asked != "auto":
+        return asked, "as asked for"
+    if os.environ.get("SPARK_REMOTE"):
+        return "connect", "SPARK_REMOTE names a server"
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return "spark", "spark-submit started this program"
+    try:
+        return "spark", f"Java {check_java()} was found"
+    except EngineError:
+        return "local", "no Java that Spark runs on was found"
+
+
+def engine_for(given: AskedEngine | None, otherwise: AskedEngine) -> Engine:
+    """Returns the engine of a scenario where the caller has no session; arguments and errors as in `asked_engine`."""
+    return chosen_engine(asked_engine(given, otherwise))[0]

@@ -21,14 +21,13 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.engines.classic import running_session, start_classic
-from pipelines.engines.names import ENGINES, Engine
+from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
 from pipelines.engines.planner import Planner, functions_for, set_functions
 from pipelines.engines.remote import connect_given, is_remote, is_sail
 from pipelines.engines.rows.operators import ON_SPARK, limited, most_rows
 from pipelines.engines.sail import start_sail
 from pipelines.engines.scratch import open_scratch
 from pipelines.engines.workers import n_workers_of
-from pipelines.errors import EngineError, nearest
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
@@ -40,7 +39,7 @@ class Session:
 
     Attributes:
         spark: The PySpark session.
-        engine: What answers: ``spark`` (classic), ``connect`` (a Spark behind Spark Connect) or ``sail``.
+        engine: What answers: ``spark`` (classic), ``connect`` (a Spark behind Spark Connect) or ``local``.
         is_classic: Whether it is a classic session, with a JVM behind each DataFrame.
         partitions: Partitions that a relation is spread over.
         owns: Whether closing stops the engine; a caller's session is left as it is.
@@ -87,7 +86,7 @@ class Session:
     @contextmanager
     def tagged(self, tag: str) -> Iterator[None]:
         """Has the jobs that this thread starts meanwhile bear a tag, for `end_tagged`; Sail has none."""
-        if self.engine == "sail":
+        if self.engine == "local":
             yield
             return
         spark = self._own
@@ -99,7 +98,7 @@ class Session:
 
     def end_tagged(self, tag: str) -> None:
         """Ends the jobs that bear a tag."""
-        if self.engine != "sail":
+        if self.engine != "local":
             self._own.interruptTag(tag)
 
     @property
@@ -118,7 +117,7 @@ class Session:
         """
         conf = self.spark.conf
         wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
-        chosen = {} if self.engine == "sail" else wanted
+        chosen = {} if self.engine == "local" else wanted
         earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
         for key in earlier:
             conf.set(key, chosen[key])
@@ -148,7 +147,7 @@ class Session:
 
 
 def open_session(
-    engine: Engine = "spark",
+    engine: AskedEngine = "auto",
     spark: SparkSession | None = None,
     say: Callable[[str], None] = lambda _: None,
     scheme: str | None = None,
@@ -158,9 +157,9 @@ def open_session(
     """Starts an engine, or takes the one that is there.
 
     Args:
-        engine: ``spark`` takes the classic session of a notebook or of ``spark-submit`` if there is one, and starts a
-            local one otherwise; ``connect`` opens a session on the server that SPARK_REMOTE names; ``sail`` starts an
-            embedded server.
+        engine: ``auto`` chooses as `engines.names.chosen_engine`; ``spark`` takes the classic session of a notebook or
+            of ``spark-submit`` if there is one, and starts a local one otherwise; ``connect`` opens a session on the
+            server that SPARK_REMOTE names; ``local`` starts an embedded server.
         spark: The caller's session, used as it is; ``engine`` is then found out.
         say: Told, in one line, about what takes long.
         scheme: That of the store's address, if it has one: a local Spark needs a package for buckets.
@@ -172,14 +171,13 @@ def open_session(
     Raises:
         EngineError: The engine is unknown, cannot be started, or lacks what is needed.
     """
-    if engine not in ENGINES:
-        raise EngineError(f"no engine {engine!r}; there are {', '.join(ENGINES)}{nearest(engine, ENGINES)}")
+    chosen, _ = chosen_engine(asked_engine(engine, "auto"), engine_of_program(spark))
     most_rows()  # an error of its own comes before any work
     with ExitStack() as closing:
         scratch = open_scratch(closing)
-        given = spark or (running_session() if engine == "spark" else None)
+        given = spark or (running_session() if chosen == "spark" else None)
         session = _described(
-            given or _start(engine, scratch, closing, say, scheme, is_small), given is None, scratch, closing.pop_all()
+            given or _start(chosen, scratch, closing, say, scheme, is_small), given is None, scratch, closing.pop_all()
         )
     atexit.register(session._closing.close)
     session.activate()
@@ -190,7 +188,7 @@ def open_session(
 def beside(session: Session) -> Iterator[Session]:
     """Starts an embedded Sail beside another engine of this process, for a while; then that is activated again."""
     try:
-        with open_session("sail") as other:
+        with open_session("local") as other:
             yield other
     finally:
         session.activate()
@@ -201,14 +199,24 @@ def _start(
 ) -> SparkSession:
     if engine == "spark":
         return start_classic(scratch, closing, say, scheme, is_small=is_small)
-    return start_sail(closing) if engine == "sail" else connect_given(closing)
+    return start_sail(closing) if engine == "local" else connect_given(closing)
+
+
+def engine_of(spark: SparkSession) -> Engine:
+    """Returns the engine of a session."""
+    if not is_remote(spark):
+        return "spark"
+    return "local" if is_sail(spark) else "connect"
+
+
+def engine_of_program(spark: SparkSession | None) -> Engine | None:
+    """Returns the engine of a session of this program: the given one, or a classic one that runs; None: none does."""
+    found = spark or running_session()
+    return None if found is None else engine_of(found)
 
 
 def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStack) -> Session:
-    if not is_remote(spark):
-        engine: Engine = "spark"
-    else:
-        engine = "sail" if is_sail(spark) else "connect"
+    engine = engine_of(spark)
     cores = os.cpu_count() or 1
-    partitions = cores if engine == "sail" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
+    partitions = cores if engine == "local" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
     return Session(spark, engine, engine == "spark", partitions, owns, scratch, None, closing)

@@ -120,7 +120,7 @@ class InWorkers:
 
 def n_workers_of(engine: str) -> int:
     """Returns how many processes Python functions need to use all cores; Spark has its own."""
-    return (os.cpu_count() or 1) if engine == "sail" else 0
+    return (os.cpu_count() or 1) if engine == "local" else 0
 
 
 def rows_of_a_part(n_rows: int, n_workers: int) -> int:

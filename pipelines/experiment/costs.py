@@ -29,7 +29,7 @@ class _Measured:
 
 
 _OF = {
-    "sail": _Measured(5, 0.05, 0.1, 20_000, 0.6),
+    "local": _Measured(5, 0.05, 0.1, 20_000, 0.6),
     "spark": _Measured(40, 0.4, 0.3, 25_000, 2.5),
     "connect": _Measured(40, 0.4, 0.3, 25_000, 0.3),
 }

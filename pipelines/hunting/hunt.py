@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from pipelines.audits.run import AuditReport, audit_store
-from pipelines.engines.names import Engine, engine_for
+from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import QueryError, plural
 from pipelines.experiment.build import build_run
@@ -50,7 +50,7 @@ def hunt(
     scenario: str | Path | Mapping[str, Any], runs: int = RUNS, minutes: float | None = None,
     within_bound: bool = False, corpus: str | Path | None = None, strategy: Strategy = "guided", seed: int = 0,
     excused: bool = False, crashes: int = 2, window: tuple[int, int] | None = None,
-    spark: SparkSession | None = None, engine: Engine | None = None, overrides: str | Sequence[str] = (),
+    spark: SparkSession | None = None, engine: AskedEngine | None = None, overrides: str | Sequence[str] = (),
     observe: Callable[[Standing], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Hunt:  # fmt: skip
     """Searches fault schedules that break a guarantee in the first run of a scenario.
@@ -83,7 +83,7 @@ def hunt(
         raise QueryError(f"there is no strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
-        session = closing.enter_context(open_session(engine_for(engine, prepared.scenario.engine), spark, say))
+        session = closing.enter_context(open_session(asked_engine(engine, prepared.scenario.engine), spark, say))
         search = _Search(prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused)
         search.replay()
         if runs:

@@ -22,7 +22,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 import pipelines as rt
-from pipelines.engines.names import Engine
+from pipelines.engines.names import AskedEngine
 from pipelines.experiment.manifest import Manifest
 from pipelines.notebooks.parameters import given
 from pipelines.notebooks.study import alt, answers, write
@@ -44,7 +44,7 @@ PROTOCOLS: Mapping[str, Sequence[str]] = {
 
 
 def run(
-    protocol: str, store: Path, overrides: Sequence[str] = (), engine: Engine | None = None,
+    protocol: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
     """Runs the scenario with one of `PROTOCOLS`; the other arguments as in `pipelines.run`."""

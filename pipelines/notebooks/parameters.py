@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines.engines.names import ENGINES, Engine
+from pipelines.engines.names import ASKED_ENGINES, AskedEngine, current_name
 
 _HEADING = "# MAGIC # "
 _MARKDOWN = "# MAGIC "
@@ -33,7 +33,7 @@ class Given:
     values: Mapping[str, str]
     overrides: Sequence[str] = ()
     spark: SparkSession | None = None
-    engine: Engine | None = None
+    engine: AskedEngine | None = None
 
     def __getitem__(self, name: str) -> str:
         """Returns a parameter."""
@@ -73,7 +73,12 @@ def _of_options(file: Path, defaults: Mapping[str, str], arguments: Sequence[str
     )
     for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, metavar="X", help=f"default: {default!r}")
-    parser.add_argument("--engine", choices=ENGINES, help="default: that of ROUNDTABLE_ENGINE, or of the scenario")
+    parser.add_argument(
+        "--engine",
+        choices=ASKED_ENGINES,
+        type=current_name,
+        help="default: that of ROUNDTABLE_ENGINE, or of the scenario",
+    )
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", metavar="PATH=VALUE",
         help="changes a value of the scenario, as `roundtable run --set` does; may be repeated",

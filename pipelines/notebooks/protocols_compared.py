@@ -24,7 +24,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 import pipelines as rt
-from pipelines.engines.names import Engine
+from pipelines.engines.names import AskedEngine
 from pipelines.notebooks.parameters import given
 from pipelines.notebooks.study import alt, write
 
@@ -44,7 +44,7 @@ PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repositor
 
 
 def run(
-    scenario: str, store: Path, overrides: Sequence[str] = (), engine: Engine | None = None,
+    scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
     spark: SparkSession | None = None,
 ) -> rt.Result:  # fmt: skip
     """Runs one of `SCENARIOS`, or opens its store if it is there; the other arguments as in `pipelines.run`."""

@@ -92,7 +92,7 @@ class Blocks(Rounds):
         self._session = session
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
-        self._n_executors = session.partitions if is_many and session.engine != "sail" else 0
+        self._n_executors = session.partitions if is_many and session.engine != "local" else 0
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
         self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")

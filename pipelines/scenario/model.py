@@ -6,10 +6,10 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, Tag, model_validator
 
 from pipelines.contract.forms import AskedForm
-from pipelines.engines.names import Engine
+from pipelines.engines.names import AskedEngine, current_name
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import call_problems, calls
@@ -45,7 +45,9 @@ class Scenario(Strict):
     faults: list[Fault] = Field(default_factory=list, description="what goes wrong, and when")
     time: TimeSpec = Field(default_factory=TimeSpec)
     runs: RunsSpec = Field(default_factory=RunsSpec)
-    engine: Engine = Field("spark", description="what runs it, unless --engine or ROUNDTABLE_ENGINE says otherwise")
+    engine: Annotated[AskedEngine, BeforeValidator(current_name)] = Field(
+        "auto", description="what runs it, unless --engine or ROUNDTABLE_ENGINE says otherwise"
+    )
 
     form: AskedForm = Field(
         "auto", description="what plays it: a node program, dataflow steps; --form and ROUNDTABLE_FORM win over it"

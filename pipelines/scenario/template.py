@@ -87,7 +87,7 @@ runs:
   seeds: {{count: 5}}
   grid: {{protocol.delta: [0, 1, 2]}}
 
-engine: sail   # starts at once; spark for large jobs
+engine: local   # starts at once; spark for large jobs
 """
 _TREE = "  generate: {kind: random_tree, nodes: 20, max_degree: 4}"
 _SUBSCRIPTIONS = "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0, 2]}"

@@ -146,7 +146,7 @@ def _wrapped(text: str) -> str:
 
 def main() -> None:
     """Writes the page."""
-    with open_session("sail") as session:
+    with open_session("local") as session:
         PAGE.write_text(page_text(session), encoding="utf-8")
 
 

@@ -172,7 +172,7 @@ def check_no_store(name: str, session: Session) -> None:
     Raises:
         StoreError: It has them.
     """
-    if session.engine == "sail":  # whose schemas have no store
+    if session.engine == "local":  # whose schemas have no store
         return
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
         raise StoreError(
@@ -182,12 +182,12 @@ def check_no_store(name: str, session: Session) -> None:
 
 def _with_catalog(engine: Engine | None) -> Engine:
     otherwise: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
-    return next((one for one in (engine, engine_for(None, "sail")) if one is not None and one != "sail"), otherwise)
+    return next((one for one in (engine, engine_for(None, "local")) if one is not None and one != "local"), otherwise)
 
 
 def _described(name: str, session: Session) -> str | None:
     """Returns where a schema says that its store lies, empty where it does not; None where there is no schema."""
-    if session.engine == "sail":
+    if session.engine == "local":
         return None
     try:
         rows = session.spark.sql(f"DESCRIBE SCHEMA EXTENDED {name}").collect()

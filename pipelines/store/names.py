@@ -40,9 +40,9 @@ class Schema:
         Raises:
             StoreError: It has none.
         """
-        if engine == "sail":
+        if engine == "local":
             raise StoreError(
-                f"no store can be in the schema {str(self)!r} with the engine sail, whose catalog ends with its "
+                f"no store can be in the schema {str(self)!r} with the engine local, whose catalog ends with its "
                 f"process; take --engine spark or connect, name a folder or an address, or ./{self} for a folder of "
                 "this name"
             )

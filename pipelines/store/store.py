@@ -126,7 +126,7 @@ class Store:
         return self.root / name
 
     def _engine_path(self, name: str) -> str:
-        if self.session.engine == "sail":
+        if self.session.engine == "local":
             return str(plain(self.root, self.session.scratch) / name)
         return engine_path(self.path(name))
 
@@ -198,7 +198,9 @@ class Store:
         if held is not None:
             self.load(name, held, mode)
             return
-        writer = (rows if self.session.engine == "sail" else self.session.native(rows)).write.format("delta").mode(mode)
+        writer = (
+            (rows if self.session.engine == "local" else self.session.native(rows)).write.format("delta").mode(mode)
+        )
         # All cores make the rows, and files get a sensible size: one where there are few rows. Sail writes one anyway.
         writer = writer.option("optimizeWrite", "true")
         self._write(name, lambda: writer.save(self._engine_path(name)))
@@ -273,7 +275,7 @@ class Store:
     @property
     def _is_slow(self) -> bool:
         """Whether the engine takes much longer than the Delta library to find, or to commit, the files of a table."""
-        return self.session.engine != "sail"
+        return self.session.engine != "local"
 
     def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
         """Returns the rows of a small table."""

@@ -23,7 +23,7 @@ workload:
   subscriptions: [{at: C, round: 0, topic: a}]
   publications: [{at: A, round: 20, topic: a}]
 time: {rounds: 100}
-engine: sail
+engine: local
 """
 
 
@@ -76,7 +76,7 @@ def test_a_run_logs_what_happens_and_shows_its_verdict(
 
 
 def test_a_report_names_guarantees_that_do_not_hold(scenario: Path, sail: Session) -> None:
-    lost = SCENARIO.replace("engine: sail", "faults: [{kind: crash, node: B, round: 15}]").replace(
+    lost = SCENARIO.replace("engine: local", "faults: [{kind: crash, node: B, round: 15}]").replace(
         "delta}", "delta, delta: 0}"
     )
     with rt.run(lost, spark=sail.spark, store="lost") as result:
@@ -126,7 +126,7 @@ def test_the_callers_session_goes_on(scenario: Path, sail: Session) -> None:
 
 @pytest.mark.slow
 def test_a_classic_session_of_the_caller_is_used_as_it_is(scenario: Path, spark: Session) -> None:
-    with rt.run(scenario, spark.spark, "out", engine="sail") as result:
+    with rt.run(scenario, spark.spark, "out", engine="local") as result:
         assert result.verdict == "valid"
         assert [row.engine for row in result.table("run").collect()] == ["spark"]
     assert spark.spark.range(3).count() == 3
@@ -147,7 +147,7 @@ def test_questions_go_to_sail_unless_an_engine_is_given(
     for options in ((), ("--engine", "spark")):
         assert CliRunner().invoke(app, ["sql", "out", "select 1", *options]).stderr == "error: not now\n"
     CliRunner().invoke(app, ["run", "s.yaml", "--store", "other"])
-    assert asked == ["sail", "spark", "connect"]
+    assert asked == ["local", "spark", "connect"]
 
 
 def test_a_small_job_on_spark_is_told_of_sail(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_small_job_on_spark_is_told_of_sail(scenario: Path, monkeypatch: pytes
 
     monkeypatch.setattr("pipelines.api.open_session", opened)
     monkeypatch.setattr("pipelines.api.running_session", lambda: None)
-    told = "starting Spark; a job of this size takes seconds with --engine sail"
+    told = "starting Spark; a job of this size takes seconds with --engine local"
     for engine, is_told in (("spark", True), ("connect", False)):
         result = CliRunner().invoke(app, ["run", "s.yaml", "--engine", engine])
         assert (told in result.stderr.splitlines()) == is_told
@@ -185,8 +185,8 @@ def test_errors_of_the_input_write_nothing(scenario: Path, sail: Session) -> Non
     ):
         with pytest.raises(ScenarioError, match=words):
             rt.run(scenario, sail.spark, "out", overrides=overrides)
-    with pytest.raises(EngineError, match="did you mean 'sail'"):
-        rt.run(scenario, engine="sial", store="out")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(EngineError, match="did you mean 'local'"):
+        rt.run(scenario, engine="locla", store="out")  # type: ignore[arg-type]  # what is tested
     assert [path.name for path in scenario.parent.iterdir()] == ["s.yaml"]
 
 

@@ -27,7 +27,7 @@ workload:
   publications: [{at: D, round: 5, topic: a}]
 time: {rounds: 20}
 runs: {seeds: [0, 1, 2], grid: {protocol.delta: [0, 2]}}
-engine: sail
+engine: local
 """
 SEEDS = (
     "runs: the 3 seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
@@ -71,7 +71,7 @@ def test_version() -> None:
         ("roundtable com", ["compare", "compare-node"]),
         ("roundtable run quick", ["quickstart"]),
         ("roundtable run --eng", ["--engine"]),
-        ("roundtable run quickstart --engine s", ["spark", "sail"]),
+        ("roundtable run quickstart --engine s", ["spark"]),
         ("roundtable sql runs/x -f q.sql --format p", ["parquet"]),
         ("roundtable audit runs/x --fail-on b", ["beyond"]),
         ("roundtable list pro", ["protocols"]),
@@ -133,8 +133,8 @@ def test_a_wrong_command_is_64_with_the_nearest_name(arguments: tuple[str, ...],
 
 def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {check["name"]: check for check in json.loads(cli("doctor", "--json").stdout)}
-    assert list(found) == ["python", "engine sail", "engine spark", "spark's jars", "memory", "disk", "self-test"]
-    assert found["self-test"]["found"].startswith("single_crash on sail: valid, in ")
+    assert list(found) == ["python", "engine local", "engine spark", "spark's jars", "memory", "disk", "self-test"]
+    assert found["self-test"]["found"].startswith("single_crash on local: valid, in ")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     monkeypatch.setattr("pipelines.cli.doctor._self_test", lambda: doctor.Check("self-test", True, "not made"))
     result = cli("doctor")
@@ -198,7 +198,7 @@ def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert lines[0] == "scenario  example: 6 runs = 2 of the grid x 3 seeds"
-    assert "engine    sail" in result.stdout
+    assert "engine    local" in result.stdout
     rows = [line.split() for line in lines]
     # nodes, links, diameter, subscribe, unsubscribe, publish, join, crash, fault; four calls over four links
     assert ["0", "5", "4", "3", "2", "1", "1", "0", "0", "0", "16"] in rows

@@ -20,7 +20,7 @@ workload:
 faults: [{kind: crash, node: C, round: 14, until: 22}]
 time: {rounds: 70, round_ms: 5}
 runs: {grid: {protocol: [{name: forwarding}, {name: delta, delta: 1}]}}
-engine: sail
+engine: local
 """
 
 

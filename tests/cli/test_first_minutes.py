@@ -34,7 +34,7 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(here: Path, widt
     for arguments in (
         f"init mine.yaml {FILES}",
         "plan mine.yaml",
-        "run mine.yaml --engine sail --set 'faults=[{kind: crash, node: Madrid, round: 21}]' --set runs.seeds=[1,2]",
+        "run mine.yaml --engine local --set 'faults=[{kind: crash, node: Madrid, round: 21}]' --set runs.seeds=[1,2]",
         "why runs/mine/latest",
         "sql runs/mine/latest 'select * from result order by run_id'",
         "runs",

@@ -20,7 +20,7 @@ workload:
   subscriptions: [{at: D, round: 0, topic: a}, {at: B, round: 0, topic: a}]
   publications: [{at: A, round: 20, topic: a}, {at: A, round: 30, topic: a}]
 time: {rounds: 60}
-engine: sail
+engine: local
 """
 
 

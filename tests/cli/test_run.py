@@ -29,7 +29,7 @@ SCENARIO = (
     "name: small\nprotocol: {name: delta}\n" + LINKS + "workload:\n"
     "  subscriptions: [{at: S2, round: 0, topic: a}]\n"
     "  publications: [{at: P, round: 30, topic: a, content: {x: 1}}, {at: B1, round: 31, topic: b}]\n"
-    "time: {rounds: 200}\nengine: sail\nruns: {grid: {protocol.delta: [0, 1]}}\n"
+    "time: {rounds: 200}\nengine: local\nruns: {grid: {protocol.delta: [0, 1]}}\n"
 )
 # Figure 1 of the report: S1's subscription is at B1 but not yet at B2 when p2 is published.
 LOSSY = (
@@ -39,7 +39,7 @@ LOSSY = (
     "    - {at: P, round: 19, topic: news, content: {item: 1}}\n"
     "    - {at: P, round: 21, topic: news, content: {item: 2}}\n"
     "    - {at: P, round: 40, topic: news, content: {item: 3}}\n"
-    "time: {rounds: 200}\nengine: sail\n"
+    "time: {rounds: 200}\nengine: local\n"
 )
 
 
@@ -267,7 +267,7 @@ def test_an_interruption_before_the_command_begins_ends_quietly(tmp_path: Path) 
         assert (out.read(), err.read(), running.wait(60)) == ("", "interrupted\n", 130)
 
 
-@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path, engine: str) -> None:
     # A call in each round: a run of few rounds may be over when its first line is read.
     later = "".join(f", {{at: B1, round: {round_}, topic: b}}" for round_ in range(32, 190))
@@ -303,7 +303,7 @@ time: {rounds: 500000}
 """
 
 
-@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_an_interruption_ends_a_block_before_its_time(tmp_path: Path, engine: str) -> None:
     """All the rounds are one job here, which takes minutes."""
     path = scenario_file(tmp_path, LONG_BLOCK)
@@ -335,7 +335,7 @@ def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
 
 
 def test_what_a_subscriber_missed_while_it_was_down_is_explained_too(tmp_path: Path) -> None:
-    text = SCENARIO.replace("engine: sail", "faults: [{kind: crash, node: S2, round: 20}]\nengine: sail")
+    text = SCENARIO.replace("engine: local", "faults: [{kind: crash, node: S2, round: 20}]\nengine: local")
     others = "subscriptions: [{at: S1, round: 0, topic: a}, {at: P, topic: c}, "
     text = text.replace("[0, 1]", "[1]").replace("subscriptions: [", others)
     ran = cli("run", scenario_file(tmp_path, text), "--store", tmp_path / "store")

@@ -19,7 +19,7 @@ workload:
 faults: [{generate: {kind: crash, count: 1, rounds: [20, 35], down: [5, 20]}}, {kind: loss, rate: 0.05, round: 30}]
 time: {rounds: 300}
 runs: {seeds: [0, 1], grid: {protocol.delta: [1, 2]}}
-engine: sail
+engine: local
 """
 
 
@@ -118,7 +118,7 @@ faults:
   - {kind: pause, node: Y, round: 30, until: 34}
 time: {rounds: 200}
 runs: {seeds: [0, 1]}
-engine: sail
+engine: local
 """
 
 

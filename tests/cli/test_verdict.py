@@ -16,7 +16,7 @@ LINKS = "overlay: {links: [[P, B], [B, S]]}\n"
 UNTESTED = (
     "name: untested\nprotocol: {name: delta}\n" + LINKS + "workload:\n"
     "  subscriptions: [{at: S, round: 10, topic: a}]\n"
-    "time: {rounds: 100}\nengine: sail\n"
+    "time: {rounds: 100}\nengine: local\n"
     "runs:\n  grid:\n    workload.publications:\n"
     "      - [{at: P, round: 30, topic: a}]\n"  # S gets it
     "      - [{at: P, round: 30, topic: b}, {at: P, round: 31, topic: c}]\n"
@@ -29,7 +29,7 @@ BEYOND = (
     "  subscriptions: [{at: S, round: 0, topic: a}]\n"
     "  publications: [{at: P, round: 20, topic: a}, {at: P, round: 40, topic: a}]\n"
     "faults: [{kind: crash, node: B, round: 30}]\n"
-    "time: {rounds: 200}\nengine: sail\n"
+    "time: {rounds: 200}\nengine: local\n"
 )
 
 

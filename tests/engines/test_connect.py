@@ -46,7 +46,7 @@ def test_the_rows_are_those_of_sail(
     for session in (connect, sail):
         session.activate()
         run_prepared(prepare(tmp_path / "s.yaml"), spark=session.spark, store=tmp_path / session.engine)
-    found, wanted = (Store(tmp_path / name, sail) for name in ("connect", "sail"))
+    found, wanted = (Store(tmp_path / name, sail) for name in ("connect", "local"))
     assert rows(found, "run", "engine") == [("connect",)] * 2
     assert rows(wanted, "delivery")
     for name in wanted.tables():

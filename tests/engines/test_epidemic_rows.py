@@ -47,7 +47,7 @@ SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def on_sail(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
-    return history(run_all(run_configs(SCENARIOS), sail, tmp_path_factory.mktemp("sail")))
+    return history(run_all(run_configs(SCENARIOS), sail, tmp_path_factory.mktemp("local")))
 
 
 def test_spark_and_sail_run_epidemic_alike(

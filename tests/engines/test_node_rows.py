@@ -288,7 +288,7 @@ def test_spark_leaves_the_same_rows(
     if who == "executors":
         monkeypatch.setattr(blocks, "MANY_RUNS", 1)
     of = runs(is_lossy=True)[:2]
-    one = by_run(run_all(of, sail, tmp_path / "sail"))
+    one = by_run(run_all(of, sail, tmp_path / "local"))
     spark.activate()
     with spread(spark, n_partitions) as session:
         found = by_run(run_all(of, session, tmp_path / "spark"))
@@ -301,7 +301,7 @@ def test_many_runs_keep_their_nodes_from_block_to_block(spark: Session, sail: Se
     of = run_configs([eventful(seed, is_lossy=False) for seed in range(blocks.MANY_RUNS)])
     alike = [replace(run, scenario=of[0].scenario) for run in of[: blocks.MANY_RUNS // 2]]
     of = [*alike, *of[len(alike) :]]
-    one = by_run(run_all(of, sail, tmp_path / "sail", commit_every=200))
+    one = by_run(run_all(of, sail, tmp_path / "local", commit_every=200))
     spark.activate()
     with spread(spark, 3) as session:
         found = by_run(run_all(of, session, tmp_path / "spark", commit_every=20))

@@ -101,7 +101,7 @@ def test_a_jvm_without_spark_connect_gives_the_same_rows(
     spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = run_configs(FORWARDING)
-    on_sail = history(run_all(runs, sail, tmp_path / "sail"))
+    on_sail = history(run_all(runs, sail, tmp_path / "local"))
     monkeypatch.setattr("pipelines.engines.planner.Planner._java", property(lambda self: self._jvm.org.nowhere))
     spark.activate()
     assert Planner.of(spark.spark) is None

@@ -29,12 +29,12 @@ def runs(**n_runs: int) -> list[RunConfig]:
 @pytest.mark.parametrize(
     ("n_runs", "engine", "rounds_per_job", "n_started"),
     [
-        ({"ginger": MANY_RUNS}, "sail", None, os.cpu_count()),
-        ({"delta": 1, "ginger": MANY_RUNS}, "sail", 20, os.cpu_count()),
+        ({"ginger": MANY_RUNS}, "local", None, os.cpu_count()),
+        ({"delta": 1, "ginger": MANY_RUNS}, "local", 20, os.cpu_count()),
         ({"ginger": MANY_RUNS}, "spark", None, 0),
-        ({"ginger": MANY_RUNS}, "sail", 1, None),
-        ({"ginger": MANY_RUNS - 1, "delta": 1}, "sail", None, None),
-        ({"delta": MANY_RUNS}, "sail", None, None),
+        ({"ginger": MANY_RUNS}, "local", 1, None),
+        ({"ginger": MANY_RUNS - 1, "delta": 1}, "local", None, None),
+        ({"delta": MANY_RUNS}, "local", None, None),
     ],
 )
 def test_who_has_processes_start(

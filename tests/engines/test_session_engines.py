@@ -27,12 +27,12 @@ LAST_WORDS = """
 from pyspark.sql.connect.client import SparkConnectClient
 SparkConnectClient._cleanup_ml_cache = lambda client: print("asked at exit")
 from pipelines.engines.session import open_session
-open_session("sail").close()
+open_session("local").close()
 """
 
 
 def test_sail_says_what_it_is(sail: Session) -> None:
-    assert (sail.engine, sail.is_classic, sail.owns, sail.partitions) == ("sail", False, True, os.cpu_count())
+    assert (sail.engine, sail.is_classic, sail.owns, sail.partitions) == ("local", False, True, os.cpu_count())
     assert sail.scratch.is_dir()
 
 
@@ -43,7 +43,7 @@ def test_spark_says_what_it_is(spark: Session) -> None:
 
 def test_a_callers_session_is_recognised_and_left_running(sail: Session) -> None:
     with open_session("spark", sail.spark) as given:
-        assert (given.engine, given.is_classic, given.owns) == ("sail", False, False)
+        assert (given.engine, given.is_classic, given.owns) == ("local", False, False)
         assert given.spark is sail.spark
         assert given.scratch != sail.scratch
     assert not given.scratch.exists()
@@ -58,7 +58,7 @@ def test_a_callers_classic_session_is_found_without_being_given(spark: Session) 
 
 def test_several_sails_live_side_by_side(sail: Session) -> None:
     sail.spark.sql("create or replace temp view mine as select 1 as x")
-    with open_session("sail") as other:
+    with open_session("local") as other:
         assert "mine" not in [table.name for table in other.spark.catalog.listTables()]
         assert other.spark.range(5).count() == 5
     assert sail.spark.table("mine").count() == 1
@@ -70,7 +70,7 @@ def test_functions_follow_the_active_session(sail: Session, spark: Session) -> N
         assert session.spark.range(3).select(F.expr("id + 1").alias("x")).agg(F.sum("x")).collect()[0][0] == 6
 
 
-@pytest.mark.parametrize("engine", ["sail", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_an_engine_is_quiet_and_leaves_nothing_behind(engine: str, tmp_path: Path) -> None:
     """Not a line of noise, not even for a wrong query, and no file in the working directory."""
     root = Path(__file__).parents[2]

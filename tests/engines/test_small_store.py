@@ -153,7 +153,7 @@ def test_sail_is_asked_about_a_small_store_of_a_spark_of_our_own(
         assert {run.run_id: run.verdict for run in report.runs} == {run.run_id: run.verdict for run in result.runs}
         assert isinstance(result.sql("select count(1) as n from run"), ClassicFrame)
         assert result.sql("select count(1) as n from run").collect()[0].n == len(result.runs)
-    assert asked == ["sail", "spark"]
+    assert asked == ["local", "spark"]
 
 
 def test_an_exchange_may_have_one_partition(spark: Session) -> None:

@@ -24,7 +24,7 @@ workload:
   publications: [%s]
 time: {rounds: 60}
 runs: {seeds: {count: 4}}
-engine: sail
+engine: local
 """
 _PUBLISHED = range(3, 33, 2)
 _COMPARED = ("message", "delivery", "publication", "subscription", "state_routing_entry", "violation")

@@ -130,18 +130,18 @@ class _Chosen:
     """Leaves out the tests that need another engine than the suite has."""
 
     def __init__(self, suite: Suite) -> None:
-        self.other = {"spark", "connect"} if suite.has_engine else {"spark", "connect", "sail"}
+        self.other = {"spark", "connect"} if suite.has_engine else {"spark", "connect", "local"}
         self.order = {test.partition("::")[0]: place for place, test in reversed([*enumerate(suite.present)])}
         self.has_engine = suite.has_engine
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keeps the others, in the order of the suite; of runs of whole networks an engine's takes those with it."""
-        mixed = {item.path for item in items if "sail" in self._fixtures(item) and "spec" not in item.path.parts}
+        mixed = {item.path for item in items if "local" in self._fixtures(item) and "spec" not in item.path.parts}
         kept = [
             item for item in items
             if self._fixtures(item).isdisjoint(self.other)
-            and not (self.has_engine and item.path in mixed and "sail" not in self._fixtures(item))
+            and not (self.has_engine and item.path in mixed and "local" not in self._fixtures(item))
         ]  # fmt: skip
         items[:] = sorted(kept, key=lambda item: self.order[str(item.path.relative_to(ROOT))])
 

@@ -1,6 +1,6 @@
 """Crash schedules of `delta` made against the code (`support/delta/aimed.py`), and what the audits say of them.
 
-    python tests/perf/aimed.py [--first 1] [--plans 170] [--stages 3] [--batches 2] [--engine sail]
+    python tests/perf/aimed.py [--first 1] [--plans 170] [--stages 3] [--batches 2] [--engine local]
 
 A batch plays its plans, strikes each where their runs show that it hurts, plays them again, and so on; every plan with
 both duplicate detectors. First table: a row a stage: runs, crashes, runs beyond the bound, violations that are not
@@ -71,7 +71,7 @@ def batch(
 def main() -> int:
     """Prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--plans", type=int, default=170)
     parser.add_argument("--stages", type=int, default=3)

@@ -1,6 +1,6 @@
 """A busy round against the bare scan, join and write of the rows that it rewrites.
 
-    python tests/perf/bare.py [--engine sail] [--engine spark] [--size small|medium|large]
+    python tests/perf/bare.py [--engine local] [--engine spark] [--size small|medium|large]
 
 The sizes and the workload are those of `rounds.py`. Bare is one query for each relation that the round rewrites, in the
 engine's own way to keep relations: all its rows as they were before, joined with the nodes that have mail, and written.

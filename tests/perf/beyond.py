@@ -1,6 +1,6 @@
 """What more crashes than δ cost: the same random schedules with protocol delta for δ = 0 to 3 and with forwarding.
 
-    python tests/perf/beyond.py [--first 0] [--schedules 150] [--batches 1] [--engine sail]
+    python tests/perf/beyond.py [--first 0] [--schedules 150] [--batches 1] [--engine local]
 
 Every batch is one job of each protocol. The first table gives the share of wanted deliveries that happened, of all
 runs whose schedule has so many crashes: at all subscribers, and at those that never crash. The second one counts the
@@ -90,7 +90,7 @@ def _ratio_table(measured: Measured, columns: Sequence[str]) -> Table:
 def main() -> int:
     """Prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--schedules", type=int, default=150)
     parser.add_argument("--batches", type=int, default=1)

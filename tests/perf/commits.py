@@ -60,7 +60,7 @@ def added(table: str) -> tuple[int, float]:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="spark", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="spark", choices=["local", "spark"])
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument("--brokers", type=int, default=20)
     parser.add_argument("--commit-every", type=int, default=50)

@@ -49,7 +49,7 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
 
-SIDES = ("simpy", "simpy+delta", "sail", "spark")
+SIDES = ("simpy", "simpy+delta", "local", "spark")
 ACTORS = ("simpy", "simpy+delta")
 """Sides that are actors."""
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -1,6 +1,6 @@
 """Speed of sweeps in which nodes crash, against the same sweep without failures.
 
-    python tests/perf/crashes.py [--engine sail] [--runs 1000] [--brokers 20] [--crashes 2]
+    python tests/perf/crashes.py [--engine local] [--runs 1000] [--brokers 20] [--crashes 2]
 
 Protocol delta with δ = 1 on random trees, five publications a run; at most one node is not OPERATIONAL at once.
 Columns: crashes a run; rounds made; seconds; messages handled; microseconds a message, and that divided by the
@@ -81,7 +81,7 @@ def measure(session: Session, what: Experiment) -> tuple[list[str], float]:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--brokers", type=int, default=20)
     parser.add_argument("--crashes", type=int, action="append")

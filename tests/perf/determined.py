@@ -45,7 +45,7 @@ def replicas(protocol: str, n_schedules: int, n_replicas: int) -> tuple[dict[int
     """Plays the replicas of all schedules; returns the first of each, and those that differ from theirs."""
     schedules = [eventful(protocol, seed) for seed in range(n_schedules)]
     runs = run_configs([one for one in schedules for _ in range(n_replicas)], seeds=[0] * n_schedules * n_replicas)
-    with open_session("sail") as session, tempfile.TemporaryDirectory() as folder:
+    with open_session("local") as session, tempfile.TemporaryDirectory() as folder:
         found = by_run(run_all(runs, session, Path(folder)))
     apart: dict[int, list[str]] = {}
     for place in range(n_schedules):
@@ -58,7 +58,7 @@ def played(protocol: str, n_schedules: int, way: str, driver_rows: int) -> dict[
     if way.endswith("partitions"):
         os.environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = way.split()[0]
     runs = run_configs([eventful(protocol, seed) for seed in range(n_schedules)], seeds=[0] * n_schedules)
-    engine = "sail"
+    engine = "local"
     if way == _SPARK:
         engine, os.environ["ROUNDTABLE_DRIVER_ROWS"] = "spark", str(driver_rows)
     with open_session(engine) as session, tempfile.TemporaryDirectory() as folder:

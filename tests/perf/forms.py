@@ -108,7 +108,7 @@ def main() -> int:
     parser.add_argument("--horizon", type=int, help="rounds after which runs end, whatever is under way")
     asked = parser.parse_args()
     n_differing = 0
-    with open_session("sail") as session:
+    with open_session("local") as session:
         jobs = {
             "scenarios": lambda: scenario_runs(asked.names),
             "random": lambda: random_runs(asked.first, asked.count, asked.batch),

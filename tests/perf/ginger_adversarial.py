@@ -92,7 +92,7 @@ def drawn(first: int, each: int, blows: int, measured: Measured) -> Iterator[Str
 def main() -> int:
     """Prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=1000, help="runs within the bound")
     parser.add_argument("--batch", type=int, default=250, help="runs of a job")

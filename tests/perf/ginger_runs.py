@@ -1,6 +1,6 @@
 """Random runs of protocol ginger whose brokers crash, the root among them: does all drain, in one order?
 
-    python tests/perf/ginger_runs.py [--first 0] [--runs 1000] [--batch 1000] [--crashes 0 --crashes 2] [--engine sail]
+    python tests/perf/ginger_runs.py [--first 0] [--runs 1000] [--batch 1000] [--crashes 0 --crashes 2] [--engine local]
 
 Half of the runs are a bank on two or three accounts on which all clients operate at once (withdrawals and transfers
 that cannot be paid included), half are messages with up to three key items on one or two topics. With ``--crashes N``
@@ -122,7 +122,7 @@ def drawn(first: int, n_crashes: int, measured: Measured) -> Iterator[tuple[int,
 def main() -> int:
     """Prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=1000, help="runs of a row")
     parser.add_argument("--batch", type=int, default=1000, help="runs of a job")

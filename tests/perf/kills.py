@@ -1,6 +1,6 @@
 """Kills the driver at random moments, resumes it, and compares the store with that of an undisturbed run.
 
-    python tests/perf/kills.py [--engine sail|spark] [--kills 60] [--seed 0] [--commit-every 4]
+    python tests/perf/kills.py [--engine local|spark] [--kills 60] [--seed 0] [--commit-every 4]
 
 A moment is a random number of commits (of all tables; an undisturbed run makes some hundred of them) and a random part
 of a tenth of a second. A run is killed again while it is resumed, up to eight times or until it ends before its moment
@@ -93,14 +93,14 @@ class Kills:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=["sail", "spark"], default="sail")
+    parser.add_argument("--engine", choices=["local", "spark"], default="local")
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--commit-every", type=int, default=4)
     options = parser.parse_args()
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
-    with open_session("sail") as session:
+    with open_session("local") as session:
         kills = Kills(session, folder, options)
         while (n_left := options.kills - kills.found.total()) > 0:
             kills.store(min(n_left, MOST))

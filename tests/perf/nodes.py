@@ -1,6 +1,6 @@
 """Speed of node programs, by the way in which they are played; history kept, audits left out.
 
-    python tests/perf/nodes.py [--protocol skipring] [--engine sail] [--runs 1,100] [--nodes 20] [--rounds 300]
+    python tests/perf/nodes.py [--protocol skipring] [--engine local] [--runs 1,100] [--nodes 20] [--rounds 300]
         [--no-single]
 
 Protocol skipring: so many subscribers join one topic, two publish, and every node has a Timeout every ten rounds.
@@ -136,7 +136,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", default="skipring", choices=("skipring", "ginger"))
-    parser.add_argument("--engine", default="sail", choices=("sail", "spark"))
+    parser.add_argument("--engine", default="local", choices=("local", "spark"))
     parser.add_argument("--runs", default="1,100")
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=300)

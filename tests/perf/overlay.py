@@ -1,6 +1,6 @@
 """One run over one large overlay, audited: how far a single experiment goes in the memory that there is.
 
-    python tests/perf/overlay.py [--engine sail] [--brokers 1000 --brokers 100000 ...]
+    python tests/perf/overlay.py [--engine local] [--brokers 1000 --brokers 100000 ...]
 
 Protocol delta with δ = 1 on a random tree; 50 subscribers of one topic, which 20 sources publish 20,000 times within
 100 rounds: a million deliveries. Every subscription goes to every broker. Columns as in `crashes.py`; the messages grow
@@ -44,7 +44,7 @@ def experiment(n_nodes: int) -> Experiment:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--brokers", type=int, action="append")
     given = parser.parse_args()
     table = Table("brokers", "rounds", "seconds", "messages", "µs/message", "median round", "peak MiB", "verdict")

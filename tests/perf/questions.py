@@ -1,6 +1,6 @@
 """How long a store takes to answer the questions of the SQL cookbook, and view ``comparison``.
 
-    python tests/perf/questions.py STORE [--engine sail] [--repeat 3]
+    python tests/perf/questions.py STORE [--engine local] [--repeat 3]
 
 A question is one of `pipelines/sql/README.md`, by its heading. What is specific to a protocol that the store does not
 have is left out. Columns: rows of the answer; seconds by the clock of the first time in this process, and the least of
@@ -56,7 +56,7 @@ def main() -> None:
     """Asks each question and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store")
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     table = Table(*("question", "rows", "first s", "least s", "CPU s"), title=options.store)

@@ -1,6 +1,6 @@
 """Speed of the round engine: the floor of a near-empty round and messages a second, history kept.
 
-    python tests/perf/rounds.py [--engine sail] [--engine spark] [--size small|medium|large]
+    python tests/perf/rounds.py [--engine local] [--engine spark] [--size small|medium|large]
 
 Three sizes (runs x brokers): small 20 x 20, medium 1,000 x 20, large 5,000 x 50; protocol delta with δ = 1 on random
 trees, ten subscribers of ten topics a run, two publishers. Columns: floor, the median round of one with hardly a
@@ -97,10 +97,10 @@ def measure(session: Session, size: str) -> list[str]:
 def arguments(description: str | None) -> argparse.Namespace:
     """Reads which engines and sizes to measure; all of them if none is named."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", action="append", choices=["sail", "spark"])
+    parser.add_argument("--engine", action="append", choices=["local", "spark"])
     parser.add_argument("--size", action="append", choices=list(SIZES))
     given = parser.parse_args()
-    return argparse.Namespace(engine=given.engine or ["sail", "spark"], size=given.size or list(SIZES))
+    return argparse.Namespace(engine=given.engine or ["local", "spark"], size=given.size or list(SIZES))
 
 
 def main() -> None:

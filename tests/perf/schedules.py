@@ -1,6 +1,6 @@
 """Random crash schedules within δ as the dataflow and as the sequential program run them, and what the audits say.
 
-    python tests/perf/schedules.py [--first 1000] [--schedules 250] [--batches 4] [--engine sail]
+    python tests/perf/schedules.py [--first 1000] [--schedules 250] [--batches 4] [--engine local]
 
 Each batch is one job of so many schedules, every schedule with both duplicate detectors, in a process of its own.
 Columns: runs; crashes; joins; publications delivered; rounds and seconds of the job; runs that went beyond the bound;
@@ -106,7 +106,7 @@ def measure(engine: str, first: int, count: int) -> tuple[dict[str, int], dict[s
 def main() -> int:
     """Prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="sail", choices=["sail", "spark"])
+    parser.add_argument("--engine", default="local", choices=["local", "spark"])
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--schedules", type=int, default=250)
     parser.add_argument("--batches", type=int, default=4)

@@ -141,7 +141,7 @@ def session():
 
 
 def test_its_own_test_passes_on_sail(site: Path) -> None:
-    assert "3 passed" in _own_test(site, "sail")
+    assert "3 passed" in _own_test(site, "local")
 
 
 @pytest.mark.spark

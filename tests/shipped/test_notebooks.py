@@ -94,8 +94,8 @@ def test_delta_study(sail: Session, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_notebooks_are_scripts_with_options(capsys: pytest.CaptureFixture[str]) -> None:
     first = {"__name__": "__main__", "__file__": str(NOTEBOOKS / "first_run.py")}
     defaults = {"store": "runs/first_run", "schema": ""}
-    assert given(first, defaults, ["--store", "x", "--engine", "sail", "--set", "protocol.delta=2"]) == Given(
-        {"store": "x", "schema": ""}, ["protocol.delta=2"], engine="sail"
+    assert given(first, defaults, ["--store", "x", "--engine", "local", "--set", "protocol.delta=2"]) == Given(
+        {"store": "x", "schema": ""}, ["protocol.delta=2"], engine="local"
     )
     assert given({**first, "get_ipython": None}, defaults) == Given(defaults)
     with pytest.raises(SystemExit, match="0"):
@@ -121,7 +121,7 @@ def test_a_notebook_names_the_extra_that_it_needs(
 
 
 def test_a_script_starts_an_engine_of_its_own(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pipelines.notebooks.first_run", "--engine", "sail", "--store", "here"]
+    command = [sys.executable, "-m", "pipelines.notebooks.first_run", "--engine", "local", "--store", "here"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "valid"), done.stderr
 

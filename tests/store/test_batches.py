@@ -26,7 +26,7 @@ workload:
 faults: [{kind: crash, node: N1, round: 17, until: 25}]
 time: {rounds: 100}
 runs: {seeds: {count: 2}, grid: {time.rounds: [26, 100]}}
-engine: sail
+engine: local
 """
 EARLY, LATE = 26, 100
 OF_ENGINE = ("state_message", "state_call_log")

@@ -67,7 +67,7 @@ def test_what_names_a_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_sail_has_no_catalog_that_is_kept(sail: Session, scenario: Path) -> None:
-    told = cli("run", scenario, "--engine", "sail", "--store", "main.studies")
+    told = cli("run", scenario, "--engine", "local", "--store", "main.studies")
     assert told.exit_code == 64
     assert "whose catalog ends with its process; take --engine spark or connect, name a folder" in told.stderr
     for ask in (

@@ -30,7 +30,7 @@ workload:
   subscriptions: [{at: C, round: 0, topic: a}]
   publications: [{at: A, round: 20, topic: a}]
 time: {rounds: 100}
-engine: sail
+engine: local
 """
 
 

@@ -27,7 +27,7 @@ from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 from pipelines.testing import rows
 
-SCENARIO = f"{SMALL}engine: sail\n"
+SCENARIO = f"{SMALL}engine: local\n"
 PLACES = ["bucket", pytest.param("hdfs", marks=pytest.mark.spark)]
 """Where stores are by address: fixtures, the second of which needs a JVM."""
 

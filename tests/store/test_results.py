@@ -24,7 +24,7 @@ workload:
 faults: [{generate: {kind: crash, count: 1, rounds: [20, 35]}}]
 time: {rounds: 400, round_ms: 2.5}
 runs: {seeds: [0, 1, 2, 3, 4, 5], grid: {protocol.delta: [0, 1]}}
-engine: sail
+engine: local
 """
 # Two-sided 95 % quantiles of Student's t distribution by degrees of freedom, as in printed tables.
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 9: 2.262, 30: 2.042, 100: 1.984}

@@ -258,7 +258,7 @@ def test_a_write_of_another_program_is_noticed(
 
 def test_kills_of_the_program_change_no_row(sail: Session, tmp_path: Path) -> None:
     """Each child is killed a moment after a hashed number of commits: the first ones make the tables."""
-    (tmp_path / "s.yaml").write_text(SCENARIO + "engine: sail\n")
+    (tmp_path / "s.yaml").write_text(SCENARIO + "engine: local\n")
     with rt.run(tmp_path / "s.yaml", sail.spark, tmp_path / "whole", commit_every=8) as result:
         assert result.verdict == "valid"
     n_whole = n_commits(tmp_path / "whole")

@@ -30,7 +30,7 @@ workload:
   subscriptions: [{at: C, round: 0, topic: a}]
   publications: [{at: A, round: 3, topic: a}, {at: A, round: 5, topic: a}]
 time: {rounds: 30}
-engine: sail
+engine: local
 """
 
 

@@ -41,7 +41,7 @@ time: {rounds: 300}
 runs:
   seeds: [0]
   grid: {protocol: [{name: forwarding}, {name: ginger, timer_rounds: 30}, {name: delta, delta: 1}, {name: skipring}]}
-engine: sail
+engine: local
 """
 NAMES = ["forwarding", "ginger", "delta", "skipring"]
 

@@ -44,7 +44,7 @@ def with_answers(text: str, ask: Callable[[str], str]) -> str:
 def main() -> None:
     """Runs the scenario and writes the answers."""
     text = COOKBOOK.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder, open_session("sail") as sail:
+    with tempfile.TemporaryDirectory() as folder, open_session("local") as sail:
         result = rt.run(SCENARIO, sail.spark, Path(folder, "store"))
         COOKBOOK.write_text(with_answers(text, lambda statement: answer(result, statement)), encoding="utf-8")
 

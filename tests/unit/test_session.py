@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli.app import app
 from pipelines.engines import jars, java, maven, remote, scratch, settings
-from pipelines.engines.names import engine_for
+from pipelines.engines.names import Engine, chosen_engine, engine_for
 from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
 
@@ -58,7 +58,7 @@ def test_other_java_is_refused_with_what_was_found(
 ) -> None:
     _fake_java(tmp_path, banner)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EngineError, match=f"{found}.*--engine sail") as error:
+    with pytest.raises(EngineError, match=f"{found}.*--engine local") as error:
         java.check_java()
     assert str(tmp_path) in str(error.value)
 
@@ -66,13 +66,13 @@ def test_other_java_is_refused_with_what_was_found(
 def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"no java on PATH.*--engine sail"):
+    with pytest.raises(EngineError, match=r"no java on PATH.*--engine local"):
         java.check_java()
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
-    with pytest.raises(EngineError, match="no engine 'sial'; there are spark, connect, sail did you mean 'sail'"):
-        open_session("sial")  # type: ignore[arg-type]  # the error is the point
+    with pytest.raises(EngineError, match="the engine is 'locla'; it may be auto, spark, connect, local; did you mean 'local'"):
+        open_session("locla")  # type: ignore[arg-type]  # the error is the point
 
 
 def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +106,36 @@ def test_a_server_that_does_not_answer_is_told_at_once(
 def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROUNDTABLE_ENGINE", raising=False)
     assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("spark", "connect")
-    monkeypatch.setenv("ROUNDTABLE_ENGINE", "sail")
-    assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("sail", "connect")
-    monkeypatch.setenv("ROUNDTABLE_ENGINE", "sial")
-    with pytest.raises(EngineError, match="ROUNDTABLE_ENGINE is 'sial'; it may be spark, connect, sail; did you mean"):
+    monkeypatch.setenv("ROUNDTABLE_ENGINE", "local")
+    assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("local", "connect")
+    monkeypatch.setenv("ROUNDTABLE_ENGINE", "locla")
+    with pytest.raises(EngineError, match="ROUNDTABLE_ENGINE is 'locla'; it may be auto, spark, connect, local; did you mean"):
         engine_for(None, "spark")
+
+
+@pytest.mark.parametrize(
+    ("variables", "running", "found"),
+    [
+        ({}, "connect", "connect"),
+        ({"SPARK_REMOTE": "sc://server"}, None, "connect"),
+        ({"PYSPARK_GATEWAY_PORT": "1"}, None, "spark"),
+        ({"SPARK_REMOTE": "sc://server"}, "spark", "spark"),
+        ({"JAVA_HOME": "/none"}, None, "local"),
+    ],
+)
+def test_auto_takes_the_session_then_a_server_then_java(
+    variables: dict[str, str], running: Engine | None, found: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert chosen_engine("auto", running)[0] == found
+    assert chosen_engine("local", "spark")[0] == "local"
+
+
+def test_the_older_name_of_local_is_taken() -> None:
+    assert engine_for("sail", "spark") == "local"  # type: ignore[arg-type]
 
 
 def test_settings_are_read_without_comments(tmp_path: Path) -> None:

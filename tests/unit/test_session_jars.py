@@ -89,7 +89,7 @@ def test_the_process_that_is_second_takes_the_jars_of_the_first(
 
 def test_nothing_fetched_leaves_nothing_and_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = Repository(FIRST, SECOND)
-    with pytest.raises(EngineError, match=r"it#it;1: not found.*--engine sail"):
+    with pytest.raises(EngineError, match=r"it#it;1: not found.*--engine local"):
         _jars(monkeypatch, repository, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -32,5 +32,5 @@ def materialiser_for(
             return MemoryMaterialiser(session, is_by_node=is_by_node)
         case "connect":
             return RemoteMaterialiser(session, is_by_node=is_by_node)
-        case "sail":
+        case "local":
             return FileMaterialiser(session)
