@@ -111,7 +111,7 @@ class Blocks(Rounds):
         inputs, links = self._inputs, self._faults.links
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
-            "on_link": _rows(links.on_link), "anywhere": _rows(links.anywhere), "sides": _rows(links.side),
+            "on_link": links.on_link, "anywhere": links.anywhere, "sides": links.sides,
             "subscribers": inputs.subscription,
         }  # fmt: skip
         run = self._run
@@ -186,9 +186,7 @@ class Blocks(Rounds):
         called, reached = self._calls.between(self.round, last)
         run = self._run
         given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
-        given = given.append_column("calls", listed(_rows(called), _CALL, run))
-        for relation in self._calls.retired():
-            relation.release()
+        given = given.append_column("calls", listed(called, _CALL, run))
         if self._between is None:
             given = self._with_worlds(given)
         else:
@@ -270,7 +268,3 @@ def players(
     if not isinstance(protocol, NodeProtocol):
         return nullcontext()
     return starting(partial(first_block_of, protocol.program), n_workers_of(engine))
-
-
-def _rows(frame: DataFrame | None) -> pa.Table | None:
-    return None if frame is None else fetched(frame)

@@ -1,20 +1,24 @@
-"""The application calls by round: the driver knows which round has which kinds, the frames come in windows of rounds.
+"""The application calls by round, read in windows of rounds.
 
-Publications are matched against the subscriptions of their run when their window is made, so that memory holds the
-matches of one window only.
+Publications are matched against the subscriptions of their run when their window is read, so that memory holds the
+matches of one window only. The engine matches them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from pipelines.engines.inline import frame_of
 from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.planner import fetched
 from pipelines.experiment.inputs import Inputs
 from pipelines.matching.matches import anchored_predicates, matches
 from pipelines.matching.predicate_table import compiled
-from pipelines.tables import BIGINT, STRING
+from pipelines.tables import BIGINT, LONGS, STRING
 
 _WINDOW_CALLS = 200_000
 
@@ -28,17 +32,22 @@ CALL = _schema(
     "run_id,node_id,source_seq,round", kind=STRING, subscription_id=BIGINT, join_point=BIGINT,
     topic=STRING, guarantee=STRING, keys=T.ArrayType(STRING), peer=BIGINT, role=STRING,
 )  # fmt: skip
-_PREDICATE = _schema(
-    "run_id,subscription_id", attribute=STRING, op=STRING, number=T.DoubleType(), whole=BIGINT, text=STRING
-)  # fmt: skip
-_ATTRIBUTE = _schema("run_id,source,source_seq", attribute=STRING, number=T.DoubleType(), whole=BIGINT, text=STRING)
+WINDOW = to_arrow_schema(T.StructType([*CALL.fields, T.StructField("matches", LONGS)]))
+"""Calls, with ``matches``: the sorted ids of the subscriptions that a publication satisfies; null: none."""
+_PUBLICATION = ["run_id", "source", "source_seq"]
+_ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
 
 
 class Calls:
     """The calls of all runs."""
 
     def __init__(self, inputs: Inputs, materialiser: Materialiser) -> None:
-        """Sorts the calls by round; nothing is materialised yet but the predicates."""
+        """Sorts the calls by round.
+
+        Args:
+            inputs: The calls, with the attributes of publications and the predicates of subscriptions.
+            materialiser: Keeps the frames of `due`; its engine matches publications.
+        """
         self._materialiser = materialiser
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()
@@ -47,20 +56,16 @@ class Calls:
         kind = self._call["kind"].combine_chunks().dictionary_encode()
         self._kind_codes = kind.indices.to_numpy()
         self._kinds = kind.dictionary.to_pylist()
+        self._predicate = compiled(inputs.predicate)
         self._window: tuple[int, int] = (0, 0)
+        self._rows = WINDOW.empty_table()
         self._relation: Relation | None = None
         self._retired: list[Relation] = []
-        self._anchored: DataFrame | None = None
-        if len(inputs.predicate):
-            loaded = materialiser.load("predicate", compiled(inputs.predicate), _PREDICATE)
-            relations, _ = materialiser.checkpoint({"anchored": anchored_predicates(loaded.frame)}, {})
-            loaded.release()
-            self._anchored = relations["anchored"].frame
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after the given one that has calls."""
-        place = int(np.searchsorted(self._rounds, after, side="right"))
-        return int(self._rounds[place]) if place < len(self._rounds) else None
+        index = int(np.searchsorted(self._rounds, after, side="right"))
+        return int(self._rounds[index]) if index < len(self._rounds) else None
 
     def kinds(self, round_: int) -> set[str]:
         """Returns the kinds of calls of a round."""
@@ -68,44 +73,44 @@ class Calls:
         return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
 
     def due(self, round_: int) -> DataFrame | None:
-        """Returns the calls of a round (columns in `contract`), or None."""
+        """Returns the calls of a round as a frame, columns of `WINDOW`; None: there are none."""
         if not self.kinds(round_):
             return None
-        if self._relation is None or not self._window[0] <= round_ < self._window[1]:
-            self._make_window(round_)
+        self._read_window(round_)
         if self._relation is None:
-            return None
+            self._relation = self._materialiser.load("call_window", self._rows, from_arrow_schema(WINDOW))
         return self._relation.frame.where(f"round = {round_}")
 
-    def between(self, after: int, last: int) -> tuple[DataFrame | None, int]:
-        """Returns the calls after a round up to another one, and how far these reach: a window may end before.
+    def between(self, after: int, last: int) -> tuple[pa.Table, int]:
+        """Returns the calls of some rounds, columns of `WINDOW`, and the last of these rounds: a window may end before.
 
         Args:
-            after: The round after which calls are meant.
-            last: The last round that is meant.
+            after: The round before the first one.
+            last: The last round that is asked for.
         """
         first = self.next_round(after)
         if first is None or first > last:
-            return None, last
-        calls = self.due(first)
+            return WINDOW.empty_table(), last
+        self._read_window(first)
         beyond = self.next_round(self._window[1] - 1)
         reach = last if beyond is None or beyond > last else beyond - 1
-        if calls is None or self._relation is None:
-            return None, reach
-        return self._relation.frame.where(f"round > {after} and round <= {reach}"), reach
+        round_ = self._rows["round"]
+        return self._rows.filter(pc.and_(pc.greater(round_, after), pc.less_equal(round_, reach))), reach
 
     def all(self) -> DataFrame:
-        """Returns all calls of all rounds, without ``matches``."""
+        """Returns all calls of all rounds as a frame, without ``matches``."""
         return self._materialiser.load("calls", self._call.select(CALL.names), CALL).frame
 
     def retired(self) -> list[Relation]:
-        """Returns what no later round reads, once; plans of earlier rounds may."""
+        """Returns, once, the relations that no later round reads; plans of earlier rounds may."""
         retired, self._retired = self._retired, []
         return retired
 
-    def _make_window(self, first_round: int) -> None:
-        """Takes whole rounds until the window is full."""
-        start = int(np.searchsorted(self._rounds, first_round))
+    def _read_window(self, round_: int) -> None:
+        """Reads the window that begins with a round, unless the current one has the round."""
+        if self._window[0] <= round_ < self._window[1]:
+            return
+        start = int(np.searchsorted(self._rounds, round_))
         end = min(start + _WINDOW_CALLS, len(self._rounds))
         last_round = int(self._rounds[end - 1])
         if end < len(self._rounds) and int(self._rounds[start]) < last_round:
@@ -113,19 +118,20 @@ class Calls:
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
         if self._relation is not None:
             self._retired.append(self._relation)
-        call = self._materialiser.load("call", self._call.slice(start, end - start).select(CALL.names), CALL)
-        matched, loaded = self._matched(call.frame, first_round, last_round)
-        relations, _ = self._materialiser.checkpoint({"call_window": matched}, {})
-        for relation in (call, *loaded):
-            relation.release()
-        self._relation = relations["call_window"]
-        self._window = (first_round, last_round + 1)
+        call = self._call.slice(start, end - start).select(CALL.names)
+        self._rows = call.append_column("matches", self._matches(call, round_, last_round)).cast(WINDOW)
+        self._relation, self._window = None, (round_, last_round + 1)
 
-    def _matched(self, call: DataFrame, first_round: int, last_round: int) -> tuple[DataFrame, list[Relation]]:
+    def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
+        """Returns the subscriptions that each call's publication satisfies, null for none."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
-        if self._anchored is None or first == last:
-            return call.selectExpr("*", "cast(null as array<bigint>) as matches"), []
-        rows: pa.Table = self._attribute.slice(int(first), int(last - first)).select(_ATTRIBUTE.names)
-        attribute = self._materialiser.load("attribute", rows, _ATTRIBUTE)
-        found = matches(attribute.frame, self._anchored).withColumnRenamed("source", "node_id")
-        return call.join(found, ["run_id", "node_id", "source_seq"], "left"), [attribute]
+        if not len(self._predicate) or first == last:
+            return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
+        spark = self._materialiser.session.spark
+        attribute = frame_of(spark, self._attribute.slice(int(first), int(last - first)).select(_ATTRIBUTE))
+        found = fetched(matches(attribute, anchored_predicates(frame_of(spark, self._predicate))))
+        index = found.select(_PUBLICATION).append_column("index", pa.array(range(len(found)), pa.int64()))
+        given = call.select(["run_id", "node_id", "source_seq"]).rename_columns(_PUBLICATION)
+        place = given.append_column("place", pa.array(range(len(call)), pa.int64()))
+        joined = place.join(index, _PUBLICATION, join_type="left outer").sort_by("place")
+        return found["matches"].take(joined["index"])

@@ -1,8 +1,4 @@
-"""What the rounds leave behind: buffered between commits, then appended to the history tables.
-
-The call log (``state_call_log``) holds the calls that are issued and not yet final: a publication's row is written
-once, when it is confirmed, and a subscription's when it has ended; what is still open is written with the last commit.
-"""
+"""History rows: buffered between commits, then appended to the history tables."""
 
 from __future__ import annotations
 
@@ -11,54 +7,38 @@ from collections.abc import Mapping
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from pipelines.engines.concurrently import concurrently
-from pipelines.engines.materialise.base import Materialiser, Relation
+from pipelines.engines.materialise.base import Materialiser
 from pipelines.experiment.batches import Batch
+from pipelines.rounds.call_log import CallLog
 from pipelines.rounds.left import Left, RoundRows, Rows
 from pipelines.store.store import Store
-from pipelines.tables import CALL_LOG, PUBLICATION, SUBSCRIPTION
-
-_CALL = ["run_id", "source", "source_seq"]
-_SUBSCRIPTION = ["run_id", "subscription_id"]
+from pipelines.tables import CALL_LOG
 
 
 class History:
     """Buffers rounds and commits them."""
 
     def __init__(
-        self, store: Store, batch: Batch, materialiser: Materialiser, call: DataFrame, body: str,
-        subscription: DataFrame, publication: DataFrame, confirms: bool, names: Mapping[str, str],
-        log: DataFrame | None = None,
+        self, store: Store, batch: Batch, materialiser: Materialiser, body: str, log: CallLog, names: Mapping[str, str]
     ) -> None:  # fmt: skip
         """Starts with nothing buffered.
 
         Args:
             store: Where the tables are.
             batch: The runs.
-            materialiser: Keeps the call log between commits.
-            call: All calls of the runs.
+            materialiser: Keeps relations.
             body: The protocol's SQL for column ``body`` of table ``message``.
-            subscription: ``run_id, subscription_id, subscriber, predicate``.
-            publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
-            confirms: Whether the protocol confirms calls; if not, a call is final when it is issued.
+            log: The calls that are not final.
             names: What the store calls the state tables, by the names that the protocol uses.
-            log: The call log of the rounds before; None before the first one.
         """
         self._store = store
         self._batch = batch
-        self._materialiser = materialiser
-        self._call = call.selectExpr("run_id", "node_id as source", "source_seq", "kind", "subscription_id")
-        self._subscription = subscription
-        self._publication = publication
-        self._final = "confirmed_round is not null" if confirms else "true"
-        self._ended = "confirmed_round" if confirms else "issued_round"
         self._names = names
         self._left = Left(materialiser, body)
-        self._held: list[Relation] = []
-        given = materialiser.empty(CALL_LOG.schema) if log is None else log
-        self._log = materialiser.checkpoint({"call_log": given}, {})[0]["call_log"]
+        self._log = log
         self.first_round: int | None = None
 
     @property
@@ -106,17 +86,14 @@ class History:
         if rest is not None:
             self._left.add_in_flight(rest)
         event = self._left.call_events()
-        closed = {} if event is None and rest is None else self._close_calls(event, is_final=rest is not None)
-        overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.frame}
+        closed = self._log.take(event, is_final=rest is not None)
+        overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.rows}
         concurrently([
             *(partial(self._append, name, rows) for name, rows in self._left.written().items()),
-            *(partial(self._store.append, name, rows) for name, rows in closed.items()),
+            *(partial(self._store.load, name, rows) for name, rows in closed.items()),
             *(partial(self._overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
         self._ledger(last_round, rest is not None)
-        for relation in self._held:
-            relation.release()
-        self._held.clear()
         self._left.clear()
         self.first_round = None
 
@@ -145,45 +122,3 @@ class History:
             self._store.load(name, rows, "overwrite")
         else:
             self._store.overwrite(name, rows)
-
-    def _close_calls(self, event: DataFrame | None, *, is_final: bool) -> dict[str, DataFrame]:
-        """Brings the call log up to date; returns the rows of subscriptions and publications that are final."""
-        log = self._hold("call_log", self._log.frame if event is None else self._logged(event))
-        final = "true" if is_final else self._final
-        published = log.where(f"kind = 'publish' and {final}")
-        over = log.where(f"kind = 'unsubscribe' and {final}")
-        ended = over.selectExpr(
-            "run_id", "subscription_id", "issued_round as unsubscribed_round", f"{self._ended} as ended_round"
-        )
-        subscribed = log.where("kind = 'subscribe'").join(ended, _SUBSCRIPTION, "left" if is_final else "inner")
-        self._keep_open(log, published, over)
-        return {
-            "publication": published.join(self._publication, _CALL).select(PUBLICATION.columns),
-            "subscription": subscribed.join(self._subscription, _SUBSCRIPTION).select(SUBSCRIPTION.columns),
-        }
-
-    def _logged(self, event: DataFrame) -> DataFrame:
-        """Returns the call log with issued calls added and confirmations filled in; of other kinds none that is."""
-        event = self._hold("call_event", event)
-        issued = event.where("event = 'issued'").join(self._call, _CALL)
-        issued = issued.selectExpr(
-            *_CALL, "kind", "subscription_id", "round as issued_round", "cast(null as bigint) as confirmed_round"
-        )
-        confirmed = event.where("event = 'confirmed'").selectExpr(*_CALL, "round as now_confirmed")
-        log = self._log.frame.unionByName(issued).join(confirmed, _CALL, "left")
-        confirmed_round = "coalesce(confirmed_round, now_confirmed) as confirmed_round"
-        log = log.selectExpr(*_CALL, "kind", "subscription_id", "issued_round", confirmed_round)
-        return log.where("kind in ('subscribe', 'unsubscribe', 'publish') or confirmed_round is null")
-
-    def _hold(self, name: str, frame: DataFrame) -> DataFrame:
-        relation = self._materialiser.cache(f"history_{name}", frame)
-        self._held.append(relation)
-        return relation.frame
-
-    def _keep_open(self, log: DataFrame, published: DataFrame, over: DataFrame) -> None:
-        final = published.select(_CALL).unionByName(over.select(_CALL))
-        ended = over.select("run_id", "subscription_id", F.lit("subscribe").alias("kind"))
-        opened = log.join(final, _CALL, "left_anti").join(ended, ["run_id", "subscription_id", "kind"], "left_anti")
-        relations, _ = self._materialiser.checkpoint({"call_log": opened.select(CALL_LOG.columns)}, {})
-        self._log.release()
-        self._log = relations["call_log"]

@@ -20,6 +20,7 @@ from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stor
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.paths import delta_paths
+from pipelines.engines.planner import fetched
 from pipelines.engines.session import Session
 from pipelines.experiment.batches import Batch, cut, is_small
 from pipelines.experiment.build import parameters_json, setting_rows
@@ -28,6 +29,7 @@ from pipelines.experiment.jobs import Jobs, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.rounds.blocks import Blocks
+from pipelines.rounds.call_log import CallLog
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.engine import Job, Kept, RoundEngine
@@ -145,22 +147,18 @@ def _run(
     """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
-    link = _load(materialiser, "link", inputs.link)
     crashes = Crashes(inputs.crash, len(setting), materialiser)
-    replacements = Replacements(inputs.replacement, inputs.link, link, materialiser)
+    replacements = Replacements(inputs.replacement, inputs.link, materialiser)
     calls = Calls(inputs, materialiser)
-    all_calls = calls.all()
-    subscription = _load(materialiser, "subscription", inputs.subscription)
-    publication = _load(materialiser, "publication", inputs.publication)
-    confirms = PROTOCOLS[batch.protocol].confirms
 
     def stored(name: str, at: Commit) -> DataFrame:
         return materialiser.repartition(store.read(name, at.versions[name]).where(at.own_runs))
 
-    log = None if last is None else stored(CALL_LOG.name, last)
-    history = History(
-        store, batch, materialiser, all_calls, protocol.body, subscription, publication, confirms, names, log
-    )
+    log = CallLog(
+        inputs.call, inputs.subscription, inputs.publication, confirms=PROTOCOLS[batch.protocol].confirms,
+        rows=None if last is None else fetched(stored(CALL_LOG.name, last)),
+    )  # fmt: skip
+    history = History(store, batch, materialiser, protocol.body, log, names)
     links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
     faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
     jobs = experiment.jobs(protocol)
@@ -178,8 +176,9 @@ def _run(
             blocks.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
     else:
         node, settings = _load(materialiser, "node", inputs.node), _load(materialiser, "setting", setting)
-        run, kept = RunTables(node, link, settings, subscription), Kept(materialiser, [])
-        start = _start(experiment, store.session, run, all_calls, crashes.runs, kept)
+        subscription = _load(materialiser, "subscription", inputs.subscription)
+        run, kept = RunTables(node, replacements.standing, settings, subscription), Kept(materialiser, [])
+        start = _start(experiment, store.session, run, calls.all(), crashes.runs, kept)
         job = Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
         rounds = engine = RoundEngine(job)
         if last is None:

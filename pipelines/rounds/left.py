@@ -13,11 +13,10 @@ from typing import Final, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.round import CALL_EVENT, DELIVERY, NODE_STATUS
 from pipelines.engines.materialise.base import Materialiser, Relation
-from pipelines.engines.planner import union
+from pipelines.engines.planner import fetched, union
 from pipelines.tables import DELIVERY as DELIVERIES, MESSAGE, NODE_STATUS as STATUSES, ROUND_METRIC
 
 _EVENTS: Final = {"delivery": DELIVERY, "node_status": NODE_STATUS, "call_event": CALL_EVENT}
@@ -123,10 +122,8 @@ class Left:
         for name, table in tables.items():
             if name == MESSAGE.name:
                 self._put_messages(table)
-            elif name in _WRITTEN:
+            else:
                 self._rows[name].tables.append(table)
-            elif len(table):
-                self._put(name, self._materialiser.load(f"{_PREFIX}{name}", table, from_arrow_schema(table.schema)))
 
     def add_in_flight(self, rest: DataFrame | pa.Table) -> None:
         """Takes the messages that are still in flight after the last round: a frame of them, or their rows."""
@@ -166,9 +163,11 @@ class Left:
             self._rows[name].frames.append(relation.frame)
             self._held.append(relation)
 
-    def call_events(self) -> DataFrame | None:
-        """Returns the steps in the life of calls, if there are any."""
-        return self._rows["call_event"].frame
+    def call_events(self) -> pa.Table | None:
+        """Returns the steps in the life of calls, columns of `CALL_EVENT`; None: there are none."""
+        rows = self._rows["call_event"]
+        tables = [*rows.tables, *(() if (frame := rows.frame) is None else (fetched(frame),))]
+        return pa.concat_tables(table.select(CALL_EVENT) for table in tables) if tables else None
 
     def written(self) -> dict[str, Rows]:
         """Returns the rows of tables that get them as they are, by table."""

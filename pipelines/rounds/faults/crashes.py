@@ -6,6 +6,8 @@ and recovers with the next incarnation in round ``end_round``, if it does.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,11 +45,22 @@ class Crashes:
         first = ordered.group_by("run_id").aggregate([("round", "min")]).rename_columns(["run_id", "round"])
         self._has_quiet_runs = len(first) < n_runs
         self._last_begin = pc.max(first["round"]).as_py()
-        self.schedule: DataFrame | None = None
-        self._first: DataFrame | None = None
-        if len(rows):
-            self.schedule = materialiser.load("crash", rows.select(CRASH.names), CRASH).frame
-            self._first = materialiser.load("first_crash", first, _FIRST).frame
+        self._rows, self._first_rows, self._materialiser = rows.select(CRASH.names), first, materialiser
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a node of any run ever crashes."""
+        return len(self._rows) > 0
+
+    @cached_property
+    def schedule(self) -> DataFrame | None:
+        """All down times, see `CRASH`; None: there are none."""
+        return self._materialiser.load("crash", self._rows, CRASH).frame if self.is_any else None
+
+    @cached_property
+    def _first(self) -> DataFrame | None:
+        """The first crash of each run: ``run_id, round``."""
+        return self._materialiser.load("first_crash", self._first_rows, _FIRST).frame if self.is_any else None
 
     @property
     def runs(self) -> RunSet:

@@ -6,6 +6,8 @@ sent on it; from that round on it is none, and the other one is.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
@@ -20,36 +22,46 @@ LINK_TIME = T.StructType([
     T.StructField(name, BIGINT, False) for name in (*_ENDS, "latency_rounds", "round", "end_round")
 ])  # fmt: skip
 """One row a directed link and a time for which it is there, from ``round`` on and before ``end_round``."""
+_LINK = T.StructType(LINK_TIME.fields[: len(_ENDS) + 1])
 
 
 class Replacements:
     """The links of all runs, and when they are there.
 
     Attributes:
-        links: All links that there ever are, with their latencies.
-        rows: The same as the program holds them.
+        rows: All links that there ever are, with their latencies.
     """
 
-    def __init__(self, replacement: pa.Table, link: pa.Table, standing: DataFrame, materialiser: Materialiser) -> None:
+    def __init__(self, replacement: pa.Table, link: pa.Table, materialiser: Materialiser) -> None:
         """Finds the times of links.
 
         Args:
             replacement: `Inputs.replacement`.
             link: `Inputs.link`: the links at the start.
-            standing: The same as a frame.
             materialiser: Keeps the times.
         """
         self._rounds = np.unique(replacement["round"].to_numpy())
-        self._standing = self.links = standing
+        self._start, self._materialiser = link.select(_LINK.names), materialiser
         self.rows = link
-        self._time: DataFrame | None = None
+        self._times: pa.Table | None = None
         if len(replacement):
-            times = link_times(replacement, link)
-            self._time = materialiser.load("link_time", times, LINK_TIME).frame
-            ever = times.group_by(list(_ENDS)).aggregate([("latency_rounds", "max")])
-            schema = T.StructType(LINK_TIME.fields[: len(_ENDS) + 1])
-            self.rows = ever.rename_columns(schema.names)
-            self.links = materialiser.load("link_ever", self.rows, schema).frame
+            self._times = link_times(replacement, link)
+            ever = self._times.group_by(list(_ENDS)).aggregate([("latency_rounds", "max")])
+            self.rows = ever.rename_columns(_LINK.names)
+
+    @cached_property
+    def standing(self) -> DataFrame:
+        """The links at the start, with their latencies."""
+        return self._materialiser.load("link", self._start, _LINK).frame
+
+    @cached_property
+    def links(self) -> DataFrame:
+        """The rows of `rows`."""
+        return self.standing if self._times is None else self._materialiser.load("link_ever", self.rows, _LINK).frame
+
+    @cached_property
+    def _time(self) -> DataFrame | None:
+        return None if self._times is None else self._materialiser.load("link_time", self._times, LINK_TIME).frame
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after the given one in which a link is replaced."""
@@ -59,7 +71,7 @@ class Replacements:
     def due(self, round_: int) -> LinksDue:
         """Returns the links of a round."""
         if self._time is None:
-            return LinksDue(self._standing, None, None, may_change=False)
+            return LinksDue(self.standing, None, None, may_change=False)
         place = int(np.searchsorted(self._rounds, round_, side="right"))
         # A literal that changes with replacements only: engines that compile plans compile few.
         last = int(self._rounds[place - 1]) if place else 0

@@ -17,7 +17,8 @@ an array of the faults that may strike it. What they do, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +30,7 @@ from pipelines.engines.materialise.base import Materialiser
 from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.tables import BIGINT, STRING
 
+_LINK_KEYS, _RUN_KEYS = ("run_id", "src", "dst"), ("run_id",)
 _LONGS = ("salt", "low", "high", "first_round", "last_round")
 _FAULT = T.StructType([
     T.StructField("effect", STRING), T.StructField("kinds", T.ArrayType(STRING)), T.StructField("rate", T.DoubleType()),
@@ -70,7 +72,7 @@ class LinkFaults:
     Attributes:
         on_link: ``run_id, src, dst, round, end_round, faults``: those of a link, cut into times; None: there are none.
         anywhere: ``run_id, round, end_round, faults``: those of all links; None: there are none.
-        side: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: there are none.
+        sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: there are none.
     """
 
     def __init__(self, fault: pa.Table, side: pa.Table, materialiser: Materialiser) -> None:
@@ -82,15 +84,29 @@ class LinkFaults:
             materialiser: Keeps the faults.
         """
         is_on_link = pc.is_valid(fault["src"])
-        self.on_link = _kept("link_fault", fault.filter(is_on_link), ("run_id", "src", "dst"), materialiser)
-        self.anywhere = _kept("fault_anywhere", fault.filter(pc.invert(is_on_link)), ("run_id",), materialiser)
-        self.side = materialiser.load("side", side.select(_SIDE.names), _SIDE).frame if len(side) else None
+        self.on_link = _cut(fault.filter(is_on_link), _LINK_KEYS)
+        self.anywhere = _cut(fault.filter(pc.invert(is_on_link)), _RUN_KEYS)
+        self.sides = side.select(_SIDE.names) if len(side) else None
+        self._materialiser = materialiser
         self._effects = set(pc.unique(fault["effect"]).to_pylist())
 
     @property
     def is_any(self) -> bool:
         """Whether any run has any."""
-        return bool(self._effects) or self.side is not None
+        return bool(self._effects) or self.sides is not None
+
+    @cached_property
+    def _frames(self) -> Mapping[str, tuple[DataFrame, tuple[str, ...]]]:
+        """The faults as frames, each with its keys, by the name of what a message meets."""
+        found = (("on_link", self.on_link, _LINK_KEYS), ("anywhere", self.anywhere, _RUN_KEYS))
+        return {
+            name: (self._materialiser.load(f"fault_{name}", rows, _cut_schema(keys)).frame, keys)
+            for name, rows, keys in found if rows is not None
+        }  # fmt: skip
+
+    @cached_property
+    def _side(self) -> DataFrame | None:
+        return None if self.sides is None else self._materialiser.load("side", self.sides, _SIDE).frame
 
     @property
     def may_duplicate(self) -> bool:
@@ -114,9 +130,9 @@ class LinkFaults:
         if not self._effects.isdisjoint(("delay", "reorder")):
             later = message.selectExpr(*columns, "faults", "draw", f"{_LATER} as later")
             message = later.selectExpr(*_postpone(columns, "later"), "faults", "draw")
-        if self.side is not None:
+        if self._side is not None:
             kept = [*columns, "faults", "draw"] if self._effects else list(columns)
-            message = _with_sides(message, self.side, kept)
+            message = _with_sides(message, self._side, kept)
             is_lost.append("coalesce(src_side <> dst_side, false)")
         fate = f"case when src <> dst and ({' or '.join(is_lost)}) then 'lost_link' end as fate"
         return message.selectExpr(*columns[:before], fate, *columns[before:])
@@ -124,12 +140,9 @@ class LinkFaults:
     def _met(self, message: DataFrame, columns: list[str]) -> DataFrame:
         """Adds the faults that each message meets, and what its draws are for; null where it meets none."""
         message, met = message.selectExpr(*columns, _DRAW), list[str]()
-        for name, frame, keys in (
-            ("on_link", self.on_link, ["run_id", "src", "dst"]), ("anywhere", self.anywhere, ["run_id"]),
-        ):  # fmt: skip
-            if frame is not None:
-                message = _at_its_time(message, frame, [*columns, "draw", *met], keys, name)
-                met.append(name)
+        for name, (frame, keys) in self._frames.items():
+            message = _at_its_time(message, frame, [*columns, "draw", *met], [*keys], name)
+            met.append(name)
         every = met[0] if len(met) == 1 else f"coalesce(concat({', '.join(met)}), {', '.join(met)})"
         strikes = f"filter({every}, f -> f.kinds is null or array_contains(f.kinds, kind))"
         return message.selectExpr(*columns, f"case when src <> dst then {strikes} end as faults", "draw")
@@ -169,10 +182,11 @@ def _at_its_time(
     return message.join(renamed.hint("shuffle_hash"), F.expr(at), "left").selectExpr(*columns, name)
 
 
-def _kept(name: str, fault: pa.Table, keys: tuple[str, ...], materialiser: Materialiser) -> DataFrame | None:
-    """Keeps faults as `_met` reads them; None where there are none."""
-    if not len(fault):
-        return None
+def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
+    """Returns faults cut into times, see `_cut_schema`; None where there are none."""
+    return cut_times(fault, keys, _FAULT.names) if len(fault) else None
+
+
+def _cut_schema(keys: tuple[str, ...]) -> T.StructType:
     key = [T.StructField(key, BIGINT, False) for key in (*keys, "round", "end_round")]
-    schema = T.StructType([*key, T.StructField("faults", T.ArrayType(_FAULT))])
-    return materialiser.load(name, cut_times(fault, keys, _FAULT.names), schema).frame
+    return T.StructType([*key, T.StructField("faults", T.ArrayType(_FAULT))])

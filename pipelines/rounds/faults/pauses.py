@@ -7,6 +7,7 @@ Pauses are known ahead, so a message that would be due in one is due when it end
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F, types as T
@@ -29,25 +30,23 @@ class Pauses:
             materialiser: Keeps the rows.
         """
         self._start, self._end = (pause[name].to_numpy() for name in ("round", "end_round"))
-        self._schedule: DataFrame | None = None
-        if len(pause):
-            self._schedule = materialiser.load("pause", pause.select(PAUSE.names), PAUSE).frame
+        self._rows, self._materialiser = pause.select(PAUSE.names), materialiser
 
     @property
     def is_any(self) -> bool:
         """Whether a node of any run ever pauses."""
-        return self._schedule is not None
+        return len(self._rows) > 0
 
-    @property
+    @cached_property
     def schedule(self) -> DataFrame | None:
         """All pauses, see `PAUSE`; None: there are none."""
-        return self._schedule
+        return self._materialiser.load("pause", self._rows, PAUSE).frame if self.is_any else None
 
     def paused(self, round_: int) -> DataFrame | None:
         """Returns the nodes that pause in a round: ``run_id, node_id``; None: nobody."""
-        if self._schedule is None or not ((self._start <= round_) & (round_ < self._end)).any():
+        if self.schedule is None or not ((self._start <= round_) & (round_ < self._end)).any():
             return None
-        return self._schedule.where(f"round <= {round_} and end_round > {round_}").select("run_id", "node_id")
+        return self.schedule.where(f"round <= {round_} and end_round > {round_}").select("run_id", "node_id")
 
     def postpone(self, message: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Returns messages that are due when their receiver handles something.
@@ -56,9 +55,9 @@ class Pauses:
             message: Messages, with ``due_round`` and ``remaining_rounds``.
             columns: Their columns.
         """
-        if self._schedule is None:
+        if self.schedule is None:
             return message
-        pause = self._schedule.selectExpr(
+        pause = self.schedule.selectExpr(
             "run_id as pause_run", "node_id as pause_node", "round as pause_round", "end_round as pause_end"
         )
         meets = "run_id = pause_run and dst = pause_node and due_round >= pause_round and due_round < pause_end"

@@ -30,7 +30,7 @@ class RunFaults:
     @property
     def may_duplicate(self) -> bool:
         """Whether a message may have reached a node before; after a crash nodes may send again what had arrived."""
-        return self.links.may_duplicate or self.crashes.schedule is not None
+        return self.links.may_duplicate or self.crashes.is_any
 
     def due(self, round_: int, crashes: CrashesDue) -> FaultsDue:
         """Returns what a protocol is told of the faults of a round.
