@@ -133,7 +133,7 @@ def run_prepared(
         with named_damage(root):
             check_empty(root)
     files: dict[str, Path] = {}
-    with players(prepared.runs, chosen, rounds_per_job, asked):
+    with players(prepared.runs, chosen, asked):
         inputs = _build(prepared, files, say)
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
@@ -237,7 +237,7 @@ def _resume(
     root: Root, manifest: Manifest, store: Store, observe: Callable[[Progress], None], say: Callable[[str], None]
 ) -> None:
     prepared = manifest.prepared()
-    with players(prepared.runs, manifest.engine, manifest.rounds_per_job, manifest.form):
+    with players(prepared.runs, manifest.engine, manifest.form):
         inputs = _build(prepared, manifest.found(), say)
     say(f"resuming {done(last_commit(store))}")
     try:

@@ -49,7 +49,7 @@ def run_all(
     folder = root / f"store{next(_NUMBER)}"
     folder.mkdir(parents=True)
     store = Store(folder, session)
-    with players(runs, session.engine, rounds_per_job, form):
+    with players(runs, session.engine, form):
         inputs = build_inputs(runs, None)
     experiment = Experiment(runs, inputs, commit_every, rounds_per_job=rounds_per_job, form=form)
     execute(experiment, session, store, lambda progress: None)

@@ -49,7 +49,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     forms = {name: chosen_form(name, PROTOCOLS[name].forms, asked, n_nodes) for name in prepared.protocols}
     for told in _by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
-    for told in _jobs(prepared, n_nodes, {name: form for name, (form, _) in forms.items()}):
+    for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
         _say(f"jobs      {told}")
     settings = _engine(engine)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
@@ -77,12 +77,12 @@ def _times(prepared: Prepared) -> str:
     return f"at most {prepared.horizon:,} rounds of {length} ms"
 
 
-def _jobs(prepared: Prepared, n_nodes: int, forms: Mapping[str, Form]) -> Iterator[str]:
+def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterator[str]:
     """Says how many rounds a job has unless --rounds-per-job says otherwise, by protocol where that differs."""
     found = {}
     for name, form in forms.items():
         n_runs = sum(run.scenario.protocol.name == name for run in prepared.runs)
-        jobs = jobs_of(form=form, n_nodes=n_nodes, n_runs=n_runs)
+        jobs = jobs_of(form=form, n_runs=n_runs)
         what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
         found[name] = f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
     return _by_protocol(found)

@@ -67,9 +67,9 @@ def _states(protocol: Protocol) -> Iterator[str]:
         if "run_id" not in state.table.key or not {*state.table.key} <= {*state.table.columns}:
             yield f"relation {name!r} has key {', '.join(state.table.key)}; allowed: run_id and columns of its own"
         yield from _facts(name, state)
-        derived = state.derived
-        if derived is not None and (derived.of not in by_name or by_name[derived.of].derived is not None):
-            yield f"relation {name!r} is made of {derived.of!r}; allowed: another relation that is not derived itself"
+        of = state.derived_from
+        if of is not None and (of not in by_name or by_name[of].derived_from is not None):
+            yield f"relation {name!r} is derived from {of!r}; allowed: another relation that is not derived itself"
 
 
 def _facts(name: str, state: State) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _facts(name: str, state: State) -> Iterator[str]:
     if state.waits is not None:
         yield from _parsed(f"waits of relation {name!r}", state.waits)
     is_local = state.facts or state.wake or state.compact or state.is_durable
-    if state.derived is not None and is_local:
+    if state.derived_from is not None and is_local:
         yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, wake, compact nor is_durable"
 
 

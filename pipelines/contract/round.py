@@ -55,22 +55,6 @@ NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
 @dataclass(frozen=True)
-class Derived:
-    """What a relation is made of that no round reads.
-
-    Attributes:
-        of: Name of the state relation that it follows from.
-        make: Makes it of that; columns of its table.
-        items: SQL over that relation for what its rows are made of: it has none where all of these are null, and is not
-            written again then. None: it is written whenever the relation has changed.
-    """
-
-    of: str
-    make: Callable[[DataFrame], DataFrame]
-    items: str | None = None
-
-
-@dataclass(frozen=True)
 class State:
     """A state relation of a protocol; in the store it is table ``state_<name>``.
 
@@ -85,8 +69,8 @@ class State:
         is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
             node reads them back from there when it recovers: as of any commit since, so that nothing may follow from
             what a round changes in the rows of a node that is down. The rows of other relations go with their node.
-        derived: For a relation that follows from another one: rounds neither read nor write it, it is made for the
-            store at a commit.
+        derived_from: The relation that this one shows in another form; rounds neither read nor write it, it is written
+            at a commit. None: rounds read and write this one.
         waits: SQL over the history for the publications that still wait in the relation: ``run_id, node_id, source,
             source_seq`` and a ``reason``, what they wait for, in words. Stories of publications tell it (`why`).
     """
@@ -96,7 +80,7 @@ class State:
     compact: Callable[[DataFrame], DataFrame] | None = None
     wake: str | None = None
     is_durable: bool = False
-    derived: Derived | None = None
+    derived_from: str | None = None
     waits: str | None = None
 
 
@@ -209,8 +193,8 @@ class MadeView:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-class Protocol(ABC):
-    """A protocol, as its module has it under the name ``PROTOCOL``; a small one states only what it has.
+class Protocol:
+    """What both forms of a protocol declare; a small one states only what it has.
 
     Attributes:
         kinds: Message kinds, named as in the paper.
@@ -237,6 +221,10 @@ class Protocol(ABC):
     undecided: Bound = NO_RUN
     assumes: frozenset[Assumption] = frozenset()
     views: Mapping[str, MadeView] = MappingProxyType({})
+
+
+class DataflowProtocol(Protocol, ABC):
+    """The dataflow form of a protocol, as its module has it under the name ``PROTOCOL``."""
 
     @property
     def told_apart(self) -> Sequence[str]:

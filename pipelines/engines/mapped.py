@@ -21,8 +21,8 @@ from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.rows.reading import Source, may_wait
 from pipelines.engines.workers import rows_of_a_part
+from udfs.nodes.block import Play
 from udfs.nodes.packed import PACKED, pack, packed, unpacked
-from udfs.nodes.play import Play
 
 
 def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema) -> DataFrame:

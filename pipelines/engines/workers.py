@@ -24,7 +24,7 @@ from udfs.nodes.apart import apply, prepare, serve
 from udfs.nodes.packed import stream_of
 
 if TYPE_CHECKING:
-    from udfs.nodes.play import Play
+    from udfs.nodes.block import Play
 
 _IDLE_SECONDS = 300
 _PARTS_PER_WORKER = 4

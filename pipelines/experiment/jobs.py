@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.contract.forms import MOST_NODES, Form
+from pipelines.contract.forms import Form
 
 COMMIT_EVERY = 20
 COMMIT_BLOCKS_EVERY = 200
@@ -31,25 +31,18 @@ class Jobs:
 
 
 def jobs_of(
-    *, form: Form, n_nodes: int, n_runs: int, asked: int | None = None, commit_every: int | None = None
+    *, form: Form, n_runs: int, asked: int | None = None, commit_every: int | None = None
 ) -> Jobs:  # fmt: skip
     """Returns how rounds become jobs.
 
     Args:
         form: The form in which the protocol is played: dataflow steps are played round by round.
-        n_nodes: Nodes of the largest run.
         n_runs: Runs that go through the rounds together.
         asked: Rounds of a job that the user asks for; None: as it suits.
         commit_every: Rounds between commits that the user asks for; None: as it suits.
     """
-    fits = n_nodes <= MOST_NODES
-    if form == "dataflow" or asked == 1 or (asked is None and not fits):
-        reason = (
-            "dataflow steps play all runs at once" if form == "dataflow"
-            else f"runs have up to {n_nodes:,} nodes, more than {MOST_NODES:,}" if asked is None
-            else "as asked for"
-        )  # fmt: skip
-        return Jobs(1, commit_every or COMMIT_EVERY, reason)
+    if form == "dataflow":
+        return Jobs(1, commit_every or COMMIT_EVERY, "dataflow steps play all runs at once")
     every = commit_every or (COMMIT_BLOCKS_EVERY if n_runs < MANY_RUNS else COMMIT_MANY_EVERY)
     if asked is None:
         return Jobs(every, every, "a core plays each run up to the next commit")

@@ -25,7 +25,6 @@ from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
 from pipelines.contract.spec import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.inline import frame_of
 from pipelines.engines.mapped import played
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
@@ -42,8 +41,7 @@ from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
 from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, rows_of
-from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
-from udfs.nodes.play import Play
+from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.world import BEFORE
 
 _NODE = ["run_id", "node_id"]
@@ -100,7 +98,7 @@ class Blocks(Rounds):
         self._given = self._given_of(setting)
         self._between: Between | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
-        self._written = {state.table.name for state in protocol.states if state.derived is None}
+        self._written = {state.table.name for state in protocol.states if state.derived_from is None}
         self._is_changed = False
         self._block: _Block | None = None
         self._thread = ThreadPoolExecutor(1)
@@ -227,16 +225,12 @@ class Blocks(Rounds):
         named = {f"{STATE}{name}": rows for name, rows in state.items()} | {IN_FLIGHT: messages}
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
-    def _changed_state(self, between: Between) -> dict[str, pa.Table | DataFrame]:
+    def _changed_state(self, between: Between) -> dict[str, pa.Table]:
         """Returns the state tables; what had no rows at the last commit, and has none, is left out."""
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (between.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
-        frames = {
-            one.table.name: one.make(frame_of(self._session.spark, found[one.of]))
-            for one in self._protocol.shown if one.of in found
-        }  # fmt: skip
-        return {**found, **frames}
+        return found | {one.table.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
     def discard(self) -> None:
         """Forgets the block that has failed."""
@@ -251,20 +245,17 @@ class Blocks(Rounds):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def players(
-    runs: Sequence[RunConfig], engine: str, rounds_per_job: int | None, form: AskedForm
-) -> AbstractContextManager[None]:
+def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
     """Has the processes start that will play runs, while these are built.
 
     Args:
         runs: The runs.
         engine: The engine.
-        rounds_per_job: As the user asks for it.
         form: As the user asks for it.
     """
     n_runs = Counter(run.scenario.protocol.name for run in runs)
     many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
-    protocol = protocol_module(many[0], "program") if many and rounds_per_job != 1 and form != "dataflow" else None
+    protocol = protocol_module(many[0], "program") if many and form != "dataflow" else None
     if not isinstance(protocol, NodeProtocol):
         return nullcontext()
     return starting(partial(first_block_of, protocol.program), n_workers_of(engine))

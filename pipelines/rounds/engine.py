@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import Protocol, Round, RoundResult, RunTables
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, RunTables
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.errors import InternalError
 from pipelines.rounds import network
@@ -57,7 +57,7 @@ class Job:
         settings: The distinct settings objects of the runs.
     """
 
-    protocol: Protocol
+    protocol: DataflowProtocol
     materialiser: Materialiser
     calls: Calls
     history: History

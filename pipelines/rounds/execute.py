@@ -15,13 +15,14 @@ from pipelines.contract.due import RunSet
 from pipelines.contract.forms import AskedForm, Form, chosen_form
 from pipelines.contract.nodes import NodeProtocol
 from pipelines.contract.ordering import ties_named
-from pipelines.contract.round import Keeper, Protocol, RunTables, Start
+from pipelines.contract.round import DataflowProtocol, Keeper, Protocol, RunTables, Start
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.paths import delta_paths
 from pipelines.engines.planner import fetched
 from pipelines.engines.session import Session
+from pipelines.errors import InternalError
 from pipelines.experiment.batches import Batch, cut, is_small
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
@@ -82,7 +83,7 @@ class Experiment:
     def jobs(self, protocol: Protocol) -> Jobs:
         """Returns how its rounds become jobs."""
         return jobs_of(
-            form="program" if isinstance(protocol, NodeProtocol) else "dataflow", n_nodes=self.inputs.most_nodes,
+            form="program" if isinstance(protocol, NodeProtocol) else "dataflow",
             n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
         )  # fmt: skip
 
@@ -164,17 +165,17 @@ def _run(
     jobs = experiment.jobs(protocol)
 
     def state(at: Commit) -> dict[str, DataFrame]:
-        whole = [known.table.name for known in protocol.states if known.derived is None]
+        whole = [known.table.name for known in protocol.states if known.derived_from is None]
         return {name: stored(names[f"{STATE}{name}"], at) for name in whole}
 
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)
     rounds: Rounds
-    if isinstance(protocol, NodeProtocol) and (jobs.rounds_per_job > 1 or protocol.is_whole):
+    if isinstance(protocol, NodeProtocol):
         rounds = blocks = Blocks(protocol, materialiser, calls, faults, history, inputs, setting)
         if last is not None:
             blocks.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
-    else:
+    elif isinstance(protocol, DataflowProtocol):
         node, settings = _load(materialiser, "node", inputs.node), _load(materialiser, "setting", setting)
         subscription = _load(materialiser, "subscription", inputs.subscription)
         run, kept = RunTables(node, replacements.standing, settings, subscription), Kept(materialiser, [])
@@ -185,6 +186,8 @@ def _run(
             engine.start(protocol.start(start), kept.kept)
         else:
             engine.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
+    else:
+        raise InternalError(f"protocol {batch.protocol} is neither a node program nor dataflow steps")
     with closing(rounds):
         Loop(rounds, jobs, batch.horizon).run(inputs.scheduled_round(batch.horizon), observe)
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract.due import CrashesDue
-from pipelines.contract.round import Derived, Protocol
+from pipelines.contract.round import DataflowProtocol
 from pipelines.engines.materialise.base import Facts, Materialiser, Relation
-from pipelines.engines.planner import collected
 
 _MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
@@ -21,7 +20,7 @@ _FACT = "{}__fact_{}"
 class Relations:
     """The state relations of one protocol that rounds read and write."""
 
-    def __init__(self, protocol: Protocol, materialiser: Materialiser) -> None:
+    def __init__(self, protocol: DataflowProtocol, materialiser: Materialiser) -> None:
         """Starts without rows.
 
         Args:
@@ -29,15 +28,13 @@ class Relations:
             materialiser: Keeps relations.
         """
         self._materialiser = materialiser
-        self._states = {state.table.name: state for state in protocol.states if state.derived is None}
-        self._derived = {state.table.name: state.derived for state in protocol.states if state.derived is not None}
+        self._states = {state.table.name: state for state in protocol.states}
         self._whole: dict[str, Relation] = {}
         self._increments: dict[str, list[Relation]] = {
             name: [] for name, state in self._states.items() if state.compact is not None
         }
         self._wakes: dict[str, int | None] = {}
         self._changed: set[str] = set()
-        self._empty: set[str] = set()
         self.facts: dict[str, dict[str, int]] = {
             name: dict.fromkeys(state.facts, 0) for name, state in self._states.items()
         }
@@ -62,7 +59,6 @@ class Relations:
         """
         self._whole = dict(relations)
         self._changed |= set(changed)
-        self._empty = set(self._derived) if changed else set()
 
     def wanted_facts(self, names: Collection[str]) -> dict[str, Facts]:
         """Returns the facts to ask for of those of the relations that are named."""
@@ -157,25 +153,8 @@ class Relations:
         for name in self._increments:
             self._compact(name)
         state = {f"state_{name}": self._whole[name].frame for name in sorted(self._changed)}
-        changed = {name: derived for name, derived in self._derived.items() if derived.of in self._changed}
-        empty = self._empty_ones(changed)
-        for name, derived in changed.items():
-            if name not in empty & self._empty:
-                state[f"state_{name}"] = derived.make(self._whole[derived.of].frame)
-        self._empty = empty | self._empty - changed.keys()
         self._changed.clear()
         return state
-
-    def _empty_ones(self, derived: Mapping[str, Derived]) -> set[str]:
-        """Returns those of the derived tables that have no rows now."""
-        found = set()
-        for of in {one.of for one in derived.values()}:
-            items = {name: one.items for name, one in derived.items() if one.of == of and one.items is not None}
-            if items:
-                counts = [f"count({sql}) as {name}" for name, sql in items.items()]
-                (counted,) = collected(self._whole[of].frame.selectExpr(*counts))
-                found |= {name for name in items if not counted[name]}
-        return found
 
     def to_write_through(self) -> dict[str, DataFrame]:
         """Returns the durable state tables that changed: nodes that crash now are to read them back."""

@@ -192,7 +192,7 @@ def played(runs: Sequence[RunConfig], session: Session) -> Iterator[StoreReader]
     """
     with TemporaryDirectory(prefix="roundtable-") as folder:
         store = Store(Path(folder), session)
-        with players(runs, session.engine, None, "auto"):
+        with players(runs, session.engine, "auto"):
             inputs = build_inputs(runs, None)
         execute(Experiment(runs, inputs, commit_every=None), session, store, lambda _: None)
         yield reader_of(session, store.root)

@@ -47,9 +47,9 @@ def held_rows(tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[
 def _counted(states: Sequence[State], table: Callable[[str], DataFrame]) -> list[DataFrame]:
     """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
     columns = {state.table.name: state.table.columns for state in states}
-    whole = {state.derived.of for state in states if state.derived is not None}
+    whole = {state.derived_from for state in states if state.derived_from is not None}
     durable = {state.table.name: state.is_durable for state in states}
-    durable |= {state.table.name: durable[state.derived.of] for state in states if state.derived is not None}
+    durable |= {state.table.name: durable[state.derived_from] for state in states if state.derived_from is not None}
     return [
         _sized(table(f"{STATE}{name}"), columns[name]).selectExpr(
             "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"

@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from pipelines.contract.forms import AskedForm
 from pipelines.engines import workers
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.rounds import blocks
 from pipelines.scenario.expand import RunConfig
 from pipelines.testing import run_configs, scenario
-from udfs.nodes.play import Play
+from udfs.nodes.block import Play
 
 GINGER = scenario(
     protocol={"name": "ginger"}, overlay={"links": [["A", "B"]], "clients": [{"name": "C", "at": "A"}]}, workload={}
@@ -27,19 +28,18 @@ def runs(**n_runs: int) -> list[RunConfig]:
 
 
 @pytest.mark.parametrize(
-    ("n_runs", "engine", "rounds_per_job", "n_started"),
+    ("n_runs", "engine", "form", "n_started"),
     [
-        ({"ginger": MANY_RUNS}, "local", None, os.cpu_count()),
-        ({"delta": 1, "ginger": MANY_RUNS}, "local", 20, os.cpu_count()),
-        ({"ginger": MANY_RUNS}, "spark", None, 0),
-        ({"ginger": MANY_RUNS}, "local", 1, None),
-        ({"ginger": MANY_RUNS - 1, "delta": 1}, "local", None, None),
-        ({"delta": MANY_RUNS}, "local", None, None),
+        ({"ginger": MANY_RUNS}, "local", "auto", os.cpu_count()),
+        ({"delta": 1, "ginger": MANY_RUNS}, "local", "program", os.cpu_count()),
+        ({"ginger": MANY_RUNS}, "spark", "auto", 0),
+        ({"delta": MANY_RUNS}, "local", "dataflow", None),
+        ({"ginger": MANY_RUNS - 1, "delta": 1}, "local", "auto", None),
+        ({"delta": MANY_RUNS}, "local", "auto", os.cpu_count()),
     ],
 )
 def test_who_has_processes_start(
-    monkeypatch: pytest.MonkeyPatch, n_runs: dict[str, int], engine: str, rounds_per_job: int | None,
-    n_started: int | None,
+    monkeypatch: pytest.MonkeyPatch, n_runs: dict[str, int], engine: str, form: AskedForm, n_started: int | None
 ) -> None:  # fmt: skip
     told: list[int] = []
 
@@ -48,7 +48,7 @@ def test_who_has_processes_start(
         return nullcontext()
 
     monkeypatch.setattr(blocks, "starting", starting)
-    with blocks.players(runs(**n_runs), engine, rounds_per_job):
+    with blocks.players(runs(**n_runs), engine, form):
         assert told == ([] if n_started is None else [n_started])
 
 

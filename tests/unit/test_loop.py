@@ -118,14 +118,14 @@ def test_an_observer_is_told_of_each_job() -> None:
         ("program", MANY_RUNS - 1, None, (COMMIT_BLOCKS_EVERY, COMMIT_BLOCKS_EVERY)),
         ("program", MANY_RUNS, None, (COMMIT_MANY_EVERY, COMMIT_MANY_EVERY)),
         ("program", MANY_RUNS, 10, (10, COMMIT_MANY_EVERY)),
-        ("program", MANY_RUNS, 1, (1, COMMIT_EVERY)),
+        ("program", MANY_RUNS, 1, (1, COMMIT_MANY_EVERY)),
     ],
 )
 def test_how_many_rounds_a_job_has(form: Form, n_runs: int, asked: int | None, found: tuple[int, int]) -> None:
-    jobs = jobs_of(form=form, n_nodes=20, n_runs=n_runs, asked=asked)
+    jobs = jobs_of(form=form, n_runs=n_runs, asked=asked)
     assert (jobs.rounds_per_job, jobs.commit_every) == found
 
 
 def test_commits_are_as_far_apart_as_asked_for() -> None:
-    jobs = jobs_of(form="program", n_nodes=20, n_runs=1000, commit_every=7)
+    jobs = jobs_of(form="program", n_runs=1000, commit_every=7)
     assert (jobs.rounds_per_job, jobs.commit_every) == (7, 7)

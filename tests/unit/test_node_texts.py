@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
@@ -15,7 +14,7 @@ from udfs.nodes.fields import written
 from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.records import message, record, spec_of
 from udfs.nodes.step import ProgramError
-from udfs.nodes.texts import Messages, rows_text, text_lists, text_rows
+from udfs.nodes.texts import Messages, rows_text, text_rows
 
 
 class Place(NamedTuple):
@@ -92,18 +91,6 @@ def test_a_text_is_what_the_encoder_makes(rows: list[Whole]) -> None:
 def test_rows_come_back(some: list[Whole], others: list[Whole]) -> None:
     texts = [rows_text(Whole, some), None, rows_text(Whole, others)]
     assert text_rows([Whole] * 3, texts) == [some, None, others]
-
-
-@given(st.lists(st.lists(_WHOLES, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_texts_become_the_rows_that_columns_have(of_nodes: list[list[Whole]]) -> None:
-    found = text_lists(pa.array([rows_text(Whole, rows) for rows in of_nodes]), struct_type(Whole))
-    assert found.to_pylist() == pa.array([[*map(encoded, rows)] for rows in of_nodes], struct_type(Whole)).to_pylist()
-
-
-def test_a_text_longer_than_a_block_of_the_reader_becomes_rows() -> None:
-    rows = [Whole(number, "x" * 5000, 0.5, False, None, (), frozenset(), [], None, {}) for number in range(500)]
-    found = text_lists(pa.array([rows_text(Whole, rows), rows_text(Whole, rows[:1])]), struct_type(Whole))
-    assert [len(one) for one in found.to_pylist()] == [500, 1]
 
 
 @record()

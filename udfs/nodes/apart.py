@@ -19,7 +19,7 @@ from udfs.nodes.packed import batches_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from udfs.nodes.play import Play
+    from udfs.nodes.block import Play
 
 _LOOK_SECONDS = 1.0
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from udfs.nodes.context import Context, Internal, Watch
+from udfs.nodes.context import Internal, Watch
 from udfs.nodes.fields import sql_of
 from udfs.nodes.program import Call, Declared, NodeProgram, Plan
 from udfs.nodes.records import record, spec_of
-from udfs.nodes.step import ProgramError, Received
+from udfs.nodes.step import ProgramError
 from udfs.nodes.texts import Messages, encoders, rows_text, text_rows
 from udfs.nodes.world import Node
 
@@ -30,7 +30,6 @@ def structs(**fields: pa.DataType) -> pa.DataType:
     return pa.list_(pa.struct(list(fields.items())))
 
 
-WATCHED = structs(peer=_LONG, latency_rounds=_LONG, round=_LONG)
 INTERNAL: Mapping[str, pa.DataType] = {
     "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
 }  # fmt: skip
@@ -43,8 +42,7 @@ CALL: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 DONE: Mapping[str, pa.DataType] = {
     "delivery": structs(source=_LONG, source_seq=_LONG, latency_rounds=_LONG, hops=_LONG),
-    "statuses": pa.list_(_TEXT), "confirmed": pa.list_(_LONG), "connected": WATCHED,
-    "fates": structs(message_id=_LONG, fate=_TEXT),
+    "statuses": pa.list_(_TEXT), "confirmed": pa.list_(_LONG),
 }  # fmt: skip
 """What a node does in a round, beside what it sends and adds."""
 RESERVED = frozenset({
@@ -54,10 +52,6 @@ RESERVED = frozenset({
 """What the harness calls its own columns and tables, beside which those of declarations stand."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
 """What a message carries as columns: the call that it serves, and all else as JSON: its body, what is hidden."""
-SENT = structs(position=_LONG, kind=_TEXT, dst=_LONG, latency_rounds=_LONG, **CARRIED)
-"""What a node sends in a round."""
-RECEIVED = structs(message_id=_LONG, kind=_TEXT, src=_LONG, sent_round=_LONG, **CARRIED)
-"""What is due at a node in a round."""
 
 
 @record(key="name,key")
@@ -135,11 +129,6 @@ class Rows:
         """The columns of what survives a crash, if anything does."""
         return KEPT if self.durable else {}
 
-    @property
-    def added(self) -> dict[str, pa.DataType]:
-        """The columns of what nodes add in a round."""
-        return {name: struct_type(one.record) for name, one in self.plan.appended.items()}
-
     def nodes(self, batch: pa.RecordBatch) -> list[Node]:
         """Returns the nodes of rows with columns `INTERNAL` and `kept`; where one has been down, only `kept` is set."""
         started = batch.column("started_round").to_pylist()
@@ -190,47 +179,6 @@ class Rows:
         timers = [Timer(name, key, at) for (name, key), at in sorted(internal.timers.items())]
         watched = [Watched(peer, *watch) for peer, watch in sorted(internal.watched.items())]
         return [timers, watched, *_rows(self.plan.volatile, node)]
-
-    def sent_column(self, contexts: Sequence[Context]) -> pa.Array:
-        """Returns what nodes send, one list a node."""
-        sent = [one for ctx in contexts for one in ctx.sent]
-        columns: dict[str, Sequence[Any]] = {
-            "position": [place for ctx in contexts for place in range(len(ctx.sent))],
-            "kind": [self.plan.kind(one.message) for one in sent],
-            "dst": [one.dst for one in sent],
-            "latency_rounds": [one.latency_rounds for one in sent],
-            **self.messages.columns([one.message for one in sent]),
-        }
-        return lists_of([len(ctx.sent) for ctx in contexts], columns, SENT)
-
-    def done_columns(self, contexts: Sequence[Context]) -> dict[str, pa.Array]:
-        """Returns what nodes do in a round, one list a node."""
-        watches = [[(peer, *ctx.watched[peer]) for peer in ctx.connected if peer in ctx.watched] for ctx in contexts]
-        return {
-            "delivery": as_lists([ctx.deliveries for ctx in contexts], DONE["delivery"]),
-            "statuses": pa.array([ctx.statuses for ctx in contexts], DONE["statuses"]),
-            "confirmed": pa.array([ctx.confirmed for ctx in contexts], DONE["confirmed"]),
-            "connected": as_lists(watches, WATCHED),
-            "fates": as_lists([ctx.fates for ctx in contexts], DONE["fates"]),
-        }
-
-    def added_columns(self, programs: Sequence[NodeProgram]) -> dict[str, pa.Array]:
-        """Returns what nodes have added in a round, one list a node."""
-        return {
-            name: _column(one, [getattr(program, name) for program in programs])
-            for name, one in self.plan.appended.items()
-        }
-
-    def received(self, column: pa.Array) -> list[list[Received]]:
-        """Returns what is due at nodes."""
-        message = self.messages.message
-        return [
-            [
-                Received(number, kind, src, sent, message(kind, *carried))
-                for number, kind, src, sent, *carried in of_node
-            ]
-            for of_node in list_rows(column)
-        ]
 
 
 def _rows(declared: Mapping[str, Declared], node: Node) -> TableRows:
@@ -334,7 +282,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
     }
 
 
-def _column(one: Declared, of_nodes: Sequence[Sequence[Any]]) -> pa.Array:
-    """Returns the rows of a declaration, a list for each node, as a column."""
-    columns = record_columns(one, [row for rows in of_nodes for row in rows])
-    return lists_of([len(rows) for rows in of_nodes], columns, struct_type(one.record))
+def table_schema(one: Declared) -> pa.Schema:
+    """Returns the columns of the table of a declaration."""
+    own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
+    return pa.schema([*own.items(), *struct_type(one.record).value_type])

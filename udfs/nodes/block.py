@@ -27,15 +27,16 @@ from udfs.nodes.arrow import (
     rows_of,
     settings_of,
     structs,
+    table_schema,
 )
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Strike
-from udfs.nodes.play import Play, table_schema
 from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.run import Span, Spans
 from udfs.nodes.world import Node, NodeInfo, World
 
+Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _LONG, _TEXT = pa.int64(), pa.string()
 FLIGHT: Mapping[str, pa.DataType] = {
     "message_id": _LONG, "kind": _TEXT, "src": _LONG, "dst": _LONG, "sent_round": _LONG, "due_round": _LONG,

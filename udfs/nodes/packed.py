@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from udfs.nodes.play import Play
+    from udfs.nodes.block import Play
 
 PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
 """The columns of packed batches: the place of what it was made of, and a batch as an Arrow stream."""

@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow.json import ParseOptions, ReadOptions, read_json
-
 from udfs.nodes.fields import written
 from udfs.nodes.program import Plan
 from udfs.nodes.records import HEAD, hidden_of, spec_of
@@ -43,26 +39,6 @@ def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
-
-
-def text_lists(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns the same rows as a column of lists of structs, which Arrow reads without an object for each.
-
-    Args:
-        texts: At least one text, none null.
-        kind: The type of a list of rows.
-
-    Raises:
-        ArrowInvalid: A text is not what `rows_text` makes of such rows.
-    """
-    lines = pc.binary_join_element_wise('{"rows":', texts, "}\n", "")
-    longest = pc.max(pc.binary_length(lines)).as_py()
-    found = read_json(
-        pa.BufferReader(lines.buffers()[2]),
-        ReadOptions(block_size=max(longest, _BLOCK_BYTES)),
-        ParseOptions(explicit_schema=pa.schema([("rows", kind)]), unexpected_field_behavior="error"),
-    )
-    return found.column("rows").combine_chunks()
 
 
 class Messages:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.contract.nodes import NodeProtocol, Shown
 from pipelines.protocols.delta.audits import AUDITS
@@ -10,15 +12,17 @@ from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.tables import PROCESSING
 from udfs.delta.program import Delta
 
-_OF_RECIPIENT = ("path", "responsible", "is_confirmed", "is_reopened")
+_SCHEMA = to_arrow_schema(PROCESSING.schema)
 
 
-def _processing(message: DataFrame) -> DataFrame:
+def _processing(message: pa.Table) -> pa.Table:
     """Returns the recipients of the messages in ProcessingLists: columns of `PROCESSING`."""
-    row = message.selectExpr("*", "explode(recipients) as one")
-    given = {"recipient": "one.key", **{name: f"one.value.{name}" for name in _OF_RECIPIENT}}
-    types = {field.name: field.dataType.simpleString() for field in PROCESSING.schema}
-    return row.selectExpr(*(f"cast({given.get(name, name)} as {types[name]}) as {name}" for name in PROCESSING.columns))
+    lists = message["recipients"].combine_chunks()
+    row, entry = message.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
+    value = pc.struct_field(entry, "value")
+    of_recipient = {field.name: pc.struct_field(value, field.name) for field in value.type}
+    given = {**dict(zip(row.column_names, row.columns, strict=True)), "recipient": pc.struct_field(entry, "key")}
+    return pa.table({name: (given | of_recipient)[name] for name in PROCESSING.columns}).cast(_SCHEMA)
 
 
 PROTOCOL = NodeProtocol(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.round import Protocol, Round, RoundResult, Start
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
@@ -29,7 +29,7 @@ from pipelines.protocols.delta.tables import PATH, STATES
 from pipelines.protocols.delta.work import Work
 
 
-class DeltaProtocol(Protocol):
+class DeltaProtocol(DataflowProtocol):
     """The protocol as the engine sees it."""
 
     kinds = KINDS

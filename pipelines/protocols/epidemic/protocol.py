@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract import draws_sql
 from pipelines.contract.assumptions import Assumption
-from pipelines.contract.round import Protocol, Round, RoundResult, Start
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
 from pipelines.contract.rows import issued
 from pipelines.protocols.epidemic import caching, events, gossip, initiate, losses, subscriptions
 from pipelines.protocols.epidemic.audits import AUDITS
@@ -32,7 +32,7 @@ _UNICAST_DRAW = draws_sql.uniform(
 _PHASE = draws_sql.uniform("epidemic.phase", "node_id")
 
 
-class EpidemicProtocol(Protocol):
+class EpidemicProtocol(DataflowProtocol):
     """The protocol as the engine sees it."""
 
     kinds = KINDS

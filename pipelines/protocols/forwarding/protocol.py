@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.ordering import row_number
-from pipelines.contract.round import Protocol, Round, RoundResult, State
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, State
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
 from pipelines.tables import BIGINT, INT, LONGS, table
 
@@ -91,7 +91,7 @@ def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> 
     )
 
 
-class ForwardingProtocol(Protocol):
+class ForwardingProtocol(DataflowProtocol):
     """The protocol as the engine sees it."""
 
     kinds = ("SUB", "UNSUB", "PUB")

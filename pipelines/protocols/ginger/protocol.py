@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.contract.nodes import NodeProtocol, Shown
 from pipelines.protocols.ginger.audits import AUDITS
@@ -21,9 +22,11 @@ LOCKED = table(
 )  # fmt: skip
 
 
-def _locked(pending: DataFrame) -> DataFrame:
+def _locked(pending: pa.Table) -> pa.Table:
     """Returns the key items of pending messages: columns of `LOCKED`."""
-    return pending.selectExpr("run_id", "node_id", "topic", "source", "source_seq", "explode(keys) as key_item")
+    keys = pending["keys"].combine_chunks()
+    item = pending.take(pc.list_parent_indices(keys)).append_column("key_item", pc.list_flatten(keys))
+    return item.select(LOCKED.columns)
 
 
 PROTOCOL = NodeProtocol(
