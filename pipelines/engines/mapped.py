@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, types as T
+from pyspark.sql import DataFrame, types as T
 from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.plan import MapPartitions
 from pyspark.sql.connect.udf import UserDefinedFunction
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.util import PythonEvalType
 
-from pipelines.engines.planner import fetched, sent
+from pipelines.engines.executors import mapped_here
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
 from pipelines.engines.rows.reading import Source, may_wait
-from pipelines.engines.workers import rows_of_a_part
 from udfs.nodes.block import Play
-from udfs.nodes.packed import PACKED, pack, packed, unpacked
 
 
 def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.Schema) -> DataFrame:
@@ -41,45 +38,6 @@ def mapped(frame: DataFrame, columns: Sequence[str], function: Play, schema: pa.
     if not isinstance(given, RemoteFrame):
         return given.mapInArrow(function, kind)
     return _planned(given, columns, function, kind, _Work(function, schema, kind))
-
-
-def played(
-    session: SparkSession, given: pa.Table, function: Play, schema: pa.Schema, n_parts: int, *, n_executors: int
-) -> pa.Table:  # fmt: skip
-    """Returns what an Arrow function makes of rows.
-
-    Args:
-        session: The engine.
-        given: The rows.
-        function: Takes and returns batches of rows, each row by itself.
-        schema: The columns that it returns.
-        n_parts: How many cores work on them.
-        n_executors: On how many cores the engine has it called; 0: it is called in this process.
-
-    Raises:
-        PySparkException: The function fails.
-    """
-    n_rows = rows_of_a_part(len(given), max(n_parts, 1))
-    parts = (given.slice(first, n_rows).combine_chunks() for first in range(0, len(given), n_rows))
-    batches = [batch for part in parts for batch in part.to_batches()]
-    if n_executors == 0:
-        return _called(function, batches, schema)
-    # Spark would turn each value of each row into a form of its own, and back.
-    spread = sent(session, pack(batches)).repartition(n_executors)
-    called, kind = packed(function), from_arrow_schema(PACKED)
-    if isinstance(spread, RemoteFrame):
-        found = _planned(spread, PACKED.names, called, kind, None)
-    else:
-        found = spread.mapInArrow(called, kind)
-    return pa.Table.from_batches(unpacked(fetched(found)), schema)
-
-
-def _called(function: Play, rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Returns what a function makes of rows in this process; its errors are as an engine says them."""
-    try:
-        return pa.Table.from_batches(function(rows), schema)
-    except Exception as error:
-        raise PySparkException(f"{type(error).__name__}: {error}") from error
 
 
 def _planned(
@@ -112,7 +70,7 @@ class _Work:
         Raises:
             PySparkException: The function fails, as an engine says it.
         """
-        return Held.of(_called(self.function, rows.table().combine_chunks().to_batches(), self.schema), self.columns)
+        return Held.of(mapped_here(rows.table(), self.function, self.schema, 1), self.columns)
 
 
 class _Mapped(Source, MapPartitions):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,9 @@ from pipelines.engines.scratch import open_scratch
 from pipelines.engines.workers import n_workers_of
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_DESCRIPTION = "spark.job.description"
+_NO_TAG = re.compile(r"[,\s]+")
+"""What no tag of Spark Connect has."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
 
 
@@ -84,17 +88,26 @@ class Session:
         return n_workers_of(self.engine)
 
     @contextmanager
-    def tagged(self, tag: str) -> Iterator[None]:
-        """Has the jobs that this thread starts meanwhile bear a tag, for `end_tagged`; Sail has none."""
-        if self.engine == "local":
-            yield
-            return
+    def tagged(self, tag: str, description: str) -> Iterator[None]:
+        """Tags and describes the jobs of Spark that this thread starts inside the block.
+
+        Args:
+            tag: For `end_tagged`.
+            description: What Spark's pages and event log say of the jobs; over Spark Connect it is another tag.
+        """
         spark = self._own
-        spark.addTag(tag)
+        tags = [tag] if self.is_classic else [tag, _NO_TAG.sub("-", description)]
+        for one in tags:
+            spark.addTag(one)
+        if self.is_classic:
+            spark.sparkContext.setJobDescription(description)
         try:
             yield
         finally:
-            spark.removeTag(tag)
+            if self.is_classic:
+                spark.sparkContext.setLocalProperty(_DESCRIPTION, "")
+            for one in tags:
+                spark.removeTag(one)
 
     def end_tagged(self, tag: str) -> None:
         """Ends the jobs that bear a tag."""

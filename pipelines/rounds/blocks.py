@@ -25,7 +25,7 @@ from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
 from pipelines.contract.spec import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.mapped import played
+from pipelines.engines.executors import mapped_here, mapped_on_executors
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
 from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
@@ -86,11 +86,12 @@ class Blocks(Rounds):
         self.round = BEFORE
         self.history = history
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
+        self._name = protocol.program.name
         session = materialiser.session
         self._session = session
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
-        self._n_executors = session.partitions if is_many and session.engine != "local" else 0
+        self._n_executors = session.partitions if session.engine != "local" else 0
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
         self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")
@@ -193,14 +194,18 @@ class Blocks(Rounds):
                 given = given.append_column(name, self._between.runs[name])
         function = self._begin if self._between is None else self._play
         schema = block_schema(rows_of(self._protocol.program))
-        return _Block(last, reached, self._thread.submit(self._played, given, function, schema))
+        runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
+        what = f"{self._name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
+        return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
 
-    def _played(self, given: pa.Table, function: Play, schema: pa.Schema) -> pa.Table:
+    def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
         """Has runs played, until `close` ends that."""
-        n_parts = self._n_executors or self._n_workers
-        with interruption.until(self._ended), self._session.tagged(_TAG):
+        with interruption.until(self._ended):
             interruption.check()
-            return played(self._session.spark, given, function, schema, n_parts, n_executors=self._n_executors)
+            if self._n_executors == 0:
+                return mapped_here(given, function, schema, self._n_workers)
+            with self._session.tagged(_TAG, what):
+                return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
 
     def _with_worlds(self, given: pa.Table) -> pa.Table:
         """Adds what runs begin with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -127,12 +127,17 @@ def execute(
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
         small = is_small(part.inputs)
         with (
-            ties_named(), session.suited(is_small=small), session.planned() as planned,
+            ties_named(), session.suited(is_small=small), _suiting(session, protocols[batch.protocol]) as planned,
             closing(_materialiser(part, planned, is_small=small)) as materialiser,
         ):  # fmt: skip
             rows = store.within(planned, is_small=small)
             names = {name: table.name for name, table in tables[batch.protocol].items()}
             _run(part, batch, protocols[batch.protocol], names, rows, materialiser, last if is_begun else None, observe)
+
+
+def _suiting(session: Session, protocol: Protocol) -> AbstractContextManager[Session]:
+    """Returns the session that plays a protocol: dataflow steps build plans without the JVM."""
+    return session.planned() if isinstance(protocol, DataflowProtocol) else nullcontext(session)
 
 
 def _materialiser(part: Experiment, session: Session, *, is_small: bool) -> Materialiser:

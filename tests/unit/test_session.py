@@ -71,7 +71,7 @@ def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
-    with pytest.raises(EngineError, match="the engine is .locla.; it may be auto, spark, connect, local; did you"):
+    with pytest.raises(EngineError, match=r"the engine is .locla.; it may be auto, spark, connect, local; did you"):
         open_session("locla")  # type: ignore[arg-type]  # the error is the point
 
 
@@ -109,7 +109,7 @@ def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("ROUNDTABLE_ENGINE", "local")
     assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("local", "connect")
     monkeypatch.setenv("ROUNDTABLE_ENGINE", "locla")
-    with pytest.raises(EngineError, match="ROUNDTABLE_ENGINE is .locla.; it may be auto, spark, connect, local; did"):
+    with pytest.raises(EngineError, match=r"ROUNDTABLE_ENGINE is .locla.; it may be auto, spark, connect, local; did"):
         engine_for(None, "spark")
 
 
