@@ -97,11 +97,7 @@ class StoreReader:
         return self._runs.protocols if self._only is None else [self._only]
 
     def protocol(self, name: str) -> Protocol:
-        """Returns the implementation of one of `protocols`, in the form that played its runs.
-
-        Raises:
-            ProtocolError: This installation lacks it.
-        """
+        """Returns the implementation of one of `protocols` in the form that played its runs; errors as `StoredRuns`."""
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:

@@ -100,7 +100,7 @@ def watch_rounds(
     seen: Watch, patch: pytest.MonkeyPatch, name: str, then: Callable[[Round], None] = lambda _: None
 ) -> None:
     """Lets the watch know when a protocol describes a round, and does one more thing in it."""
-    protocol = protocol_module(name)
+    protocol = protocol_module(name, "dataflow")
     describe = protocol.round
 
     def round_(given: Round) -> RoundResult:
@@ -112,13 +112,13 @@ def watch_rounds(
     patch.setattr(type(protocol), "round", lambda _, given: round_(given))
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", [name for name, spec in PROTOCOLS.items() if "dataflow" in spec.forms])
 def test_a_round_is_only_described(
     sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch, name: str
 ) -> None:
     watch_rounds(watch, monkeypatch, name)
     runs = run_configs([scenario(**{**OVERLAYS.get(name, SMALL), "protocol": {"name": name}})])
-    store = run_all(runs, sail, tmp_path, rounds_per_job=1)
+    store = run_all(runs, sail, tmp_path, form="dataflow")
     assert watch.n_rounds >= 3
     assert watch.actions == []
     assert rows(store, "message")
@@ -128,5 +128,5 @@ def test_an_action_in_a_step_is_found(
     sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch
 ) -> None:
     watch_rounds(watch, monkeypatch, "forwarding", lambda given: given.due.inbox.count() and None)
-    run_all(run_configs([scenario(**{**SMALL, "protocol": {"name": "forwarding"}})]), sail, tmp_path)
+    run_all(run_configs([scenario(**{**SMALL, "protocol": {"name": "forwarding"}})]), sail, tmp_path, form="dataflow")
     assert len(watch.actions) == watch.n_rounds > 3

@@ -302,6 +302,6 @@ def test_all_relations_of_runs_are_those_of_sail(
         return held
 
     monkeypatch.setattr(files, "evaluated", both)
-    run_all(run_configs([RUNS[name]]), sail, tmp_path)
+    run_all(run_configs([RUNS[name]]), sail, tmp_path, form="dataflow")
     assert compared > 50
     assert {*left} <= {"", "read", "sql"}, "rounds leave nothing to the engine but what is read from the store"

@@ -119,7 +119,7 @@ def test_a_run_has_the_same_rows(sail: Session, tmp_path: Path, monkeypatch: pyt
     for slow in (True, False):
         monkeypatch.setattr(Store, "_is_slow", slow)
         monkeypatch.setenv("ROUNDTABLE_DRIVER_ROWS", "20000" if slow else "0")
-        stores.append(run_all(run_configs([CRASH]), sail, tmp_path, commit_every=3))
+        stores.append(run_all(run_configs([CRASH]), sail, tmp_path, commit_every=3, form="dataflow"))
     ours, theirs = stores
     assert set(by_library(ours, "message")) == {True}
     assert set(by_library(theirs, "message")) == {False}

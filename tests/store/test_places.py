@@ -81,7 +81,7 @@ def test_a_store_is_resumed_and_asked(made: Path, sail: Session, place: str) -> 
     assert (resumed.exit_code, resumed.stdout.splitlines()[-1]) == (
         0, f"valid: 1 run, all guarantees hold; history in {place}/one"
     )  # fmt: skip
-    assert "resuming after round 2" in resumed.stderr
+    assert "resuming after round 3" in resumed.stderr
     compare(one, made, sail)
     assert cli("audit", one).exit_code == 0
     assert cli("sql", one, "select count(1) as n from delivery", "--json").stdout == '[\n{"n": 2}\n]\n'

@@ -71,7 +71,7 @@ def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: 
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:4] == [
         "building 1 run", "overlay: file.latency names no column, so every link takes 1 round",
-        "resuming after round 2", "protocol forwarding on sail, for at most 30 rounds",
+        "resuming after round 3", "protocol forwarding as program on local, for at most 30 rounds",
     ]  # fmt: skip
     assert result.stdout.splitlines()[-1] == "valid: 1 run, all guarantees hold; history in ../interrupted"
     assert contents(sail, folder / "interrupted") == contents(sail, folder / "finished")
@@ -155,7 +155,7 @@ def no_manifest(folder: Path) -> None:
         (other_scenario, r"the scenario .*s\.yaml has changed since: put the old text back"),
         (other_links, r"the input file .*links\.csv has changed since: put the old one back"),
         (no_links, r"the input file .*links\.csv is gone: put it back"),
-        (other_engine, "it was begun on spark, this session is of sail: take one of spark"),
+        (other_engine, "it was begun on spark, this session is of local: take one of spark"),
         (damaged_manifest, r"its experiment\.json, which says how, cannot be read \(it is damaged\)"),
         (no_manifest, r"its experiment\.json, which says how, cannot be read \(No such file or directory\)"),
     ],

@@ -20,7 +20,6 @@ from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.testing import run_all
-from support.delta.touched import Touched, noted
 
 HORIZON = 5000
 """Of all runs: those of one horizon go through the rounds together."""
@@ -35,12 +34,10 @@ class OneJob:
     Attributes:
         store: Its store.
         places: First run and number of runs, by module and name.
-        touched: What the phases of the protocol touched in it.
     """
 
     store: Store
     places: Mapping[tuple[str, str], tuple[int, int]]
-    touched: Touched
 
     @classmethod
     def of(cls, modules: Sequence[ModuleType], session: Session, root: Path) -> OneJob:
@@ -51,8 +48,7 @@ class OneJob:
             for name, own in module.delta_runs().items():
                 places[module.__name__, name] = len(runs), len(own)
                 runs += [_numbered(run, len(runs) + place) for place, run in enumerate(own)]
-        with noted() as touched:
-            return cls(run_all(runs, session, root), places, touched)
+        return cls(run_all(runs, session, root), places)
 
     def stores(self, module: ModuleType, root: Path) -> Stores:
         """Returns what makes the store that runs of a module would have left in a job of their own."""

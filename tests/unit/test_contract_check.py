@@ -9,7 +9,7 @@ import pytest
 from pipelines.contract import check
 from pipelines.errors import ProtocolError
 from pipelines.protocols import forwarding, protocol_module
-from pipelines.protocols.forwarding import protocol as module
+from pipelines.protocols.forwarding import program as module
 
 
 def test_a_protocol_is_checked_once_though_every_question_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:

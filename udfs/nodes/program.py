@@ -285,7 +285,8 @@ class Plan:
         """
         own = {kind_of(one): one for one in program.messages}
         is_whole = program.on_round is not NodeProgram.on_round
-        kinds = own if is_whole else {**own, program.down_kind: NodeDown}
+        is_watching = program.detection is not None and not is_whole
+        kinds = {**own, program.down_kind: NodeDown} if is_watching else own
         read = {name: one for name, one in program.declared.items() if one.form != "appended"}
         return cls(
             program, kinds, {} if is_whole else {kind: _handler(program, kind, one) for kind, one in own.items()},

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 from support.delta.aimed import DETECTORS, KINDS, Plan, as_runs, bases, struck_again, wrong
-from support.delta.touched import Touched, noted
-from support.one_job import OneJob, Stores
+from support.one_job import Stores
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import protocol
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, run_all, scenario
@@ -61,14 +59,10 @@ def played(stores: Stores) -> Store:
 
 
 @pytest.fixture(scope="module")
-def struck(
-    played: Store, sail: Session, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[Plan], AuditReport, Touched]:
-    """Plans that have been played and struck, the audits' report on them, and what phases touched in their job."""
+def struck(played: Store, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Plan], AuditReport]:
+    """Plans that have been played and struck, and the audits' report on them."""
     plans = struck_again(BASES, played, 0)
-    with noted() as touched:
-        store = run_all(as_runs(plans), sail, tmp_path_factory.mktemp("struck"))
-    return plans, audited(store), touched
+    return plans, audited(run_all(as_runs(plans), sail, tmp_path_factory.mktemp("struck")))
 
 
 def test_connections_to_incarnations_that_are_over_are_reported(played: Store) -> None:
@@ -80,28 +74,17 @@ def test_connections_to_incarnations_that_are_over_are_reported(played: Store) -
     assert played.read("delivery").where(f"run_id >= {first}").count() == 2 * len(ONCE_BROKEN)
 
 
-def test_no_strike_within_the_bound_breaks_a_guarantee(struck: tuple[list[Plan], AuditReport, Touched]) -> None:
-    plans, report, _ = struck
+def test_no_strike_within_the_bound_breaks_a_guarantee(struck: tuple[list[Plan], AuditReport]) -> None:
+    plans, report = struck
     assert wrong(report, plans) == []
     assert broken(report) == {}
 
 
-def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan], AuditReport, Touched]) -> None:
-    plans, report, _ = struck
+def test_strikes_hit_what_they_aim_at_within_the_bound(struck: tuple[list[Plan], AuditReport]) -> None:
+    plans, report = struck
     assert len(plans) >= N_PLANS / 2
     assert sum(run.within_bound for run in report.runs) >= 0.6 * len(report.runs)
     assert len(report.runs) == len(DETECTORS) * len(plans)
     kinds = {kind for plan in plans for kind, _ in plan.aims}
     assert len(kinds) >= 4
     assert kinds <= {*KINDS}
-
-
-def test_phases_read_and_write_what_they_declare(
-    struck: tuple[list[Plan], AuditReport, Touched], one_job: OneJob
-) -> None:
-    for touched in (one_job.touched, struck[2]):
-        for phase in protocol.PHASES:
-            reads, writes = touched[phase.name]
-            assert reads
-            assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())
-        assert touched["finish"][1], "something was confirmed"

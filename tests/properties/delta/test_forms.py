@@ -16,11 +16,13 @@ from oracles.delta.generator import random_run
 from support import forms
 from support.delta.aimed import as_runs as as_aimed_runs, bases
 from support.delta.schedules import as_runs, short_schedules
+from support.delta.touched import noted
 from support.forms import cut, differences
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_module
+from pipelines.protocols.delta import protocol
 from pipelines.scenario.expand import RunConfig
 from pipelines.testing import audited, broken, rows, run_all, run_configs
 
@@ -72,9 +74,16 @@ def test_random_crash_schedules(detector: str, sail: Session, tmp_path: Path, py
 
 
 def test_aimed_schedules_and_joins(sail: Session, tmp_path: Path) -> None:
+    """Their phases read and write what they declare."""
     struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
     runs = [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck])]
-    assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path) == []
+    with noted() as touched:
+        assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path) == []
+    for phase in protocol.PHASES:
+        reads, writes = touched[phase.name]
+        assert reads
+        assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())
+    assert touched["finish"][1], "something was confirmed"
 
 
 def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
