@@ -133,7 +133,7 @@ class Repository(State):
             for topic in sorted(self.log):
                 storage.on_stored(At(self, ctx, topic))
         else:
-            TIMERS[name](At(self, ctx, topics.numbered(self, key)))
+            recovery.wake_up(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
 
     def on_recover(self, ctx: Context) -> None:
         """Starts another life with what is durable."""

@@ -27,6 +27,12 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
         handle(at, event)
 
 
+def wake_up(at: At, timer: str, handle: Callable[[At], object]) -> None:
+    """Handles a timer; a repository that has left only tells the members so, and asks for nothing (section 4.10)."""
+    if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
+        handle(at)
+
+
 def on_probe(at: At, m: Probe) -> None:
     """Answers a client that looks for a steering repository: who is there, and whether it may be this (rule P27)."""
     at.send(ProbeAnswer, (m.origin,), m.role, at.is_operational, at.members)
