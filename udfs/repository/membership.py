@@ -25,7 +25,21 @@ def add(at: At, repository: int) -> None:
     """Takes a repository for a member, unless it has left."""
     if repository != at.me and (at.topic, repository) not in at.node.member:
         at.node.member[at.topic, repository] = Member(at.topic, repository)
+        hear(at, repository)
         watch(at)
+
+
+def peer(at: At, repository: int) -> Peer:
+    """Returns what is known of another repository."""
+    index = at.topic, repository
+    return at.node.peer.setdefault(index, Peer(*index))
+
+
+def hear(at: At, repository: int) -> Peer:
+    """Notes that another repository is up; returns what is known of it."""
+    row = peer(at, repository)
+    row.heard_round = at.round
+    return row
 
 
 def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
@@ -101,21 +115,25 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether all that stay and are heard hold every message that is here, and nobody with a lower id leaves.
+    """Returns whether all that stay and are heard can do without this repository, and nobody with a lower id leaves.
 
-    Who stays has said so knowing that this one leaves: else two would each count on the other (rule P30).
+    They hold every message and registration that is here, and one of them has been operational. Who stays has said so
+    knowing that this one leaves: else two would each count on the other (rule P30).
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
-    staying = [at.node.peer.get((at.topic, one.repository)) for one in others if not one.is_leaving]
+    staying = [peer(at, one.repository) for one in others if not one.is_leaving]
     is_next = all(one.repository > at.me for one in others if one.is_leaving)
-    return bool(staying) and is_next and all(one is not None and _stands_in(at, one) for one in staying)
+    can_serve = any(one.is_complete for one in staying)
+    return can_serve and is_next and all(_stands_in(at, one) for one in staying)
 
 
 def _stands_in(at: At, peer: Peer) -> bool:
+    registered = max((row.seq for row in at.of(at.node.registration)), default=0)
     behind = {Key.of(one) for one in peer.beyond}
     numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
     keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
-    return peer.knows_leaving and all(key in behind or _is_held(at, peer.repository, key) for key in keys)
+    is_told = peer.knows_leaving and peer.told >= registered
+    return is_told and all(key in behind or _is_held(at, peer.repository, key) for key in keys)
 
 
 def _is_held(at: At, peer: int, key: Key) -> bool:

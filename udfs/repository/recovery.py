@@ -100,6 +100,7 @@ def on_assist(at: At, m: Assist) -> None:
     """Answers a repository that recovers or joins; who joins is a member from then on (section 4.9)."""
     if m.origin not in membership.left(at):
         membership.add(at, m.origin)
+        membership.hear(at, m.origin)
     if at.duty.is_operational:
         newest: dict[int, int] = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
         at.send(

@@ -170,9 +170,14 @@ def _crashes(schedule: Schedule, rng: random.Random, moments: list[int]) -> None
 
 
 def history(schedule: Schedule) -> tuple[History, LocalNetwork]:
-    """Plays a schedule, and returns what an outsider sees of it."""
+    """Plays a schedule; returns what an outsider sees of it, and the run."""
     network = schedule.network()
     network.play(schedule.end_round)
+    return observed(schedule, network), network
+
+
+def observed(schedule: Schedule, network: LocalNetwork) -> History:
+    """Returns what an outsider sees of a schedule's run."""
     numbers: Counter[int] = Counter()
     calls = []
     for node, kind, _, of in sorted(schedule.calls, key=lambda call: call[2]):
@@ -190,11 +195,10 @@ def history(schedule: Schedule) -> tuple[History, LocalNetwork]:
         for topic, rules in schedule.settings["topics"].items()
     }
     rows = network.rows
-    seen = History(
+    return History(
         {one.node: one.role for one in schedule.nodes}, topics, calls, [Crash(*one) for one in schedule.crashes],
         steps["issued"], steps["confirmed"],
         [(round_, node, (one.source, one.source_seq)) for node, round_, one in rows.delivered],
         [(round_, node, status) for node, round_, status in rows.statuses],
         [one for one in rows.handled if hasattr(one.message, "origin")], schedule.end_round,
     )  # fmt: skip
-    return seen, network
