@@ -201,4 +201,5 @@ def observed(schedule: Schedule, network: LocalNetwork) -> History:
         [(round_, node, (one.source, one.source_seq)) for node, round_, one in rows.delivered],
         [(round_, node, status) for node, round_, status in rows.statuses],
         [one for one in rows.handled if hasattr(one.message, "origin")], schedule.end_round,
+        schedule.settings["assist_rounds"],
     )  # fmt: skip
