@@ -88,7 +88,7 @@ class Peer:
         beyond: What it has stored behind its frontier.
         knows_leaving: Whether it knows that this repository is to leave.
         is_complete: Whether it has been operational once.
-        heard_round: Round of its newest Gossip-ACK or R2R-Assist; before the first: in which it became a member here.
+        heard_round: Round of its newest event; before the first: in which it became a member here.
     """
 
     topic: str

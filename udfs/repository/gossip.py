@@ -64,9 +64,12 @@ def beyond(at: At) -> tuple[Upto, ...]:
 def on_gossip(at: At, m: GossipAck) -> None:
     """Takes over what another repository tells."""
     membership.learn(at, m.members, m.leaving, m.left)
-    if m.origin in membership.left(at):
+    if at.log.is_left:
         return
-    peer = membership.hear(at, m.origin)
+    if m.origin in membership.left(at):
+        tell_from(at, (m.origin,), at.log.frontier)
+        return
+    peer = membership.peer(at, m.origin)
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     told = {one.repository: one.seq for one in m.seen}

@@ -196,3 +196,9 @@ class Repository(State):
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
+
+    def call_remove(self, call: Call, ctx: Context) -> None:
+        """Takes a dead repository out of the bundles of this one."""
+        for topic in sorted(self.log):
+            membership.remove(At(self, ctx, topic), call)
+        ctx.confirm(call.source_seq)

@@ -24,6 +24,8 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
     if log.is_left and isinstance(event, GossipAck):
         membership.on_farewell(at, event)
     elif log.is_member and not log.is_left:
+        if (at.topic, event.origin) in at.node.member:
+            membership.hear(at, event.origin)
         handle(at, event)
 
 
@@ -100,7 +102,6 @@ def on_assist(at: At, m: Assist) -> None:
     """Answers a repository that recovers or joins; who joins is a member from then on (section 4.9)."""
     if m.origin not in membership.left(at):
         membership.add(at, m.origin)
-        membership.hear(at, m.origin)
     if at.duty.is_operational:
         newest: dict[int, int] = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
         at.send(
@@ -118,6 +119,8 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
         at.duty.asked_round = at.round
     at.duty.assistant = m.origin
     membership.learn(at, m.members, (), m.left)
+    if at.log.is_left:
+        return
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     for action in m.actions:
@@ -153,7 +156,7 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 def finish(at: At) -> None:
     """Ends a recovery that lacks nothing any more."""
-    is_assisted = at.duty.assistant is not None and not at.duty.is_operational
+    is_assisted = at.duty.assistant is not None and not at.duty.is_operational and not at.log.is_left
     if is_assisted and not at.of(at.node.missed):
         complete(at)
 

@@ -91,7 +91,9 @@ class _Judge:
         for crash in of.crashes:
             self.crashes[crash.node].append(crash)
         self.repositories_ = [node for node, role in of.roles.items() if role == "repository"]
-        self.gone = {one.node for one in of.crashes if one.end is None}
+        removals = (one for one in of.calls if one.kind == "remove" and (one.node, one.seq) in of.issued)
+        self.removed = {one.of["peer"] for one in removals}
+        self.gone = {one.node for one in of.crashes if one.end is None} | self.removed
         self.first: dict[tuple[int, Id], int] = {}
         for round_, client, one in of.delivered:
             self.first.setdefault((client, one), round_)
@@ -304,9 +306,11 @@ class _Judge:
             )
             if not self.up(node, self.of.last_round):
                 continue
+            if node in self.removed and last.get(node) != "LEFT":
+                yield f"{node} was removed, and is {last.get(node)} in the end"
             if left_ and last.get(node) != "LEFT" and self._is_followed(node, left):
                 yield f"{node} leaves, and is {last.get(node)} in the end"
-            if not left_ and last.get(node, "OPERATIONAL") != "OPERATIONAL" and node not in joined:
+            if not left_ and last.get(node, "OPERATIONAL") != "OPERATIONAL" and node not in {*joined, *self.removed}:
                 yield f"{node} is {last[node]} in the end"
 
     def _is_followed(self, leaver: int, left: set[int]) -> bool:

@@ -65,3 +65,64 @@ def test_a_repository_does_not_leave_to_one_that_was_never_complete() -> None:
     layout.network.play(700)
     assert left_round(layout, "r1") is not None
     assert layout.delivered("s") == [1, 2, 3]
+
+
+def test_a_dead_member_that_is_removed_holds_up_no_copy() -> None:
+    """Until then p keeps all copies, and announces them again and again."""
+    layout = Layout(2, {"r1": 1, "r2": 2, "r3": 2}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.publish("p", *range(110, 210, 10), 700, matches=layout.subscribe("s"))
+    layout.crash("r3", 100)
+    layout.call("r1", "remove", 400, peer=layout.ids["r3"])
+    layout.network.play(399)
+    assert len(layout.node("p").unstable) == 10
+    layout.network.play(499)
+    assert layout.node("p").unstable == {}
+    assert [layout.node(name).member["t", layout.ids["r3"]].is_left for name in ("r1", "r2")] == [True, True]
+    layout.network.play(800)
+    assert layout.node("p").bundle["t"].members == (layout.ids["r1"], layout.ids["r2"])
+    assert len(layout.sent("P2R-Order", 500)) <= 2
+    assert not [one for one in layout.network.rows.handled if one.sent_round > 500 and one.dst == layout.ids["r3"]]
+    assert layout.delivered("s") == list(range(1, 12))
+
+
+def test_a_removed_repository_that_comes_back_has_left() -> None:
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.publish("p", 120, 700, matches=layout.subscribe("s"))
+    layout.crash("r1", 100, 500)
+    layout.call("r2", "remove", 300, peer=layout.ids["r1"])
+    layout.network.play(800)
+    assert 500 < (left_round(layout, "r1") or 0) < 520
+    assert not [one for one in layout.network.rows.handled if one.src == layout.ids["r1"] and one.sent_round > 560]
+    assert layout.delivered("s") == [1, 2]
+
+
+def test_a_removed_repository_that_was_cut_off_leaves_when_it_is_heard() -> None:
+    """r1 steers p and s on the other side of b2 until then; nothing is lost, and they turn to r2."""
+    layout = Layout(3, {"r1": 1, "r2": 3}, {"p": 1, "s": 1, "s2": 3}, **SETTINGS)
+    layout.crash("b2", 100, 500)
+    layout.publish("p", 200, 700, matches=layout.subscribe("s", "s2"))
+    layout.call("r2", "remove", 300, peer=layout.ids["r1"])
+    layout.network.play(499)
+    assert layout.delivered("s") == [1]
+    layout.network.play(900)
+    assert 500 < (left_round(layout, "r1") or 0) < 540
+    assert [layout.delivered(name) for name in ("s", "s2")] == [[1, 2], [1, 2]]
+    roles = (("p", "publisher"), ("s", "subscriber"))
+    assert {layout.node(name).steering["t", role].repository for name, role in roles} == {layout.ids["r2"]}
+    assert layout.node("p").unstable == {}
+
+
+def test_a_fetch_asks_only_members_that_are_heard() -> None:
+    """r2 alone has a message, whose publisher is dead, and is dead itself for a while."""
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1, "s": 1}, **SETTINGS)
+    r1, r2 = layout.ids["r1"], layout.ids["r2"]
+    carries = {"Message", "P2R-Order", "P2R-Retransmit", "R2R-Retransmit"}
+    layout.faults = losing(lambda one: one.kind in carries and one.dst == r1 and one.sent_round < 400)
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.crash("p", 110)
+    layout.crash("r2", 150, 450)
+    layout.network.play(700)
+    asked = [one.sent_round for one in layout.sent("R2R-NAK") if one.message.origin == r1 and r2 in one.message.to]
+    assert [round_ for round_ in asked if round_ < 150]
+    assert not [round_ for round_ in asked if 150 + SETTINGS["assist_rounds"] + 20 < round_ < 450]
+    assert layout.delivered("s") == [1]
