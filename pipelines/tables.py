@@ -111,7 +111,7 @@ CONTROL_CALL = table(
     ("node_id", BIGINT, "node that calls; it is in the scenario, whether it was issued or not"),
     ("source_seq", BIGINT, "number among the calls of its node, ascending from 1"),
     ("round", BIGINT, "round in which it is due"),
-    ("kind", STRING, "join, leave, steer, register, deregister"),
+    ("kind", STRING, "join, leave, remove, steer, register, deregister"),
     ("topic", STRING, "topic that it is about; null: the one without a name, or all"),
     ("peer", BIGINT, "other node that it is about; null: none"),
     ("role", STRING, "register, deregister: publisher or subscriber; else null"),

@@ -25,6 +25,7 @@ _NO_CALLS = pa.schema(
 ).empty_table()
 _CALL_ORDER = {
     "join": 0, "subscribe": 1, "unsubscribe": 2, "publish": 3, "register": 4, "deregister": 5, "steer": 6, "leave": 7,
+    "remove": 8,
 }  # fmt: skip
 
 

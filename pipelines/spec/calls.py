@@ -26,6 +26,13 @@ class LeaveCall(_Call):
     kind: Literal["leave"] = Field(description="what is called")
 
 
+class RemoveCall(_Call):
+    """A server takes another one, which is dead, for one that has left."""
+
+    kind: Literal["remove"] = Field(description="what is called")
+    peer: NodeName = Field(description="the server that is dead")
+
+
 class _OnTopic(_Call):
     topic: Topic | None = Field(None, description="the topic; without it the one that has no name")
     peer: NodeName = Field(description="the other node that the call is about")
@@ -54,10 +61,11 @@ class DeregisterCall(_OnTopic):
 OtherCall: TypeAlias = Annotated[
     Annotated[JoinCall, Tag("<join>")]
     | Annotated[LeaveCall, Tag("<leave>")]
+    | Annotated[RemoveCall, Tag("<remove>")]
     | Annotated[SteerCall, Tag("<steer>")]
     | Annotated[RegisterCall, Tag("<register>")]
     | Annotated[DeregisterCall, Tag("<deregister>")],
     by_name("kind"),
 ]
-OTHER_CALLS = (JoinCall, LeaveCall, SteerCall, RegisterCall, DeregisterCall)
+OTHER_CALLS = (JoinCall, LeaveCall, RemoveCall, SteerCall, RegisterCall, DeregisterCall)
 """The models of `OtherCall`."""

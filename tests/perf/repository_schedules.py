@@ -1,9 +1,10 @@
-"""Random schedules of protocol `repository`, played without an engine, against its checker.
+"""Random schedules of protocol `repository`, played without an engine, against its checker and judge.
 
     python tests/perf/repository_schedules.py [--first 0] [--schedules 2000] [--batch 200] [--owned | --aimed]
 
 With ``--owned`` the owner of all topics deregisters clients for a while. With ``--aimed`` losses and crashes are aimed
-at messages and calls, and the judge of tests/oracles/repository decides, which reads no state of a node. A row a batch:
+at messages and calls. The judge of tests/oracles/repository decides, which reads no state of a node; without
+``--aimed`` so does the checker of tests/support/repository, which reads it. A row a batch:
 schedules, crashes, deliveries, messages on links, violations, seconds. Seeds with violations go to stderr with what
 broke. The exit code is 1 if anything did.
 """
@@ -21,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles.repository.judge import judged
 from rich.console import Console
 from rich.table import Table
-from support.repository.aimed import aimed, history
+from support.repository.aimed import aimed, history, observed
 from support.repository.checker import Checker
 from support.repository.schedules import Schedule, drawn, owned
 
@@ -37,6 +38,8 @@ def batch(seeds: range, schedule_of: Callable[[int], Schedule]) -> list[int]:
         else:
             checker = Checker(schedule)
             broken, network = checker.run(), checker.network
+            if not broken:
+                broken = judged(observed(schedule, network))
         rows = network.rows
         for place, n in enumerate((len(schedule.crashes), len(rows.delivered), len(rows.handled), len(broken))):
             counts[place] += n

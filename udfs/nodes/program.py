@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 TIMERS = "timers"
-CALLS = ("join", "subscribe", "unsubscribe", "publish", "leave", "steer", "register", "deregister")
+CALLS = ("join", "subscribe", "unsubscribe", "publish", "leave", "remove", "steer", "register", "deregister")
 ANY = "*"
 """In `NodeProgram.order`: every kind of message that stands in no other phase."""
 
@@ -55,7 +55,7 @@ class Call:
         guarantee: Publish: the order of delivery that is asked for.
         keys: Publish: the key items that the order is about.
         matches: Publish: ids of the subscriptions that it satisfies.
-        peer: Steer: the node to turn to; register, deregister: the node that is meant.
+        peer: Steer: the node to turn to; register, deregister, remove: the node that is meant.
         role: Register, deregister: what that node may be.
     """
 

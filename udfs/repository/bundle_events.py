@@ -117,7 +117,7 @@ class GossipAck(Addressed):
     Attributes:
         base: The entries follow this number.
         frontier: The entries end with this number.
-        entries: What is stored in between.
+        entries: What is stored in between, and the actions behind.
         beyond: Messages that are stored behind the first reserved number (rule P18).
         seen: What the sender has had of each member's entries.
         members: The members of the bundle.
@@ -126,6 +126,7 @@ class GossipAck(Addressed):
         newest: The newest incarnation of each publisher.
         choices: The designations of all clients.
         syncs: How far its steered subscribers have acknowledged.
+        is_complete: Whether the sender has been operational once.
     """
 
     base: int
@@ -139,6 +140,7 @@ class GossipAck(Addressed):
     newest: tuple[Upto, ...]
     choices: tuple[Choice, ...]
     syncs: tuple[SyncFact, ...]
+    is_complete: bool
 
 
 @message("Gossip-LEAVE")

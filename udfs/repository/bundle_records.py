@@ -87,7 +87,8 @@ class Peer:
         told: It has had entries up to this number.
         beyond: What it has stored behind its frontier.
         knows_leaving: Whether it knows that this repository is to leave.
-        heard_round: Round of its newest Gossip-ACK.
+        is_complete: Whether it has been operational once.
+        heard_round: Round of its newest event; before the first: in which it became a member here.
     """
 
     topic: str
@@ -96,6 +97,7 @@ class Peer:
     told: int = 0
     beyond: tuple[Upto, ...] = ()
     knows_leaving: bool = False
+    is_complete: bool = False
     heard_round: int = 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from udfs.repository import dissemination, slots, storage
+from udfs.repository import dissemination, membership, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import BundleNak, BundleRetransmit, Copy
 from udfs.repository.bundle_records import Lacking
@@ -19,24 +19,17 @@ def held(at: At, repository: int, key: Key) -> None:
         at.wake("fetch", at.rounds("fetch_rounds"))
 
 
-def forget(at: At, repository: int) -> None:
-    """Asks a repository for nothing any more."""
-    for row in at.of(at.node.lacking):
-        row.holders.discard(repository)
-        if not row.holders:
-            del at.node.lacking[at.topic, row.publisher, row.incarnation, row.n]
-
-
 def ask(at: At) -> None:
-    """Asks for all that is lacking, every T_f; of several holders another one each time."""
-    turn = at.round // at.rounds("fetch_rounds")
+    """Asks for all that is lacking, every T_f: of the holders that are heard another one each time."""
+    turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
+    heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
     by_holder: dict[int, list[Upto]] = {}
-    for row in at.of(at.node.lacking):
-        holders = sorted(row.holders)
-        by_holder.setdefault(holders[turn % len(holders)], []).append(Upto(row.publisher, row.incarnation, row.n))
+    for row in lacking:
+        if holders := sorted(row.holders & heard):
+            by_holder.setdefault(holders[turn % len(holders)], []).append(Upto(row.publisher, row.incarnation, row.n))
     for holder, keys in sorted(by_holder.items()):
         at.send(BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
-    if by_holder:
+    if lacking:
         at.wake("fetch", at.rounds("fetch_rounds"))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from udfs.repository import dissemination, facts, fetching, membership, owners, registrations, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Entry, GossipAck, GossipLeave, Told
-from udfs.repository.bundle_records import Held, Peer
+from udfs.repository.bundle_records import Held
 from udfs.repository.events import Key, Upto
-from udfs.repository.repository_records import STORED, VOID
+from udfs.repository.repository_records import ACTION, STORED, VOID
 
 
 def go_on(at: At) -> None:
@@ -28,7 +28,7 @@ def tell(at: At) -> None:
     """Sends each peer what is new to it; peers that know the same get the same event (rule P17)."""
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:
-        by_base.setdefault(min(_peer(at, peer).told, at.log.frontier), []).append(peer)
+        by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
     for base, peers in sorted(by_base.items()):
         tell_from(at, tuple(peers), base)
 
@@ -40,14 +40,17 @@ def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
     at.send(
         GossipAck, peers, base, at.log.frontier, _entries(at, base), beyond(at), seen, at.members,
         *membership.departures(at), tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())),
-        registrations.choices(at), facts.syncs(at),
+        registrations.choices(at), facts.syncs(at), at.log.is_complete,
     )  # fmt: skip
 
 
 def _entries(at: At, base: int) -> tuple[Entry, ...]:
-    found = (at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.frontier + 1))
+    """Returns what is stored behind a number up to the frontier, and all actions behind: they wait for no message."""
+    found = [at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.last_seq + 1)]
     return tuple(
-        Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action) for slot in found if slot.status != VOID
+        Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action)
+        for slot in found
+        if slot.status == ACTION or (slot.seq <= at.log.frontier and slot.status != VOID)
     )
 
 
@@ -61,14 +64,17 @@ def beyond(at: At) -> tuple[Upto, ...]:
 def on_gossip(at: At, m: GossipAck) -> None:
     """Takes over what another repository tells."""
     membership.learn(at, m.members, m.leaving, m.left)
-    if m.origin in membership.left(at):
+    if at.log.is_left:
         return
-    peer = _peer(at, m.origin)
-    peer.heard_round = at.round
+    if m.origin in membership.left(at):
+        tell_from(at, (m.origin,), at.log.frontier)
+        return
+    peer = membership.peer(at, m.origin)
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     told = {one.repository: one.seq for one in m.seen}
-    peer.told, peer.beyond, peer.knows_leaving = told.get(at.me, 0), m.beyond, at.me in m.leaving
+    peer.told, peer.beyond, peer.is_complete = told.get(at.me, 0), m.beyond, m.is_complete
+    peer.knows_leaving = at.me in m.leaving and m.base <= peer.seen
     if m.base <= peer.seen:
         for entry in m.entries:
             if entry.seq > peer.seen:
@@ -95,8 +101,3 @@ def _enter(at: At, repository: int, entry: Entry) -> None:
     index = at.topic, repository, key.publisher, key.incarnation
     at.node.held[index] = Held(*index, key.n)
     fetching.held(at, repository, key)
-
-
-def _peer(at: At, repository: int) -> Peer:
-    index = at.topic, repository
-    return at.node.peer.setdefault(index, Peer(*index))

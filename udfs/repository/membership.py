@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.repository import fetching
+from udfs.nodes.program import Call
 from udfs.repository.at import At
 from udfs.repository.bundle_events import GossipAck, GossipLeave
 from udfs.repository.bundle_records import Peer
@@ -25,13 +25,28 @@ def add(at: At, repository: int) -> None:
     """Takes a repository for a member, unless it has left."""
     if repository != at.me and (at.topic, repository) not in at.node.member:
         at.node.member[at.topic, repository] = Member(at.topic, repository)
+        hear(at, repository)
         watch(at)
 
 
+def peer(at: At, repository: int) -> Peer:
+    """Returns what is known of another repository."""
+    index = at.topic, repository
+    return at.node.peer.setdefault(index, Peer(*index))
+
+
+def hear(at: At, repository: int) -> None:
+    """Notes that another repository is up."""
+    peer(at, repository).heard_round = at.round
+
+
 def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
-    """Takes over what another repository knows of the members."""
+    """Takes over what another repository knows of the members; who was removed while it was up has left (rule P36)."""
     for one in gone:
         lose(at, one)
+    if at.me in gone and not at.log.is_left:
+        _migrate(at)
+        depart(at)
     for one in members:
         add(at, one)
     for one in leaving:
@@ -40,17 +55,36 @@ def learn(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tupl
 
 
 def lose(at: At, repository: int) -> None:
-    """Drops a repository that has left, and its part of the repository-table."""
+    """Drops a repository that has left, and its part of the repository-table; it is asked for nothing any more."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
     if not row.is_left:
         row.is_left = True
-        fetching.forget(at, repository)
+        for lacking in at.of(at.node.lacking):
+            lacking.holders.discard(repository)
+            if not lacking.holders:
+                del at.node.lacking[at.topic, lacking.publisher, lacking.incarnation, lacking.n]
         for found in [one for one in at.of(at.node.located) if one.repository == repository]:
             del at.node.located[at.topic, repository, found.seq]
         for other in [one for one in at.of(at.node.held) if one.repository == repository]:
             del at.node.held[at.topic, repository, other.publisher, other.incarnation]
+
+
+def remove(at: At, call: Call) -> None:
+    """Takes a dead repository for one that has left; gossip tells the other members (rule P36)."""
+    if call.peer is None:
+        raise ValueError(f"call {call.kind} {call.source_seq} names no peer; give it the repository that is dead")
+    if at.log.is_member and not at.log.is_left and call.peer in at.peers:
+        lose(at, call.peer)
+
+
+def depart(at: At) -> None:
+    """Notes that this repository has left: its state is LEFT when it has left all its bundles."""
+    at.log.is_leaving, at.log.is_left = False, True
+    if all(one.is_left or not one.is_member for one in at.node.log.values()):
+        at.ctx.status(LEFT)
+    watch(at)
 
 
 def is_heard(at: At, repository: int) -> bool:
@@ -85,9 +119,7 @@ def go_on(at: At) -> None:
     if log.is_leaving:
         _migrate(at)
         if at.duty.is_operational and _is_covered(at):
-            log.is_leaving, log.is_left = False, True
-            if all(one.is_left or not one.is_member for one in at.node.log.values()):
-                at.ctx.status(LEFT)
+            depart(at)
     if log.is_left and at.peers:
         at.send(GossipLeave, at.peers)
     if log.is_leaving or (log.is_left and at.peers):
@@ -101,21 +133,25 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether all that stay and are heard hold every message that is here, and nobody with a lower id leaves.
+    """Returns whether all that stay and are heard can do without this repository, and nobody with a lower id leaves.
 
-    Who stays has said so knowing that this one leaves: else two would each count on the other (rule P30).
+    They hold every message and registration that is here, and one of them has been operational. Who stays has said so
+    knowing that this one leaves: else two would each count on the other (rule P30).
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
-    staying = [at.node.peer.get((at.topic, one.repository)) for one in others if not one.is_leaving]
+    staying = [peer(at, one.repository) for one in others if not one.is_leaving]
     is_next = all(one.repository > at.me for one in others if one.is_leaving)
-    return bool(staying) and is_next and all(one is not None and _stands_in(at, one) for one in staying)
+    can_serve = any(one.is_complete for one in staying)
+    return can_serve and is_next and all(_stands_in(at, one) for one in staying)
 
 
 def _stands_in(at: At, peer: Peer) -> bool:
+    registered = max((row.seq for row in at.of(at.node.registration)), default=0)
     behind = {Key.of(one) for one in peer.beyond}
     numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
     keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
-    return peer.knows_leaving and all(key in behind or _is_held(at, peer.repository, key) for key in keys)
+    is_told = peer.knows_leaving and peer.told >= registered
+    return is_told and all(key in behind or _is_held(at, peer.repository, key) for key in keys)
 
 
 def _is_held(at: At, peer: int, key: Key) -> bool:

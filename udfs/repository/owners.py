@@ -24,7 +24,7 @@ def call(at: At, call: Call) -> None:
 
 
 def again(at: At) -> None:
-    """Tries the next repository with what is not confirmed, every T_p."""
+    """Repeats what is not confirmed every T_p: to the next member, and after the last one to all that brokers know."""
     for row in at.of(at.node.registering):
         row.tries += 1
         _send(at, row)
@@ -32,8 +32,8 @@ def again(at: At) -> None:
 
 def _send(at: At, row: Registering) -> None:
     event = Register if row.is_registered else Deregister
-    members = at.bundle.members
-    at.send(event, (members[row.tries % len(members)],), row.client, row.role, row.number)
+    receivers = [*((member,) for member in at.bundle.members), ()]
+    at.send(event, receivers[row.tries % len(receivers)], row.client, row.role, row.number)
     at.wake("register", at.rounds("publisher_rounds"))
 
 

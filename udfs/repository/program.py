@@ -133,7 +133,7 @@ class Repository(State):
             for topic in sorted(self.log):
                 storage.on_stored(At(self, ctx, topic))
         else:
-            TIMERS[name](At(self, ctx, topics.numbered(self, key)))
+            recovery.wake_up(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
 
     def on_recover(self, ctx: Context) -> None:
         """Starts another life with what is durable."""
@@ -195,4 +195,10 @@ class Repository(State):
         """Takes this repository out of its bundles."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
+        ctx.confirm(call.source_seq)
+
+    def call_remove(self, call: Call, ctx: Context) -> None:
+        """Takes a dead repository out of the bundles of this one."""
+        for topic in sorted(self.log):
+            membership.remove(At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)

@@ -24,7 +24,15 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
     if log.is_left and isinstance(event, GossipAck):
         membership.on_farewell(at, event)
     elif log.is_member and not log.is_left:
+        if (at.topic, event.origin) in at.node.member:
+            membership.hear(at, event.origin)
         handle(at, event)
+
+
+def wake_up(at: At, timer: str, handle: Callable[[At], object]) -> None:
+    """Handles a timer; a repository that has left only tells the members so, and asks for nothing (section 4.10)."""
+    if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
+        handle(at)
 
 
 def on_probe(at: At, m: Probe) -> None:
@@ -111,6 +119,8 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
         at.duty.asked_round = at.round
     at.duty.assistant = m.origin
     membership.learn(at, m.members, (), m.left)
+    if at.log.is_left:
+        return
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     for action in m.actions:
@@ -146,7 +156,7 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 def finish(at: At) -> None:
     """Ends a recovery that lacks nothing any more."""
-    is_assisted = at.duty.assistant is not None and not at.duty.is_operational
+    is_assisted = at.duty.assistant is not None and not at.duty.is_operational and not at.log.is_left
     if is_assisted and not at.of(at.node.missed):
         complete(at)
 

@@ -10,7 +10,7 @@ from udfs.repository.bundle_events import Action, Choice
 from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
 from udfs.repository.events import Key, Upto
 from udfs.repository.repository_events import Migrate, Refuse
-from udfs.repository.repository_records import Designation, Registration, Slot, Subscriber
+from udfs.repository.repository_records import Designation, Incarnation, Registration, Slot, Subscriber
 
 BEGINNING = -1
 """The number of registrations that are there at the start."""
@@ -49,8 +49,16 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
     return all(row is None or row.is_registered or slot.n <= _upto(row.cut, slot) for row in rows)
 
 
-def _upto(cut: tuple[Upto, ...], slot: Slot) -> int:
-    found = (one.n for one in cut if (one.publisher, one.incarnation) == (slot.publisher, slot.incarnation))
+def covered(at: At, row: Incarnation) -> int:
+    """Returns the end of an incarnation's filled prefix, at most the cut of its publisher's deregistration (P25)."""
+    registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
+    if at.log.owner is None or registration is None or registration.is_registered:
+        return row.prefix
+    return min(row.prefix, _upto(registration.cut, row))
+
+
+def _upto(cut: tuple[Upto, ...], row: Slot | Incarnation) -> int:
+    found = (one.n for one in cut if (one.publisher, one.incarnation) == (row.publisher, row.incarnation))
     return next(found, 0)
 
 

@@ -224,7 +224,9 @@ class SubscribeConfirm(Designated):
     Attributes:
         subscription_ids: The subscriptions.
         prefix: What is stored: where they are to start.
+        upto: The last sequence number of what is stored.
     """
 
     subscription_ids: tuple[int, ...]
     prefix: tuple[Upto, ...]
+    upto: int

@@ -126,7 +126,8 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
     """Sends R2P-ACK to a steered publisher: stored, filled up to, held by all up to (rule P3)."""
     number = registrations.steered(at, row.publisher, PUBLISHER)
     if number is not None and not row.is_closed:
-        values = (row.incarnation, single, row.prefix, stable(at, row), at.members, registrations.subscribers(at))
+        upto = registrations.covered(at, row)
+        values = (row.incarnation, single, upto, min(upto, stable(at, row)), at.members, registrations.subscribers(at))
         at.send(PublisherAck, (row.publisher,), number, at.me, *values)
 
 

@@ -70,8 +70,13 @@ def ask_cuts(at: At, row: Steering) -> None:
 
 
 def on_confirm(at: At, m: SubscribeConfirm) -> None:
-    """Has subscriptions start behind what is stored, and behind the own marks (rule P10)."""
+    """Has subscriptions start behind what is stored, and behind the own marks (rule P10).
+
+    An answer that a delivery has overtaken is too old: what lies between would come against the repository's order.
+    """
     if not steering.hear(at, at.node.steering.get((at.topic, SUBSCRIBER)), m):
+        return
+    if at.topic in at.node.reading and at.node.reading[at.topic].position > m.upto:
         return
     cut = {(one.publisher, one.incarnation): one.n for one in m.prefix}
     for mark in at.of(at.node.mark):

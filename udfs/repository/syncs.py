@@ -16,7 +16,7 @@ def on_subscribe(at: At, m: Subscribe) -> None:
     """Says what is stored: new subscriptions start behind it (rule P10)."""
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
-        values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at))
+        values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
         at.send(SubscribeConfirm, (m.origin,), *values)
 
 

@@ -64,5 +64,5 @@ SPEC = ProtocolSpec(
         "Refuse",
     ),
     servers="repository",
-    calls=("steer", "register", "deregister", "join", "leave"),
+    calls=("steer", "register", "deregister", "join", "leave", "remove"),
 )

@@ -111,6 +111,9 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
             if before != index:
                 message = f"{at!r} calls {kind} already by entry {before}; allowed: once"
                 yield Problem((*place, "kind"), message)
+        elif kind == "remove":
+            others = [name for name in _servers(overlay) if name != at]
+            yield from _named((*place, "peer"), overlay.names[row["peer"]], "other server", others)
         else:
             yield from _registration_problems(settings, overlay, row, place)
     yield from _early_leaves(overlay, workload)

@@ -55,6 +55,7 @@ class History:
         statuses: Round, node and status of each change.
         messages: Messages on links, in any order: kind, due round, fate, receiver and content.
         last_round: The last round.
+        silence_rounds: A repository that cannot be heard for so many rounds counts as down.
     """
 
     roles: Mapping[int, str]
@@ -67,6 +68,7 @@ class History:
     statuses: Sequence[tuple[int, int, str]]
     messages: Sequence[Any]
     last_round: int
+    silence_rounds: int = 100
     found: list[str] = field(default_factory=list)
 
 
@@ -89,7 +91,9 @@ class _Judge:
         for crash in of.crashes:
             self.crashes[crash.node].append(crash)
         self.repositories_ = [node for node, role in of.roles.items() if role == "repository"]
-        self.gone = {one.node for one in of.crashes if one.end is None}
+        removals = (one for one in of.calls if one.kind == "remove" and (one.node, one.seq) in of.issued)
+        self.removed = {one.of["peer"] for one in removals}
+        self.gone = {one.node for one in of.crashes if one.end is None} | self.removed
         self.first: dict[tuple[int, Id], int] = {}
         for round_, client, one in of.delivered:
             self.first.setdefault((client, one), round_)
@@ -99,6 +103,7 @@ class _Judge:
         self.subscriptions = {one.of["subscription_id"]: one for one in of.calls if one.kind == "subscribe"}
         self.ends = {one.of["subscription_id"]: one for one in of.calls if one.kind == "unsubscribe"}
         self.reached = self._reached()
+        self._cut_off: dict[int, bool] = {}
 
     def _reached(self) -> dict[Id, dict[int, int]]:
         """Returns the round in which a copy of each publication came to each repository first."""
@@ -118,6 +123,26 @@ class _Judge:
         """Returns whether a node is up in all rounds from one to another; None: to the end."""
         last = self.of.last_round if end is None else end
         return all(c.begin > last or (c.end is not None and c.end <= begin) for c in self.crashes[node])
+
+    def is_cut_off(self, end: int) -> bool:
+        """Returns whether all was lost that some repository sent another one in the `silence_rounds` before a round."""
+        if end not in self._cut_off:
+            begin, pairs = end - self.of.silence_rounds, {True: set[tuple[int, int]](), False: set[tuple[int, int]]()}
+            for one, is_sent, round_, pair in self._between_repositories():
+                if begin < round_ <= end and (is_sent or one.fate == "delivered"):
+                    pairs[is_sent].add(pair)
+            self._cut_off[end] = not pairs[True] <= pairs[False]
+        return self._cut_off[end]
+
+    def _between_repositories(self) -> Iterator[tuple[Any, bool, int, tuple[int, int]]]:
+        """Yields messages where they start (with their round) and end (due), with the two repositories."""
+        for one in self.of.messages:
+            origin = one.message.origin
+            for other in {*one.message.to} & {*self.repositories_} if origin in self.repositories_ else ():
+                if one.src == origin:
+                    yield one, True, one.sent_round, (origin, other)
+                if one.dst == other:
+                    yield one, False, one.due_round, (origin, other)
 
     def once(self) -> Iterator[str]:
         """Nobody delivers a publication twice (section 3.5)."""
@@ -281,9 +306,11 @@ class _Judge:
             )
             if not self.up(node, self.of.last_round):
                 continue
+            if node in self.removed and last.get(node) != "LEFT":
+                yield f"{node} was removed, and is {last.get(node)} in the end"
             if left_ and last.get(node) != "LEFT" and self._is_followed(node, left):
                 yield f"{node} leaves, and is {last.get(node)} in the end"
-            if not left_ and last.get(node, "OPERATIONAL") != "OPERATIONAL" and node not in joined:
+            if not left_ and last.get(node, "OPERATIONAL") != "OPERATIONAL" and node not in {*joined, *self.removed}:
                 yield f"{node} is {last[node]} in the end"
 
     def _is_followed(self, leaver: int, left: set[int]) -> bool:
@@ -307,7 +334,8 @@ class Registrations:
     """What is known of a client's registration for a topic in a role, from the scenario and the calls of the owner.
 
     A call counts as done from its confirmation on; between its issue and that, nothing is known. One that is confirmed
-    while a repository is down may be lost with those that had it: then nothing is known from its issue on.
+    while a repository is down, or cut off from another one, may be lost with those that had it: then nothing is known
+    from its issue on.
     """
 
     def __init__(self, judge: _Judge, topic: str, client: int, role: str) -> None:
@@ -354,9 +382,9 @@ class Registrations:
         return self._is_certain(last) and of.confirmed[last.node, last.seq] < issued
 
     def _is_certain(self, one: Call) -> bool:
-        """Returns whether a call is confirmed, and all repositories were up from its issue to its confirmation."""
+        """Returns whether a call is confirmed, and all repositories were up and heard from its issue to that."""
         index, judge = (one.node, one.seq), self._judge
         if index not in judge.of.confirmed:
             return False
         begin, end = judge.of.issued[index], judge.of.confirmed[index]
-        return all(judge.up(node, begin, end) for node in judge.repositories_)
+        return all(judge.up(node, begin, end) for node in judge.repositories_) and not judge.is_cut_off(end)

@@ -123,3 +123,63 @@ def test_only_the_owner_registers() -> None:
     layout.network.play(70)
     assert layout.ids["s"] in refused(layout)
     assert layout.node("r1").slot == {}
+
+
+def confirmations(layout: Layout) -> list[int]:
+    """Returns the rounds in which calls of the owner are confirmed."""
+    rows = layout.network.rows.calls
+    return [round_ for node, _, round_, kind in rows if (node, kind) == (layout.ids["o"], "confirmed")]
+
+
+def test_an_owner_finds_members_that_have_replaced_the_founders() -> None:
+    """Its bundle is r1, which leaves: nobody that the owner knows is there (rule P33)."""
+    topics = {"t": {"owner": "o", "publishers": [], "subscribers": []}}
+    layout = Layout(2, {"r1": 1, "r2": 2}, dict.fromkeys(("o", "p"), 1), topics=topics, **SETTINGS)
+    layout.call("r2", "join", 20)
+    layout.call("r1", "leave", 100)
+    layout.call("o", "register", 300, peer=layout.ids["p"], role="publisher")
+    layout.network.play(299)
+    assert layout.node("r1").log["t"].is_left
+    layout.network.play(400)
+    assert confirmations(layout)
+    assert layout.node("r2").registration["t", layout.ids["p"], "publisher"].is_registered
+
+
+def test_a_message_behind_the_cut_of_its_publisher_is_not_confirmed() -> None:
+    """r2, which does not steer p, stores what r1 refuses, and r1 fetches that; nobody is to get it."""
+    layout = owned(["p", "s2"], ["s"])
+    layout.publish("p", 100, 200, matches=layout.subscribe("s"))
+    layout.call("o", "deregister", 150, peer=layout.ids["p"], role="publisher")
+    layout.call("o", "register", 400, peer=layout.ids["p"], role="publisher")
+    layout.network.play(399)
+    assert [len(layout.slots(name)) for name in ("r1", "r2")] == [2, 2]
+    assert layout.delivered("s") == [1]
+    assert layout.node("p").publishing["t"].confirmed == 1
+    assert [one.n for one in layout.node("p").unstable.values()] == [2]
+    layout.network.play(600)
+    assert layout.delivered("s") == [1, 2]
+    assert layout.node("p").publishing["t"].confirmed == 2
+    assert layout.node("p").unstable == {}
+
+
+def test_a_member_that_was_not_heard_since_it_joined_counts_for_a_confirmation() -> None:
+    """r3 joins by r2, which does not know of the deregistration: the owner waits until r3 knows, too."""
+    topics = {"t": {"owner": "o", "publishers": ["p"], "subscribers": ["s"]}}
+    clients = dict.fromkeys(("o", "p", "s"), 1)
+    layout = Layout(1, dict.fromkeys(("r1", "r2", "r3"), 1), clients, topics=topics, **SETTINGS)
+    ids = [layout.ids[name] for name in ("r1", "r2", "r3")]
+    ends = {(ids[0], ids[1]): 180, (ids[0], ids[2]): 240, (ids[2], ids[0]): 230, (ids[1], ids[2]): 240}
+    layout.faults = losing(
+        lambda one: one.kind == "Gossip-ACK" and one.sent_round < ends.get((one.message.origin, one.dst), 0)
+    )
+    layout.call("r3", "join", 150)
+    layout.call("o", "deregister", 149, peer=layout.ids["s"], role="subscriber")
+    layout.network.play(400)
+    (round_,) = confirmations(layout)
+    told = [
+        one.due_round
+        for one in layout.network.rows.handled
+        if one.kind == "Gossip-ACK" and one.dst == ids[2] and one.fate == "delivered"
+        and any(entry.action for entry in one.message.entries)
+    ]  # fmt: skip
+    assert min(told) < round_

@@ -192,3 +192,24 @@ def test_after_the_last_unsubscription_nothing_is_asked_any_more() -> None:
     assert layout.delivered("s") == [1]
     assert layout.node("s").steering == {}
     assert layout.node("r1").subscriber["t", layout.ids["s"]].interests == ()
+
+
+def test_a_subscription_does_not_start_before_what_its_client_has_delivered_since() -> None:
+    """R2S-Confirm comes late: in between s delivers q's message, whose number is behind p's that only 99 asks for."""
+    layout = layout_with("p", "q", "s")
+    first = layout.subscribe("s")
+
+    def struck(one: Flight) -> Flight:
+        if one.kind != "R2S-Confirm" or not 100 < one.sent_round < 130:
+            return one
+        return one._replace(due_round=130) if one.sent_round < 108 else one._replace(fate="lost_link")
+
+    layout.faults = lambda flights: [struck(one) for one in flights]
+    layout.call("s", "subscribe", 100, subscription_id=99)
+    layout.publish("p", 108, matches=(99,))
+    layout.publish("q", 112, matches=first)
+    layout.network.play(300)
+    got = [(one.source, one.source_seq) for _, _, one in layout.network.rows.delivered]
+    p, q = layout.ids["p"], layout.ids["q"]
+    assert got == [(q, 1)]
+    assert [(one.publisher, one.n) for one in layout.node("s").subscribed["t", 99].cut] == [(p, 1), (q, 1)]

@@ -88,6 +88,7 @@ def aimed(seed: int) -> Schedule:
     _bundle(schedule, rng)
     moments = [round_ for _, kind, round_, _ in schedule.calls if kind != "publish" or rng.random() < 0.3]
     _crashes(schedule, rng, moments)
+    _removals(schedule, random.Random(f"removed {seed}"))
     moments += [round_ for _, begin, end in schedule.crashes for round_ in (begin, end) if round_ is not None]
     schedule.strike = AimedLoss(rng, seed, sorted(schedule.links), moments)
     return schedule
@@ -169,10 +170,29 @@ def _crashes(schedule: Schedule, rng: random.Random, moments: list[int]) -> None
         schedule.crashes.append((one.node, begin, end))
 
 
+def _removals(schedule: Schedule, rng: random.Random) -> None:
+    """Has the survivor remove repositories that are down: most of them for good, some come back."""
+    joined = {node for node, kind, _, _ in schedule.calls if kind in ("join", "leave")}
+    down = {node: (begin, end) for node, begin, end in schedule.crashes}
+    repositories = schedule.of_role("repository")
+    survivors = [node for node in repositories if node not in joined | down.keys()]
+    for node in repositories:
+        begin, end = down.get(node, (0, 0))
+        if node not in down or node in joined or not survivors or rng.random() < (0.7 if end else 0.3):
+            continue
+        round_ = begin + rng.randint(1, 150) if end is None else rng.randint(begin, end)
+        schedule.calls.append((survivors[0], "remove", round_, {"peer": node}))
+
+
 def history(schedule: Schedule) -> tuple[History, LocalNetwork]:
-    """Plays a schedule, and returns what an outsider sees of it."""
+    """Plays a schedule; returns what an outsider sees of it, and the run."""
     network = schedule.network()
     network.play(schedule.end_round)
+    return observed(schedule, network), network
+
+
+def observed(schedule: Schedule, network: LocalNetwork) -> History:
+    """Returns what an outsider sees of a schedule's run."""
     numbers: Counter[int] = Counter()
     calls = []
     for node, kind, _, of in sorted(schedule.calls, key=lambda call: call[2]):
@@ -190,11 +210,11 @@ def history(schedule: Schedule) -> tuple[History, LocalNetwork]:
         for topic, rules in schedule.settings["topics"].items()
     }
     rows = network.rows
-    seen = History(
+    return History(
         {one.node: one.role for one in schedule.nodes}, topics, calls, [Crash(*one) for one in schedule.crashes],
         steps["issued"], steps["confirmed"],
         [(round_, node, (one.source, one.source_seq)) for node, round_, one in rows.delivered],
         [(round_, node, status) for node, round_, status in rows.statuses],
         [one for one in rows.handled if hasattr(one.message, "origin")], schedule.end_round,
+        schedule.settings["assist_rounds"],
     )  # fmt: skip
-    return seen, network

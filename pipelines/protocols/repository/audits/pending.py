@@ -55,8 +55,11 @@ join topic_service v on v.run_id = w.run_id and v.topic = w.topic and v.n_servin
   and v.n_gone_publishers = 0
 left join (select distinct run_id, node_id from node_recovery where recovery_round is null) g
   on g.run_id = w.run_id and g.node_id = w.node_id
-left join (select distinct run_id, node_id from control_call where kind = 'leave') l
-  on l.run_id = w.run_id and l.node_id = w.node_id
+left join (
+  select run_id, node_id from control_call where kind = 'leave'
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
+) l on l.run_id = w.run_id and l.node_id = w.node_id
 where g.node_id is null and l.node_id is null
 """
 """Topics for which a repository or a publisher is gone for good may wait for what only that one had, see `HELD`."""
@@ -66,6 +69,8 @@ with away as (
   select run_id, node_id from node_recovery where recovery_round is null
   union
   select run_id, node_id from control_call where kind = 'leave'
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
 )
 select w.run_id, s.last_round as round, w.node_id, w.publisher as source, h.source_seq,
   concat('number ', w.seq, ' is reserved for number ', w.n, ' of its publisher, which ', min(h.name), ' has') as detail

@@ -64,7 +64,9 @@ with life as (
   left join kept k on k.run_id = p.run_id and k.node_id = p.source and k.source_seq = p.source_seq
   where k.source_seq is null and p.issued_round >= coalesce(l.first_round, 0)
 ), moved as (
-  select distinct run_id, node_id from control_call where kind in ('join', 'leave')
+  select run_id, node_id from control_call where kind in ('join', 'leave')
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
 )
 select d.run_id, d.issued_round as round, d.source as node_id, d.source, d.source_seq,
   concat('its publisher keeps no copy, and ', n.name, ' does not have it') as detail
@@ -77,7 +79,7 @@ left join stored_message s on s.run_id = d.run_id and s.node_id = l.node_id and 
   and s.source = d.source and s.source_seq = d.source_seq
 where m.node_id is null and s.node_id is null
 """
-"""Members that have joined, or are asked to leave, may lack what was dropped before or since."""
+"""Members that have joined, are asked to leave, or are removed, may lack what was dropped before or since."""
 
 
 def stored_once(evidence: Evidence) -> DataFrame:

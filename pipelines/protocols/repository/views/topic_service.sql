@@ -1,14 +1,16 @@
 -- Who serves each topic to the end, and which of those that it needs are gone?
 -- One row per run and topic (protocol repository). Nobody serves any with best effort (protocol.baseline).
 -- :topic the topic
--- :n_serving repositories that serve it from the start, are not asked to leave, and are up or come back
+-- :n_serving repositories that serve it from the start, are not asked to leave, not removed, and are up or come back
 -- :n_gone repositories of the topic that crashed for good
 -- :n_gone_publishers clients that publish on it and crashed for good: a number that is set aside for a message that
 --   only they had blocks the topic
 with gone as (
   select distinct run_id, node_id from node_recovery where recovery_round is null
 ), moved as (
-  select distinct run_id, node_id from control_call where kind in ('join', 'leave')
+  select run_id, node_id from control_call where kind in ('join', 'leave')
+  union
+  select run_id, peer as node_id from control_call where kind = 'remove'
 ), serving as (
   select l.run_id, l.topic, count_if(g.node_id is null and m.node_id is null) as n_serving,
     count_if(g.node_id is not null) as n_gone

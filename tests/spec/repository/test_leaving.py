@@ -1,0 +1,128 @@
+"""What a repository hands over before it leaves, and that it is quiet afterwards: section 4.10; rules P26, P30."""
+
+from __future__ import annotations
+
+from support.repository.layouts import Layout, losing
+
+SETTINGS = {"publisher_rounds": 12, "failure_rounds": 50, "idle_rounds": 40, "fetch_rounds": 10, "assist_rounds": 60}
+
+
+def left_round(layout: Layout, name: str) -> int | None:
+    rows = layout.network.rows.statuses
+    return next((round_ for node, round_, status in rows if (node, status) == (layout.ids[name], "LEFT")), None)
+
+
+def test_who_has_left_asks_for_nothing() -> None:
+    """r1 has heard that r2 has a message, and leaves without it."""
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 2, "s": 2}, **SETTINGS)
+    r1 = layout.ids["r1"]
+    carries = {"Message", "P2R-Order", "P2R-Retransmit", "R2R-Retransmit"}
+    layout.faults = losing(lambda one: one.kind in carries and one.dst == r1)
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.call("r1", "leave", 150)
+    layout.network.play(600)
+    round_ = left_round(layout, "r1")
+    assert round_ is not None
+    assert layout.sent("R2R-NAK")
+    assert not [one for one in layout.sent("R2R-NAK", round_ + 1) if one.src == r1]
+    assert layout.delivered("s") == [1]
+
+
+def test_registrations_are_handed_over_before_a_repository_leaves() -> None:
+    """r1 alone has the registration, behind a number that is reserved for a lost message; r2 hears it all the same."""
+    topics = {"t": {"owner": "o", "publishers": ["p"], "subscribers": ["s"]}}
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 1, "q": 2, "s": 2, "o": 1}, topics=topics, **SETTINGS)
+    p, q, r1 = (layout.ids[name] for name in ("p", "q", "r1"))
+    layout.faults = losing(
+        lambda one: (
+            (one.kind == "Gossip-ACK" and one.message.origin == r1 and one.sent_round < 260)
+            or (one.kind in ("Message", "P2R-Retransmit") and one.message.source == p and one.sent_round < 500)
+        )
+    )
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.call("o", "register", 110, peer=q, role="publisher")
+    layout.publish("q", 120, matches=(layout.ids["s"],))
+    layout.call("r1", "leave", 240)
+    layout.network.play(480)
+    assert layout.node("r1").log["t"].frontier < layout.node("r1").registration["t", q, "publisher"].seq
+    assert layout.node("r2").registration["t", q, "publisher"].is_registered
+    assert left_round(layout, "r1") is None
+    layout.network.play(900)
+    assert left_round(layout, "r1") is not None
+    assert {one.source for _, _, one in layout.network.rows.delivered} == {p, q}
+
+
+def test_a_repository_does_not_leave_to_one_that_was_never_complete() -> None:
+    """No answer to its R2R-Assist comes to r2, which joins: it has all messages, but may not steer."""
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.faults = losing(lambda one: one.kind == "R2R-Recovery" and one.sent_round < 400)
+    layout.publish("p", 100, 250, 500, matches=layout.subscribe("s"))
+    layout.call("r2", "join", 120)
+    layout.call("r1", "leave", 200)
+    layout.network.play(399)
+    assert left_round(layout, "r1") is None
+    assert len(layout.slots("r2")) == 2
+    layout.network.play(700)
+    assert left_round(layout, "r1") is not None
+    assert layout.delivered("s") == [1, 2, 3]
+
+
+def test_a_dead_member_that_is_removed_holds_up_no_copy() -> None:
+    """Until then p keeps all copies, and announces them again and again."""
+    layout = Layout(2, {"r1": 1, "r2": 2, "r3": 2}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.publish("p", *range(110, 210, 10), 700, matches=layout.subscribe("s"))
+    layout.crash("r3", 100)
+    layout.call("r1", "remove", 400, peer=layout.ids["r3"])
+    layout.network.play(399)
+    assert len(layout.node("p").unstable) == 10
+    layout.network.play(499)
+    assert layout.node("p").unstable == {}
+    assert [layout.node(name).member["t", layout.ids["r3"]].is_left for name in ("r1", "r2")] == [True, True]
+    layout.network.play(800)
+    assert layout.node("p").bundle["t"].members == (layout.ids["r1"], layout.ids["r2"])
+    assert len(layout.sent("P2R-Order", 500)) <= 2
+    assert not [one for one in layout.network.rows.handled if one.sent_round > 500 and one.dst == layout.ids["r3"]]
+    assert layout.delivered("s") == list(range(1, 12))
+
+
+def test_a_removed_repository_that_comes_back_has_left() -> None:
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.publish("p", 120, 700, matches=layout.subscribe("s"))
+    layout.crash("r1", 100, 500)
+    layout.call("r2", "remove", 300, peer=layout.ids["r1"])
+    layout.network.play(800)
+    assert 500 < (left_round(layout, "r1") or 0) < 520
+    assert not [one for one in layout.network.rows.handled if one.src == layout.ids["r1"] and one.sent_round > 560]
+    assert layout.delivered("s") == [1, 2]
+
+
+def test_a_removed_repository_that_was_cut_off_leaves_when_it_is_heard() -> None:
+    """r1 steers p and s on the other side of b2 until then; nothing is lost, and they turn to r2."""
+    layout = Layout(3, {"r1": 1, "r2": 3}, {"p": 1, "s": 1, "s2": 3}, **SETTINGS)
+    layout.crash("b2", 100, 500)
+    layout.publish("p", 200, 700, matches=layout.subscribe("s", "s2"))
+    layout.call("r2", "remove", 300, peer=layout.ids["r1"])
+    layout.network.play(499)
+    assert layout.delivered("s") == [1]
+    layout.network.play(900)
+    assert 500 < (left_round(layout, "r1") or 0) < 540
+    assert [layout.delivered(name) for name in ("s", "s2")] == [[1, 2], [1, 2]]
+    roles = (("p", "publisher"), ("s", "subscriber"))
+    assert {layout.node(name).steering["t", role].repository for name, role in roles} == {layout.ids["r2"]}
+    assert layout.node("p").unstable == {}
+
+
+def test_a_fetch_asks_only_members_that_are_heard() -> None:
+    """r2 alone has a message, whose publisher is dead, and is dead itself for a while."""
+    layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1, "s": 1}, **SETTINGS)
+    r1, r2 = layout.ids["r1"], layout.ids["r2"]
+    carries = {"Message", "P2R-Order", "P2R-Retransmit", "R2R-Retransmit"}
+    layout.faults = losing(lambda one: one.kind in carries and one.dst == r1 and one.sent_round < 400)
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.crash("p", 110)
+    layout.crash("r2", 150, 450)
+    layout.network.play(700)
+    asked = [one.sent_round for one in layout.sent("R2R-NAK") if one.message.origin == r1 and r2 in one.message.to]
+    assert [round_ for round_ in asked if round_ < 150]
+    assert not [round_ for round_ in asked if 150 + SETTINGS["assist_rounds"] + 20 < round_ < 450]
+    assert layout.delivered("s") == [1]
