@@ -179,7 +179,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         }),
         "link": pa.table({
             "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
-            "latency_rounds": np.concatenate([overlay.latency_rounds] * 2),
+            "latency_rounds": overlay.directed_rounds,
         }),
         "call": run_calls(run, overlay, workload),
         "subscription": pa.table({

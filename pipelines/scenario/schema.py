@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.shape import scenario_schema
-from pipelines.spec.overlay import LATENCY_SOURCES
+from pipelines.spec.latency import LATENCY_SOURCES
 
 SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
 _OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")

@@ -88,7 +88,7 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
     rounds = generator.rounds or (0, context.horizon)
     recovery = generator.recovery
     if recovery is None:
-        recovery = _RECOVERY_LATENCIES * int(context.overlay.latency_rounds.max(initial=1))
+        recovery = _RECOVERY_LATENCIES * int(context.overlay.directed_rounds.max(initial=1))
     if generator.count is not None:
         wanted = Chains(
             count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
