@@ -176,4 +176,8 @@ def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
             if isinstance(one, (Crash, FaultGenerator)):
                 continue
             stream = {"stream": stream_of(one, number)} if isinstance(one, MessageFault) else {}
-            yield {**one.model_dump(mode="json", exclude_defaults=True, by_alias=True), "kind": one.kind, **stream}
+            yield {
+                **one.model_dump(mode="json", exclude_defaults=True, by_alias=True, exclude={"at_ms", "until_ms"}),
+                "kind": one.kind,
+                **stream,
+            }

@@ -119,7 +119,9 @@ def open_data(path: Path) -> IO[bytes]:
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
 
 
-def split(text: str, *, delimiter: str | None = None, is_quoted: bool = True, comments: str = "#%") -> TextRows:
+def split(
+    text: str, *, delimiter: str | None = None, is_quoted: bool = True, comments: str = "#%", only_before: bool = False
+) -> TextRows:
     """Returns the lines of a table and the delimiter that splits all of the first ones into equally many cells.
 
     Args:
@@ -127,12 +129,15 @@ def split(text: str, *, delimiter: str | None = None, is_quoted: bool = True, co
         delimiter: What separates the cells; None finds it.
         is_quoted: Whether cells may be in double quotes.
         comments: Lines that begin with one of these characters are no rows.
+        only_before: Whether comments and blank lines are before the rows only; later ones belong to cells.
     """
-    numbered = [
-        (number, line)
-        for number, line in enumerate(text.split("\n"), start=1)
-        if (bare := line.strip()) and bare[0] not in comments
-    ]
+    numbered = list(enumerate(text.rstrip().split("\n"), start=1))
+    is_row = [bool(bare := line.strip()) and bare[0] not in comments for _, line in numbered]
+    if only_before:
+        first = is_row.index(True) if any(is_row) else len(is_row)
+        numbered = numbered[first:]
+    else:
+        numbered = [one for one, is_kept in zip(numbered, is_row, strict=True) if is_kept]
     lines, numbers = [line.rstrip("\r") for _, line in numbered], [number for number, _ in numbered]
     found = delimiter or _delimiter(lines[:_SAMPLE])
     return TextRows(lines, numbers, found, _cells(lines[:_SAMPLE], found, is_quoted=is_quoted), is_quoted)
