@@ -18,15 +18,18 @@ from pipelines.errors import InputError, Problem
 from pipelines.experiment.calls import row_numbers, run_calls, with_numbers
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
-from pipelines.inputs.faults.build import build_faults
+from pipelines.inputs.faults.build import build_faults, named_traces
+from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.build import build_workload
+from pipelines.inputs.workload.build import build_workload, source_notes, timestamped
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import predicate_rows
 from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
+from pipelines.spec.times import listed_timestamps, rounding_error_ms
 
 
 def build_inputs(
@@ -79,25 +82,31 @@ def build_mapped_run(run: RunConfig, beside: Path | None) -> Mapped:
     if spec.makes_overlay != is_without_links and (is_without_links or not run.protocols):
         raise InputError(_other_overlay(spec))
     workload = build_workload(
-        scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside
+        scenario.workload,
+        overlay=overlay,
+        seed=run.seed,
+        horizon=scenario.time.rounds,
+        beside=beside,
+        clock=scenario.time.clock,
     )
     faults = build_faults(
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
-        kinds=lambda: message_kinds(scenario.protocol.name),
+        kinds=lambda: message_kinds(scenario.protocol.name), clock=scenario.time.clock,
     )  # fmt: skip
     built = Mapped(overlay, workload, faults)
     if run.protocols:
         built = mapped(spec, built)
-    problems = list(_problems(run, built))
+    problems = list(_problems(run, built, beside))
     if problems:
         raise InputError(*problems)
     return built
 
 
-def _problems(run: RunConfig, built: Mapped) -> Iterator[Problem]:
+def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
     """Yields what the protocol of a run cannot run with."""
     scenario, spec = run.scenario, PROTOCOLS[run.scenario.protocol.name]
     overlay, workload, faults = built.overlay, built.workload, built.faults
+    yield from _several_origins(run, beside)
     if spec.check is not None:
         yield from spec.check(scenario.protocol, overlay, workload, faults)
     if len(faults.replacement) and not spec.reconfigures:
@@ -105,6 +114,34 @@ def _problems(run: RunConfig, built: Mapped) -> Iterator[Problem]:
     if scenario.overlay.start == "joining" and not spec.builds_overlay:
         yield _needs_overlay(spec.name)
     yield from _not_taken(spec, overlay, workload)
+
+
+def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
+    """Yields that several parts have timestamps, and none says which time is round 0."""
+    scenario = run.scenario
+    if scenario.time.origin is not None:
+        return
+    places = timestamped(scenario.workload, beside)
+    places += [place for place, path, trace in named_traces(scenario.faults, beside) if has_timestamps(path, trace)]
+    listed = next(listed_timestamps(calls(scenario.workload, scenario.faults)), None)
+    places += [] if listed is None else [".".join(map(str, listed))]
+    if len(places) > 1:
+        message = f"{' and '.join(places)} have timestamps; set time.origin to the time of round 0, which they share"
+        yield Problem(("time",), message)
+
+
+def time_notes(run: RunConfig, beside: Path | None) -> list[tuple[str, str]]:
+    """Returns how the times of a run became rounds, and what was found in its files: part of the scenario, sentence."""
+    scenario = run.scenario
+    clock = scenario.time.clock
+    notes = [("workload", note) for note in source_notes(scenario.workload, clock, beside)]
+    for _, path, trace in named_traces(scenario.faults, beside):
+        notes += [("faults", note) for note in outage_notes(path, trace, clock)]
+    error, place = rounding_error_ms(scenario.time, calls(scenario.workload, scenario.faults))
+    if error > 0:
+        note = f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at {'.'.join(map(str, place))}"
+        notes.append(("time", note))
+    return notes
 
 
 def build_run_overlay(run: RunConfig, beside: Path | None, *, notes_rounding: bool = False) -> Overlay:
@@ -179,7 +216,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         }),
         "link": pa.table({
             "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
-            "latency_rounds": np.concatenate([overlay.latency_rounds] * 2),
+            "latency_rounds": overlay.directed_rounds,
         }),
         "call": run_calls(run, overlay, workload),
         "subscription": pa.table({

@@ -90,8 +90,9 @@ def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
     if not len(overlay.a):
         return spec.model_dump(mode="json", exclude_unset=True, by_alias=True)
     names, n_brokers = overlay.names, overlay.n_brokers
-    rows = list(zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True))
-    links = [[names[a], names[b], *([rounds] if rounds > 1 else [])] for a, b, rounds in rows if b < n_brokers]
+    there, back = overlay.directed_rounds.reshape(2, -1).tolist()
+    rows = list(zip(overlay.a.tolist(), overlay.b.tolist(), there, back, strict=True))
+    links = [[names[a], names[b], *_latencies(rounds, back)] for a, b, rounds, back in rows if b < n_brokers]
     order = list(names[:n_brokers])
     parts: Parts = {"links": links}
     if not links:
@@ -101,13 +102,17 @@ def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
         parts["order"] = order
     attached = [
         {"name": names[b], "at": names[a], **({"latency": rounds} if rounds > 1 else {})}
-        for a, b, rounds in sorted(rows, key=lambda row: row[1]) if b >= n_brokers
+        for a, b, rounds, _ in sorted(rows, key=lambda row: row[1]) if b >= n_brokers
     ]  # fmt: skip
     of = {"servers": attached[: overlay.n_servers], "clients": attached[overlay.n_servers :]}
     parts |= {key: nodes for key, nodes in of.items() if nodes}
     if spec.start != "joined":
         parts |= {"start": spec.start, "join_root": spec.join_root or names[0]}
     return parts
+
+
+def _latencies(there: int, back: int) -> list[int]:
+    return [there, back] if there != back else [there] if there > 1 else []
 
 
 def listed_workload(workload: Workload, overlay: Overlay, horizon: int) -> Parts:
@@ -171,4 +176,8 @@ def _others(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
             if isinstance(one, (Crash, FaultGenerator)):
                 continue
             stream = {"stream": stream_of(one, number)} if isinstance(one, MessageFault) else {}
-            yield {**one.model_dump(mode="json", exclude_defaults=True, by_alias=True), "kind": one.kind, **stream}
+            yield {
+                **one.model_dump(mode="json", exclude_defaults=True, by_alias=True, exclude={"at_ms", "until_ms"}),
+                "kind": one.kind,
+                **stream,
+            }

@@ -105,7 +105,9 @@ def _of_nodes(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64])
     a, b = place[overlay.a], place[overlay.b]
     has_both = (a != _GONE) & (b != _GONE)
     latency = overlay.latency_rounds[has_both]
-    return replace(overlay, names=names, a=a[has_both], b=b[has_both], latency_rounds=latency, n_servers=0)
+    back = None if overlay.back_rounds is None else overlay.back_rounds[has_both]
+    of_kept = {"a": a[has_both], "b": b[has_both], "latency_rounds": latency, "back_rounds": back}
+    return replace(overlay, names=names, n_servers=0, **of_kept)
 
 
 def _overlay_note(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64]) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pipelines.contract.forms import Form
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.batches import n_state_rows
-from pipelines.experiment.build import build_inputs, build_mapped_run, build_run, build_run_overlay
+from pipelines.experiment.build import build_inputs, build_mapped_run, build_run, build_run_overlay, time_notes
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.mapping import needs_tree
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
-_NOTED = ("overlay", "workload", "runs")
+_NOTED = ("overlay", "workload", "faults", "time", "runs")
 _INPUTS = {"overlay", "workload", "faults", "time"}
 """The parts of a scenario that overlay, workload and faults are made from."""
 
@@ -217,14 +217,21 @@ def _noted(
     def literal() -> Sequence[str]:
         overlay = build_run_overlay(run, beside)
         horizon = scenario.time.rounds
-        return [literal_wildcards(scenario.workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside)]
+        return [literal_wildcards(scenario.workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside,
+                                   clock=scenario.time.clock)]  # fmt: skip
 
+    def times(part: str) -> Sequence[str]:
+        return [note for of, note in time_notes(run, beside) if of == part]
+
+    timed = _inputs_key(run, {"time", "workload", "faults"})
     return {
         "overlay": (
             _inputs_key(run, {"overlay", "time"}),
             lambda: build_run_overlay(run, beside, notes_rounding=True).notes,
         ),
-        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), literal),
+        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), lambda: [*times("workload"), *literal()]),
+        "faults": (timed, lambda: times("faults")),
+        "time": (timed, lambda: times("time")),
         "runs": (_inputs_key(run, _INPUTS | {"protocol"}), lambda: [equal_seeds(of_seeds, beside)]),
     }
 
@@ -283,7 +290,7 @@ def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
         n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
         last_round=_last_round(workload, faults, run.scenario.time.rounds),
-        most_latency=int(overlay.latency_rounds.max()) if overlay.has_links else 0,
+        most_latency=int(overlay.directed_rounds.max()) if overlay.has_links else 0,
     )
 
 

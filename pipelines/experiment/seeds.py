@@ -53,7 +53,7 @@ def _are_equal(one: Mapped, other: Mapped) -> bool:
 
 
 def _parts(built: Mapped) -> Iterator[pa.Table | np.ndarray]:
-    yield from (built.overlay.a, built.overlay.b, built.overlay.latency_rounds)
+    yield from (built.overlay.a, built.overlay.b, built.overlay.directed_rounds)
     yield from (getattr(built.workload, name) for name in built.workload.__dataclass_fields__)
     for name in built.faults.__dataclass_fields__:
         table = getattr(built.faults, name)

@@ -211,8 +211,10 @@ class _Search:
         graph: nx.Graph[str] = nx.Graph()
         for node, name in enumerate(overlay.names):
             graph.add_node(name, label=tuple(sorted(labels.get(node, []))))
-        for a, b, latency in zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True):
-            graph.add_edge(overlay.names[a], overlay.names[b], latency_rounds=latency)
+        there, back = overlay.directed_rounds.reshape(2, -1).tolist()
+        for a, b, latency, back_latency in zip(overlay.a.tolist(), overlay.b.tolist(), there, back, strict=True):
+            rounds = latency if latency == back_latency else (a, b, latency, back_latency)
+            graph.add_edge(overlay.names[a], overlay.names[b], latency_rounds=rounds)
         try:
             number, schedules = crash_sets(graph, most, first, self.around.downs[0])
         except ValueError as error:

@@ -14,7 +14,7 @@ from pipelines.files import installed_data
 from pipelines.protocols import OWN_PACKAGE, PACKAGES, PROTOCOLS
 from pipelines.scenario.load import load_scenario
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.shape import describe, scenario_schema
+from pipelines.scenario.shape import branches, describe, scenario_schema
 from pipelines.scenario.shipped import shipped
 
 PAGE = installed_data() / "conf" / "KEYS.md"
@@ -75,16 +75,11 @@ def _row(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     schema: Mapping[str, Any] = scenario_schema()
     definition = schema if model is Scenario else schema["$defs"][model.__name__]
     inner = [f"[`{one.__name__}`](#{one.__name__.lower()})" for one in dict.fromkeys(_inside(field.annotation))]
-    allowed = ", ".join(inner) or describe([_resolved(definition["properties"][key], schema)])
+    allowed = ", ".join(inner) or describe(branches(definition["properties"][key], None))
     default = "needed" if field.is_required() else _shown(definition["properties"][key].get("default"))
     example = _examples().get((model.__name__, key), definition["properties"][key].get("default"))
     cells = f"`{key}`", allowed, default, field.description or "", _shown(example)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = schema.get("$ref")
-    return root["$defs"][reference.rpartition("/")[2]] if reference else schema
 
 
 def _shown(value: object) -> str:

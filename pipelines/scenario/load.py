@@ -13,7 +13,7 @@ from pipelines.errors import InputError, ScenarioError
 from pipelines.scenario import tree
 from pipelines.scenario.complaints import complaints_of, placed
 from pipelines.scenario.consistency import Call, call_problems
-from pipelines.scenario.model import Scenario, TimeSpec
+from pipelines.scenario.model import Scenario
 from pipelines.scenario.overrides import apply_overrides
 from pipelines.scenario.reading import read_yaml
 from pipelines.scenario.shape import parse_path, unknown_step
@@ -21,6 +21,7 @@ from pipelines.scenario.tree import Complaint, Node, Place, plain, scenario_erro
 from pipelines.spec.calls import OtherCall
 from pipelines.spec.faults import Fault
 from pipelines.spec.overlay import OverlaySpec
+from pipelines.spec.times import TimeSpec
 from pipelines.spec.workload import (
     Join,
     Publication,

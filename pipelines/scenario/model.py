@@ -13,10 +13,11 @@ from pipelines.engines.names import AskedEngine, current_name
 from pipelines.errors import InputError
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import call_problems, calls
-from pipelines.spec.base import MAX_ROUND, Positive, Strict, by_name
+from pipelines.spec.base import Strict, by_name
 from pipelines.spec.faults import Fault
 from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.runs import RunsSpec
+from pipelines.spec.times import TimeSpec, time_problems, with_rounds
 from pipelines.spec.workload import WorkloadSpec
 
 if TYPE_CHECKING:
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 else:
     _BRANCHES = (Annotated[spec.settings, Tag(f"<{name}>")] for name, spec in PROTOCOLS.items())
     ProtocolSettings = Annotated[reduce(or_, _BRANCHES), by_name("name")]
-
-
-class TimeSpec(Strict):
-    """How long a run may last, and what a round is in wall-clock time."""
-
-    rounds: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(default=1000, description="the horizon")
-    round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
 
 
 class Scenario(Strict):
@@ -53,9 +47,15 @@ class Scenario(Strict):
         "auto", description="what plays it: a node program, dataflow steps; --form and ROUNDTABLE_FORM win over it"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _in_rounds(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+        return with_rounds(data)
+
     @model_validator(mode="after")
     def _parts_fit(self) -> Scenario:
-        problems = list(call_problems(self.overlay, self.time.rounds, calls(self.workload, self.faults)))
+        problems = list(time_problems(self.time, calls(self.workload, self.faults)))
+        problems += call_problems(self.overlay, self.time.rounds, calls(self.workload, self.faults))
         if problems:
             raise InputError(*problems)
         return self

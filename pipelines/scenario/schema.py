@@ -9,9 +9,10 @@ from typing import Any
 from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.shape import scenario_schema
-from pipelines.spec.overlay import LATENCY_SOURCES
+from pipelines.spec.latency import LATENCY_SOURCES
 
 SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
+_TIMES = (("round", "at_ms"), ("until", "until_ms"))
 _OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 
 
@@ -22,6 +23,12 @@ def schema_text() -> str:
     definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in _OVERLAY_SOURCES]
     definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
     definitions["Subscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
+    for timed in (one for one in definitions.values() if "at_ms" in one.get("properties", {})):
+        needed = [name for name in timed.get("required", ()) if name not in ("round", "until")]
+        both = [[{"required": [name]} for name in pair] for pair in _TIMES if pair[0] in timed.get("required", ())]
+        timed["required"] = needed
+        if both:
+            timed["allOf"] = [{"anyOf": one} for one in both]
     for spec in PROTOCOLS.values():
         definitions[spec.settings.__name__]["required"] = ["name"]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Roundtable scenario"}

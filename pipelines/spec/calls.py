@@ -6,10 +6,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
-from pipelines.spec.base import NodeName, Round, Strict, Topic, by_name
+from pipelines.spec.base import NodeName, Round, Topic, by_name
+from pipelines.spec.times import Timed
 
 
-class _Call(Strict):
+class _Call(Timed):
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(description="the round of the call")
 

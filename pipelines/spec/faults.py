@@ -6,15 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
-from typing_extensions import TypeAliasType
 
 from pipelines.errors import FaultError, Problem, nearest
 from pipelines.spec.base import (
     ORDERED,
-    FilePath,
-    Flag,
     NodeName,
-    Positive,
     Round,
     Share,
     Strict,
@@ -22,13 +18,15 @@ from pipelines.spec.base import (
     by_name,
 )
 from pipelines.spec.link_faults import Break, Delay, Duplicate, Extra, Links, Loss, Partition, Replace
+from pipelines.spec.outages import CrashRate, CrashTrace
 from pipelines.spec.rules import end_problems, one_of, repetition_problems
+from pipelines.spec.times import TimedSpan
 
 _ONLY_COUNT = ("down", "consecutive", "stagger")
 _DownRound = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 
 
-class Crash(Strict):
+class Crash(TimedSpan):
     """A crash of a node: it handles nothing from one round on, for good or up to the round of its recovery."""
 
     kind: Literal["crash"] = Field(description="what goes wrong")
@@ -44,7 +42,7 @@ class Crash(Strict):
         return self
 
 
-class Pause(Strict):
+class Pause(TimedSpan):
     """A pause of a node: it keeps its state and handles nothing for a while, then all at once, in order."""
 
     kind: Literal["pause"] = Field(description="what goes wrong")
@@ -58,71 +56,6 @@ class Pause(Strict):
         if problems:
             raise FaultError(*problems)
         return self
-
-
-class Exponential(Strict):
-    """Times without memory."""
-
-    kind: Literal["exponential"] = Field(description="the distribution")
-    mean: Positive = Field(description="in rounds")
-
-
-class Weibull(Strict):
-    """Times by a Weibull distribution; with a shape below 1 many are short and some very long."""
-
-    kind: Literal["weibull"] = Field(description="the distribution")
-    shape: Annotated[float, Field(ge=0.05, le=100.0, strict=True)] = Field(description="below 1: heavy tail")
-    scale: Positive = Field(description="in rounds")
-
-
-class LogNormal(Strict):
-    """Times whose logarithm is normal."""
-
-    kind: Literal["lognormal"] = Field(description="the distribution")
-    mu: Annotated[float, Field(ge=-100.0, le=100.0, strict=True)] = Field(
-        description="mean of the natural logarithm of the time in rounds"
-    )
-    sigma: Annotated[float, Field(gt=0.0, le=20.0, strict=True)] = Field(description="its standard deviation")
-
-
-Times = TypeAliasType(
-    "Times",
-    Annotated[
-        Annotated[Exponential, Tag("<exponential>")]
-        | Annotated[Weibull, Tag("<weibull>")]
-        | Annotated[LogNormal, Tag("<lognormal>")],
-        by_name("kind"),
-    ],
-)
-
-
-class CrashRate(Strict):
-    """Every node is up and down by turns, from up on; each time is drawn, in whole rounds, at least one."""
-
-    up: Times = Field(description="how long a node stays up")
-    down: Times | None = Field(None, description="how long it stays down; without it a node that crashed stays down")
-
-
-class CrashTrace(Strict):
-    """Outages that were recorded: nodes of the trace, drawn, lend theirs to nodes of the overlay."""
-
-    path: FilePath = Field(description="the file, beside the scenario or in the installed data; also .gz or .xz")
-    format: Literal["fta", "lanl"] | None = Field(
-        None,
-        description="fta: Failure Trace Archive event_trace.tab (Grid'5000); lanl: LANL CSV; default: by its titles",
-    )
-    system: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None = Field(
-        None, description="lanl: only the nodes of this system"
-    )
-    hours_per_round: Annotated[float, Field(ge=1e-6, le=1e6, strict=True)] = Field(
-        1.0, description="hours of the trace that pass in a round"
-    )
-    skip_hours: Annotated[float, Field(ge=0.0, le=1e9, strict=True)] = Field(
-        0.0, description="hours of the trace that are over when the rounds begin"
-    )
-    shuffled: Flag = Field(
-        False, description="put each node's own up and down times in random order, so that outages are independent"
-    )
 
 
 def _nodes_form(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
@@ -185,8 +118,6 @@ class CrashGenerator(Strict):
                 yield Problem((name,), f"{name} belongs to count, and the generator has {form}{cure}")
         if self.recovery is not None and self.at_most is None:
             yield Problem(("recovery",), "recovery is given without at_most; add that, or leave recovery out")
-        if self.trace is not None and self.trace.format == "fta" and self.trace.system is not None:
-            yield Problem(("trace", "system"), "system belongs to format lanl; leave it out, or change the format")
 
     def _node_problems(self) -> Iterator[Problem]:
         yield from repetition_problems(("spare",), self.spare)

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pipelines.errors import FaultError, Problem
 from pipelines.spec.base import MAX_ROUND, ORDERED, Flag, LatencyRounds, NodeName, Round, Share, Strict
 from pipelines.spec.rules import end_problems, one_of
+from pipelines.spec.times import Timed, TimedSpan
 
 LinkName = tuple[NodeName, NodeName]
 Links = Annotated[list[LinkName], Field(min_length=1)]
@@ -19,7 +20,7 @@ Extra = Annotated[tuple[ExtraRounds, ExtraRounds], ORDERED]
 AtLeastOne = Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False, strict=True)]
 
 
-class LinkFault(Strict):
+class LinkFault(TimedSpan):
     """What the faults of links have in common: where and when. A message meets the faults of its round of sending."""
 
     kind: str = Field(description="what goes wrong")
@@ -95,7 +96,7 @@ class Break(LinkFault):
     links: Links = Field(description="the links, each [a, b]")
 
 
-class Replace(Strict):
+class Replace(Timed):
     """The overlay changes: a link breaks for good, and another takes its place after a while, so it stays a tree."""
 
     kind: Literal["replace"] = Field(description="what goes wrong")

@@ -10,35 +10,54 @@ from pydantic import Field, Tag, model_validator
 from pipelines.errors import OverlayError, Problem, nearest
 from pipelines.spec.base import (
     MAX_NODES,
-    ORDERED,
     Composed,
     FilePath,
     Flag,
     LatencyRounds,
     NodeName,
     Nodes,
-    Positive,
     Prefix,
     Share,
     Strict,
     by_form,
     nodes_form,
 )
+from pipelines.spec.latency import Latency
 from pipelines.spec.links import link_problems
 from pipelines.spec.rules import one_of, repetition_problems
 
 Tree = Literal["minimum", "shortest_path"]
 LatencyUnit = Literal["us", "ms", "s", "km"]
+OverlayFormat = Literal[
+    "graphml",
+    "gml",
+    "gexf",
+    "pajek",
+    "dot",
+    "json",
+    "sndlib",
+    "dimacs",
+    "rocketfuel",
+    "cch",
+    "pssim",
+    "edges",
+    "parquet",
+]
 Size = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
 
 
 def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - whatever the file holds
-    return ("<pair>" if len(value) < 3 else "<latency>") if isinstance(value, (list, tuple)) else None
+    return (
+        ("<pair>" if len(value) < 3 else "<latency>" if len(value) == 3 else "<latencies>")
+        if isinstance(value, (list, tuple))
+        else None
+    )
 
 
 Link = Annotated[
     Annotated[tuple[NodeName, NodeName], Tag("<pair>")]
-    | Annotated[tuple[NodeName, NodeName, LatencyRounds], Tag("<latency>")],
+    | Annotated[tuple[NodeName, NodeName, LatencyRounds], Tag("<latency>")]
+    | Annotated[tuple[NodeName, NodeName, LatencyRounds, LatencyRounds], Tag("<latencies>")],
     by_form(_link_tag),
 ]
 
@@ -84,13 +103,28 @@ class _Rooted(Strict):
 
 
 class FileOverlay(_Rooted):
-    """An overlay read from a file: GraphML, Rocketfuel ``.graph``, pssim text, or an edge list in CSV or Parquet."""
+    """An overlay read from a file: a graph with attributes, a map of routers, or an edge list in text or Parquet."""
 
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
-    src: Composed = Field("src", description="edge lists: the column of one end")
-    dst: Composed = Field("dst", description="edge lists: the column of the other end")
-    latency: Composed | None = Field(None, description="the column of an edge list, or the edge attribute of GraphML")
+    format: OverlayFormat | None = Field(
+        None,
+        description="default: by the file's name, else by its beginning; rocketfuel: .graph, also Repetita's; cch: "
+        "Rocketfuel's maps of routers; json: node-link; edges: an edge list in text",
+    )
+    names: Composed | None = Field(
+        None, description="the attribute that names the nodes; default: label, else name, else their ids"
+    )
+    src: Composed | None = Field(
+        None, description="edge lists: the column of one end; default: src, source, from and the like, else the first"
+    )
+    dst: Composed | None = Field(
+        None,
+        description="edge lists: the column of the other end; default: dst, target, to and the like, else the second",
+    )
+    latency: Composed | None = Field(
+        None, description="the column of an edge list (1, 2, 3 where there are no titles), or the attribute of edges"
+    )
     latency_unit: LatencyUnit = Field(
         "ms",
         description="of latency and of .graph and pssim delays; km: the length of the link, for light in fibre",
@@ -178,31 +212,6 @@ class NodesOverlay(Strict):
         return self
 
 
-LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix")
-
-
-class Latency(Strict):
-    """Where link latencies come from when the overlay's own are not wanted: exactly one of the choices."""
-
-    rounds: LatencyRounds | None = Field(None, description="the same for every link, in rounds")
-    ms: Positive | None = Field(None, description="the same for every link, in milliseconds")
-    uniform: Annotated[tuple[LatencyRounds, LatencyRounds], ORDERED] | None = Field(
-        None, description="drawn per link, in rounds, ends included"
-    )
-    lognormal_ms: tuple[Positive, Positive] | None = Field(None, description="drawn per link: median in ms, sigma")
-    matrix: FilePath | None = Field(
-        None, description="a file of round-trip times in ms: CSV with the nodes' names, or PlanetLab text, also .gz"
-    )
-    draw_rows: Flag = Field(False, description="matrix: the seed draws the row of each node, instead of by its name")
-
-    @model_validator(mode="after")
-    def _one_choice(self) -> Latency:
-        one_of(self, LATENCY_SOURCES, "latency")
-        if self.draw_rows and self.matrix is None:
-            raise OverlayError(Problem(("draw_rows",), "draw_rows is given without matrix; add that, or leave it out"))
-        return self
-
-
 class Attached(Strict):
     """A node with one link, to a broker."""
 
@@ -274,7 +283,8 @@ class OverlaySpec(Strict):
     """The overlay: exactly one of links, file, topohub, generate, nodes; and the servers and clients at its brokers."""
 
     links: Annotated[list[Link], Field(min_length=1)] | None = Field(
-        None, description="undirected links [a, b] or [a, b, latency in rounds]"
+        None,
+        description="undirected links [a, b], [a, b, latency in rounds], or [a, b, latency from a to b, from b to a]",
     )
     file: FileOverlay | None = Field(None, description="a graph in a file")
     topohub: TopohubOverlay | None = Field(None, description="a real network from the package topohub")

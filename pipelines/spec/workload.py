@@ -10,9 +10,6 @@ from pipelines.errors import Problem, WorkloadError
 from pipelines.matching.predicate import parse_predicates
 from pipelines.spec.base import (
     ORDERED,
-    Count,
-    FilePath,
-    Flag,
     NodeName,
     Nodes,
     Number,
@@ -28,17 +25,16 @@ from pipelines.spec.base import (
 )
 from pipelines.spec.calls import OtherCall
 from pipelines.spec.rules import repetition_problems
+from pipelines.spec.times import Timed, TimedSpan
+from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
 
 Rounds = Annotated[tuple[Round, Round], ORDERED]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
 Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
-ColumnOrRound = Annotated[
-    Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(nodes_form)
-]
 
 
-class Subscription(Strict):
+class Subscription(TimedSpan):
     """One subscription of a node, by topic, by content, or both."""
 
     at: NodeName = Field(description="the node that calls")
@@ -71,7 +67,7 @@ class Subscription(Strict):
         return self
 
 
-class Publication(Strict):
+class Publication(Timed):
     """One publication of a node."""
 
     at: NodeName = Field(description="the node that calls")
@@ -109,48 +105,12 @@ class Publication(Strict):
         return self
 
 
-class Join(Strict):
+class Join(Timed):
     """A node that joins the overlay while the run goes on; it has no link before."""
 
     node: NodeName = Field(description="the node that joins")
     to: NodeName = Field(description="the join point; the link between the two is in the overlay")
     round: Round = Field(description="the round of the join call")
-
-
-class SubscriptionFile(Strict):
-    """Subscriptions from a CSV, TSV or Parquet file, one row each (e.g. Last.fm ``user_artists.dat``)."""
-
-    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
-    format: Literal["csv", "tsv", "parquet"] | None = Field(None, description="default: by the file's name")
-    node: str = Field("node", description="column whose distinct values are spread over `nodes`, or are node names")
-    topic: str | None = Field(None, description="column of the topic")
-    where: str | None = Field(None, description="column of the predicate text")
-    round: ColumnOrRound = Field(0, description="column, or one round for all")
-    nodes: Nodes | None = Field(
-        None, description="spread the column's values over these nodes; without it they are names"
-    )
-    limit: Count | None = Field(None, description="only the first so many rows")
-
-
-class PublicationFile(Strict):
-    """Publications from a CSV, TSV or Parquet file, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
-
-    path: FilePath = Field(description="the file, beside the scenario or in the installed data")
-    format: Literal["csv", "tsv", "parquet", "padres"] | None = Field(None, description="default: by the file's name")
-    node: str | None = Field(
-        None, description="column whose distinct values are spread over `nodes`, or are node names"
-    )
-    topic: str | None = Field(None, description="column (attribute) of the topic")
-    content: list[str] | None = Field(None, description="columns that make the content; default: all the others")
-    round: ColumnOrRound = Field(0, description="column, or the first round; then `per_round` rows a round")
-    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
-        1, description="rows published in a round"
-    )
-    reverse: Flag = Field(False, description="the file is newest first: publish it backwards (PADRES)")
-    nodes: Nodes | None = Field(
-        None, description="spread the column's values over these nodes; without it they are names"
-    )
-    limit: Count | None = Field(None, description="only the first so many rows")
 
 
 class _GeneratedSubscriptions(Strict):

@@ -15,3 +15,11 @@ def shared_data(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"the real data {'/'.join(parts)} are not beside the project")
     return path
+
+
+def shared_case(*parts: str) -> Path:
+    """Returns the place of a small input that failed once; skips the test where it is absent."""
+    path = SHARED.parent.joinpath("cases", *parts)
+    if not path.exists():
+        pytest.skip(f"the case {'/'.join(parts)} is not beside the project")
+    return path

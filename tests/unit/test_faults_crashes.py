@@ -23,7 +23,8 @@ from pipelines.inputs.faults.timeline import Outage, Room, Timeline
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.spec.faults import Exponential, Fault, LogNormal, Times, Weibull
+from pipelines.spec.faults import Fault
+from pipelines.spec.outages import Exponential, LogNormal, Times, Weibull
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 NEVER = 10**9

@@ -21,7 +21,8 @@ from pipelines.errors import FaultError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled, trace_file
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.spec.faults import CrashTrace, Fault
+from pipelines.spec.faults import Fault
+from pipelines.spec.outages import CrashTrace
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 GRID5000 = "fta_grid5000/event_trace.site3_site7_only.tab.xz"

@@ -20,12 +20,13 @@ import topohub
 from support.real_data import shared_data
 
 from pipelines.errors import OverlayError
+from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.build import build_overlay, describe
 from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.files import load_file
 from pipelines.inputs.overlay.geo import great_circle_km, propagation_ms
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.graphml import graphml_positions, parse_graphml
+from pipelines.inputs.overlay.graphml import read_graphml
 from pipelines.inputs.overlay.hub import hub_names, load_hub
 from pipelines.inputs.overlay.weighted import WeightedGraph, largest_component, unique_names
 from pipelines.spec.overlay import FileOverlay, OverlaySpec
@@ -42,6 +43,10 @@ GRAPHML_HEAD = (
 BY_POSITION = Columns("src", "dst")
 ROCKETFUEL = "NODES 2\nlabel x y\nA 0 0\nB 0 0\n\nEDGES 1\nlabel src dest weight bw delay\nL 0 1 1 1 7\n"
 PSSIM = "No of nodes:2\nNo of edges:1\n\nNodes:\n0\t1\t9\n1\t1\t9\n\nEdges:\n0\t0\t1\t25\n"
+
+
+def parse_graphml(content: bytes, columns: Columns) -> WeightedGraph:
+    return weighted_graph(read_graphml(content), columns)
 
 
 def build(
@@ -302,7 +307,7 @@ def test_the_id_of_an_edge_is_no_latency(tmp_path: Path) -> None:
 def test_a_blank_coordinate_is_an_unknown_one(kind: str, blank: str) -> None:
     nodes: list[Any] = [("0", "A", 48.1, 11.6), ("1", "B", 48.1, 12.6), ("2", "C", 48.1, blank)]
     content = graphml(nodes, [("0", "1"), ("1", "2")]).replace(b'"double"', f'"{kind}"'.encode())
-    assert graphml_positions(content) == {"A": (11.6, 48.1), "B": (12.6, 48.1)}
+    assert positions(read_graphml(content), None) == {"A": (11.6, 48.1), "B": (12.6, 48.1)}
     graph = parse_graphml(content, BY_POSITION)
     assert graph.ms is not None
     assert graph.ms[0] == graph.ms[1]
@@ -475,18 +480,15 @@ def test_a_missing_file_says_where_it_was_looked_up(tmp_path: Path) -> None:
         ("a.graphml", b"", "is empty"),
         ("a.csv", b" \n\n", "is empty"),
         ("a.csv", "src,dst\n", "no link"),
-        ("a.csv", "src,dst\nA,B\nA\n", "line 3: 1 fields"),
-        ("a.csv", "src,dst\nA,B,C\n", "line 2: 3 fields"),
+        ("a.csv", "src,dst\nA,B\nA\n", "line 3: 1 cells"),
+        ("a.csv", "src,dst\nA,B,C\n", "line 2: 3 cells"),
         ("a.csv", "src,dst\nA,B\n\nC,\n", "line 4: the column 'dst' is empty"),
         ("a.csv", 'src,dst\n"A,B\n', "line 2: "),
         ("a.csv", b"src,dst\nA,\xffB\n", "line 2: not UTF-8 text (byte 0xff)"),
         ("a.csv", b"src,dst\nA,B\x00\n", "line 2: not a text file"),
-        (
-            "a.csv",
-            "src,dst\nA,B\nB,B\nC,A\nB,A\n",
-            "line 3: the link of 'B' to itself; line 5: the link of 'B' and 'A'",
-        ),
-        ("a.csv", "src,dst\nA,B\nB,A\n", "is there already (line 2)"),
+        ("a.csv", ",A,B\nA,0,3\nB,3,0\n", "may be a matrix of latencies; name it with overlay.latency"),
+        ("a.txt", "0 3 5\n3 0 4\n5 4 0\n", "may be a matrix of latencies; name it with overlay.latency"),
+        ("a.csv", "x,y\nA,B\n", "the first line, 'x', 'y', may be titles or a link"),
         ("a.parquet", b"PAR1 and no more", "not a Parquet file"),
         ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES 3"), "line 6: 'EDGES 1' is not entry 3 of 3"),
         ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES 1"), "line 4: 'B 0 0' stands where 'EDGES n' should"),
@@ -512,7 +514,7 @@ def test_a_missing_file_says_where_it_was_looked_up(tmp_path: Path) -> None:
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, name: str, content: bytes | str, words: str) -> None:
     field, message = refused(tmp_path, name, content)
-    assert field == "path"
+    assert field == ("src" if "may be titles" in words else "path")
     assert words in message
     assert message.startswith(name.removesuffix(".gz"))
 

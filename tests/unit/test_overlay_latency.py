@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from support.real_data import shared_data
+from support.real_data import shared_case, shared_data
 
 from pipelines.errors import OverlayError
 from pipelines.inputs import draws_numpy
@@ -18,7 +20,8 @@ from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.latency import to_rounds
 from pipelines.inputs.overlay.rounding import rounding_note
 from pipelines.inputs.overlay.weighted import WeightedGraph
-from pipelines.spec.overlay import Latency, OverlaySpec
+from pipelines.spec.latency import Latency
+from pipelines.spec.overlay import OverlaySpec
 
 PROJECT = Path(__file__).parents[2]
 LINE = {"generate": {"kind": "line", "nodes": 2000}}
@@ -199,14 +202,14 @@ def test_the_sample_matrix_fits_the_sample_overlay(tmp_path: Path, monkeypatch: 
         ("m.txt", "0 1\nx 0\n", "could not convert string 'x'"),
         ("m.txt", "0 1\n1\n", "not a matrix of numbers"),
         ("m.txt", "0 -1\n1 0\n", "row 1, column 2: -1"),
-        ("m.txt", "0 nan\n1 0\n", "row 1, column 2: nan"),
+        ("m.txt", "0 nan nan\nnan 0 1\nnan 1 0\n", "add them, or write missing: mean"),
         ("m.txt", "", "no numbers"),
         ("m.txt", b"\xff\x00", "not UTF-8 text"),
         ("m.gz", b"no gzip", "cannot be unpacked"),
         ("m.gz", gzip.compress(b"0 1\n1 0\n", mtime=0)[:-9], "cannot be unpacked"),
         ("m.gz", gzip.compress(b"0 1\n1 0\n", mtime=0), "the matrix has 2 rows and the overlay 3 nodes"),
         ("m.csv", "", "no rows"),
-        ("m.csv", "A,B\nA,0,1\nB,1\n", "line 3: 1 numbers for 2 columns"),
+        ("m.csv", "A,B\nA,0,1\nB,1\n", "line 3: 2 cells, and the first line has 3"),
         ("m.csv", "A,B\nA,0,1\nBB,1,0\n", "line 3: no column is called 'BB'"),
         ("m.csv", "A,B\nA,0,1\nB,x,0\n", "line 3: the delay is 'x'"),
         ("m.csv", "A,B\nA,0,1\n", "no row is called 'B'"),
@@ -219,6 +222,114 @@ def test_a_matrix_that_cannot_be_used_says_why(tmp_path: Path, name: str, conten
     message = refused(tmp_path, name, content)
     assert words in message
     assert "\n" not in message
+
+
+PAIRS = "source,destination,ms\nA,B,10\nB,A,80\nB,C,4\nC,D,0\n"
+SQUARE = {"links": [["A", "B"], ["B", "C"], ["C", "D"]]}
+
+
+def of_pairs(folder: Path, text: str = PAIRS, **latency: Any) -> Overlay:
+    (folder / "pairs.csv").write_text(text)
+    return build({**SQUARE, "latency": {"pairs": "pairs.csv", **latency}}, beside=folder)
+
+
+def test_a_list_of_pairs_is_taken_as_pandas_reads_it(tmp_path: Path) -> None:
+    overlay = of_pairs(tmp_path)
+    rows = pd.read_csv(tmp_path / "pairs.csv")
+    pairs = {frozenset(ends) for ends in rows[["source", "destination"]].itertuples(index=False, name=None)}
+    wanted = [
+        rows.ms[[frozenset(ends) == pair for ends in zip(rows.source, rows.destination, strict=True)]].mean()
+        for pair in sorted(pairs, key=sorted)
+    ]
+    assert overlay.latency_rounds.tolist() == [max(int(np.ceil(ms)), 1) for ms in wanted] == [45, 4, 1]
+    assert overlay.back_rounds is None
+    assert any("1 of 3 links differ by direction, by up to 70 ms, and take the mean" in note for note in overlay.notes)
+
+
+def test_a_list_of_pairs_has_latencies_of_each_direction(tmp_path: Path) -> None:
+    overlay = of_pairs(tmp_path, per_direction=True)
+    assert overlay.directed_rounds.tolist() == [10, 4, 1, 80, 4, 1]
+    assert of_pairs(tmp_path, per_direction=True, round_trip=True).directed_rounds.tolist() == [5, 2, 1, 40, 2, 1]
+    assert of_pairs(tmp_path, per_direction=True, unit="s").directed_rounds.tolist()[:2] == [10_000, 4000]
+
+
+@pytest.mark.parametrize(("missing", "rounds"), [("mean", {32}), ("draw", {10, 80, 4})])
+def test_holes_are_an_error_or_filled_as_the_scenario_says(tmp_path: Path, missing: str, rounds: set[int]) -> None:
+    with pytest.raises(OverlayError, match="no latency for 1 of 3 links: 'C' - 'D'; add them, or write missing: mean"):
+        of_pairs(tmp_path, zero_is_unknown=True)
+    overlay = of_pairs(tmp_path, zero_is_unknown=True, missing=missing)
+    assert overlay.latency_rounds.tolist()[:2] == [45, 4]
+    assert overlay.latency_rounds.tolist()[2] in rounds  # (10 + 80 + 4) / 3 = 31.3
+    assert any(f"1 link of 3 not known in pairs.csv: {missing}" in note for note in overlay.notes)
+
+
+def test_a_matrix_with_holes_names_its_links(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(",A,B,C,D\nA,0,20,,\nB,,0,8,\nC,,8,0,\nD,,,,0\n")
+    spec = {**SQUARE, "latency": {"matrix": "m.csv"}}
+    with pytest.raises(OverlayError, match="no latency for 1 of 3 links: 'C' - 'D'"):
+        build(spec, beside=tmp_path)
+    spec["latency"]["missing"] = "mean"
+    overlay = build(spec, beside=tmp_path)
+    assert overlay.latency_rounds.tolist() == [10, 4, 3]  # the mean of 20, 8, 8 and four zeros, and half of it
+    assert any("1 link of 3 known in one direction" in note for note in overlay.notes)
+
+
+def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Path) -> None:
+    text = "A;B;1,5\nB;C;2,5\n"
+    with pytest.raises(OverlayError, match="no pair for 1 of 4 nodes: 'D'; give the rows the names"):
+        of_pairs(tmp_path, text)
+    assert of_pairs(tmp_path, text, missing="mean").latency_rounds.tolist() == [2, 3, 2]
+    with pytest.raises(OverlayError, match="no pair for 4 of 4 nodes: 'A'"):
+        of_pairs(tmp_path, "W;X;1\nY;Z;2\n", missing="mean")
+
+
+@pytest.mark.parametrize(
+    ("text", "latency", "field", "words"),
+    [
+        ("a,b,c\nA,B,x\n", {}, "source", "no column that is known as source; name one of its columns: 'a', 'b', 'c'"),
+        (PAIRS, {"value": "mss"}, "value", "no column 'mss'; did you mean 'ms'?"),
+        (
+            PAIRS.replace("80", "-1"),
+            {},
+            "pairs",
+            "line 3: the delay is -1; a delay is 0 or more, and an empty cell where",
+        ),
+        (PAIRS.replace("80", "slow"), {}, "pairs", "line 3: the delay is 'slow'"),
+        (PAIRS.replace("B,A,80", "B,A"), {}, "pairs", "line 3: 2 cells, and the first line has 3"),
+    ],
+)
+def test_a_list_of_pairs_that_cannot_be_used_says_why(
+    tmp_path: Path, text: str, latency: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(OverlayError) as caught:
+        of_pairs(tmp_path, text, **latency)
+    (problem,) = caught.value.problems
+    assert problem.path == ("overlay", "latency", field)
+    assert words in problem.message
+
+
+def test_the_files_that_failed_are_latencies() -> None:
+    pairs, king = (shared_case("files", "g", name) for name in ("wonder.csv", "king_us.txt"))
+    one = build({"links": [["1", "2"]], "latency": {"pairs": str(pairs)}})
+    assert one.latency_rounds.tolist() == [6]  # (11 + 12) / 2 ms, and half of it
+    assert any("column avg of wonder.csv half of it, as of a round trip" in note for note in one.notes)
+    line = build({"generate": {"kind": "line", "nodes": 3}, "latency": {"matrix": str(king), "unit": "us"}})
+    assert set(line.latency_rounds.tolist()) < {5, 20, 30}
+    asym = shared_case("files", "g", "asym.csv")
+    both = build({"links": [["A", "B"]], "latency": {"pairs": str(asym), "per_direction": True}})
+    assert both.directed_rounds.tolist() == [10, 80]
+    cities = {"links": [["Oslo", "Bergen"], ["Bergen", "Narvik"]]}
+    for name, words in (("m1miss.csv", "no row for 1 of 3 nodes: 'Narvik'"), ("mcase.csv", "did you mean 'oslo'")):
+        with pytest.raises(OverlayError, match=re.escape(words)):
+            build({**cities, "latency": {"matrix": str(shared_case("files", "g", name))}})
+    filled = {"matrix": str(shared_case("files", "g", "m1miss.csv")), "missing": "mean"}
+    assert build({**cities, "latency": filled}).latency_rounds.tolist()[0] == 5
+
+
+def test_links_in_a_scenario_have_latencies_of_each_direction() -> None:
+    overlay = build({"links": [["A", "B", 3, 8], ["C", "B", 2, 9], ["A", "C"]]}, round_ms=0.7)
+    assert overlay.names == ("A", "B", "C")
+    assert overlay.directed_rounds.tolist() == [3, 1, 9, 8, 1, 2]
 
 
 def test_a_missing_matrix_says_where_it_was_looked_up(tmp_path: Path) -> None:

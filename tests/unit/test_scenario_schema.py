@@ -79,7 +79,8 @@ def test_schema_and_model_refuse_the_same(change: dict[str, Any]) -> None:
         ("workload.subscriptions.generate.zipf", None),
         ("protocl", "did you mean 'protocol'?"),
         ("overlay.generate.nods", "did you mean 'nodes'?"),
-        ("overlay.links.0.3", "allowed"),
+        ("overlay.links.0.3", None),
+        ("overlay.links.0.4", "allowed"),
         ("name.x", "nothing inside"),
     ],
 )

@@ -279,7 +279,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
     [
         ("empty.csv", b"", "has no rows"),
         ("titles.csv", b"node,topic\n", "has no rows"),
-        ("ragged.csv", b"node,topic\nN1,a\nN1\nN1,a,b\n", "row 2, 3: not 2 cells"),
+        ("ragged.csv", b"node,topic\nN1,a\nN1\nN1,a,b\n", "line 3: 1 cells, line 4: 3 cells, and the first line has 2"),
         ("twice.csv", b"node,node\nN1,a\n", "two columns called 'node'"),
         ("untitled.csv", b"node,\nN1,a\n", "column 2 has no title"),
         ("latin.csv", "node,topic\nN1,é\n".encode("latin-1"), "is not UTF-8"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import FaultError, InputError, Problem
+from pipelines.files import find_file
 from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.drawn_intervals import drawn_group, drawn_intervals
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
@@ -21,6 +22,7 @@ from pipelines.spec.base import MAX_ROUND
 from pipelines.spec.faults import (
     BreakGenerator,
     Crash,
+    CrashGenerator,
     DrawnTimes,
     Fault,
     FaultGenerator,
@@ -30,11 +32,13 @@ from pipelines.spec.faults import (
     ReplaceGenerator,
 )
 from pipelines.spec.link_faults import Break, LinkFault, Partition, Replace
+from pipelines.spec.outages import CrashTrace
+from pipelines.spec.times import DEFAULT_CLOCK, Clock
 
 
 def build_faults(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
-    kinds: Callable[[], Sequence[str]],
+    kinds: Callable[[], Sequence[str]], clock: Clock = DEFAULT_CLOCK,
 ) -> Faults:  # fmt: skip
     """Returns what goes wrong in one run: crashes (see `crash_times`), pauses, and faults of links.
 
@@ -45,6 +49,7 @@ def build_faults(
         horizon: The last round in which something can go wrong.
         beside: The scenario file's folder, where traces are looked up first.
         kinds: Returns the message kinds of the run's protocol.
+        clock: How times in files become rounds.
 
     Raises:
         FaultError: All that is wrong, each problem at its place in the scenario.
@@ -59,7 +64,7 @@ def build_faults(
         except InputError as error:
             problems += error.problems
     try:
-        crashes = crash_times(faults, overlay=overlay, seed=seed, horizon=horizon, beside=beside)
+        crashes = crash_times(faults, overlay=overlay, seed=seed, horizon=horizon, beside=beside, clock=clock)
     except InputError as error:
         raise FaultError(*problems, *error.problems) from error
     if problems:
@@ -148,6 +153,14 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequ
             yield from unlinked(fault.generate.links, ("faults", i, "generate", "links"), overlay)
 
 
+def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:
+    """Yields the setting, the file and the model of each trace; the files exist."""
+    for number, fault in enumerate(faults):
+        if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator) and fault.generate.trace:
+            trace = fault.generate.trace
+            yield f"faults.{number}.generate.trace", find_file(trace.path, beside), trace
+
+
 def describe() -> list[tuple[str, str]]:
     """Returns each kind of fault with one line about it, as ``roundtable list faults`` shows them."""
     return [
@@ -160,10 +173,10 @@ def describe() -> list[tuple[str, str]]:
         ("duplicate", "messages that arrive twice, the copy right behind its original or later"),
         ("replace", "links that break for good, each with another that takes its place after a while"),
         ("generate crash count", "so many crashes, or chains of neighbours, at drawn nodes and rounds"),
-        ("generate crash rate", "every node up and down by turns: exponential, weibull or lognormal times"),
+        ("generate crash rate", "every node up and down by turns: exponential, weibull, pareto or lognormal times"),
         (
             "generate crash trace",
-            "recorded outages: Failure Trace Archive (Grid'5000) or LANL, as they are or shuffled",
+            "recorded outages: of named nodes (CSV, Parquet, SimGrid), or Failure Trace Archive and LANL",
         ),
         ("generate break", "so many links that break and heal, or every link whole and broken by turns"),
         ("generate pause", "so many pauses at drawn nodes and rounds, or every node by turns"),

@@ -12,13 +12,16 @@ import numpy as np
 from pipelines.errors import DataFileError, FaultError, InputError, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
+from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.placed_crashes import Chains, place_chains
 from pipelines.inputs.faults.renewal import TooManyError, alternating
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped, trace_file
 from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
-from pipelines.spec.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
+from pipelines.spec.faults import Crash, CrashGenerator, Fault, FaultGenerator
+from pipelines.spec.outages import CrashRate, CrashTrace
+from pipelines.spec.times import Clock
 
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -35,6 +38,7 @@ class _Context:
     beside: Path | None
     place: Place
     purpose: str
+    clock: Clock
 
     def problem(self, *key: str | int, message: str) -> FaultError:
         """Returns the error of one of the generator's settings."""
@@ -42,7 +46,7 @@ class _Context:
 
 
 def crash_times(
-    faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+    faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock
 ) -> list[Outage]:
     """Returns when nodes are down, in order of (start, node); the times of a node are apart.
 
@@ -56,6 +60,7 @@ def crash_times(
         seed: The run's seed.
         horizon: The last round in which something can go wrong.
         beside: The scenario file's folder, where traces are looked up first.
+        clock: How times in traces become rounds.
 
     Raises:
         FaultError: All that is wrong with the generators, each problem at its place in the scenario.
@@ -71,7 +76,7 @@ def crash_times(
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator)
     ]
     for number, (i, generator) in enumerate(generators):
-        context = _Context(overlay, seed, horizon, beside, ("faults", i, "generate"), f"faults.{number}.crash")
+        context = _Context(overlay, seed, horizon, beside, ("faults", i, "generate"), f"faults.{number}.crash", clock)
         try:
             timeline = _generated(timeline, generator, context)
         except InputError as error:
@@ -88,7 +93,7 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
     rounds = generator.rounds or (0, context.horizon)
     recovery = generator.recovery
     if recovery is None:
-        recovery = _RECOVERY_LATENCIES * int(context.overlay.latency_rounds.max(initial=1))
+        recovery = _RECOVERY_LATENCIES * int(context.overlay.directed_rounds.max(initial=1))
     if generator.count is not None:
         wanted = Chains(
             count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
@@ -163,7 +168,10 @@ def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Cont
 
 def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
     try:
-        recorded = load_trace(trace_file(find_file(trace.path, context.beside), trace))
+        path = find_file(trace.path, context.beside)
+        if named_format(path, trace.format) is not None:
+            return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
+        recorded = load_trace(trace_file(path, trace))
         return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
     except UnknownSystemError as error:
         raise context.problem("trace", "system", message=str(error)) from error

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
 from pipelines.inputs.overlay.graph import Ints
-from pipelines.spec.faults import CrashRate, Exponential, LogNormal, Times, Weibull
+from pipelines.spec.outages import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -32,6 +32,9 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
             drawn = -mean * np.log1p(-draws_numpy.uniform(seed, purpose, *keys))
         case Weibull(shape=shape, scale=scale):
             drawn = scale * (-np.log1p(-draws_numpy.uniform(seed, purpose, *keys))) ** (1.0 / shape)
+        case Pareto(shape=shape, scale=scale):
+            with np.errstate(over="ignore"):
+                drawn = scale * (1.0 - draws_numpy.uniform(seed, purpose, *keys)) ** (-1.0 / shape)
         case LogNormal(mu=mu, sigma=sigma):
             drawn = np.exp(np.minimum(mu + sigma * draws_numpy.normal(seed, purpose, *keys), np.log(_LONGEST)))
     return np.rint(np.clip(drawn, 1.0, _LONGEST)).astype(np.int64)

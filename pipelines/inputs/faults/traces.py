@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,10 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.renewal import MAX_OUTAGES, TooManyError
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
 from pipelines.inputs.overlay.graph import Ints
-from pipelines.inputs.workload.reading import open_data
-from pipelines.spec.faults import CrashTrace
+from pipelines.inputs.text_rows import open_data
+from pipelines.spec.outages import CrashTrace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Format: TypeAlias = Literal["fta", "lanl"]
 
 _DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, csv.Error, pd.errors.ParserWarning)
 _MAX_LINE = 65_536
@@ -33,6 +32,8 @@ _FTA = ("platform_id", "node_id", "event_type", "event_start_time", "event_stop_
 _LANL = ("System", "nodenumz", "Prob Started", "Prob Fixed")
 _LANL_TIME = "%m/%d/%Y %H:%M"
 _FTA_DOWN = 0
+_OPEN = ("NULL", "NA", "NONE", "\\N")
+"""Stop times that are not known: an event lasts until the next one of its node, or until the trace ends."""
 _SECONDS = 3600.0
 _ROUNDING = 1e-6
 
@@ -73,7 +74,7 @@ class TraceFile:
 
     path: Path
     stamp: tuple[int, int]
-    format: Format | None
+    format: str | None
     system: int | None
 
 
@@ -95,8 +96,9 @@ def load_trace(file: TraceFile) -> Trace:
     given = file.format or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
     if given is None:
         raise DataFileError(
-            f"{file.path} is no trace: its first line is {', '.join(titles)[:200]!r}; give an event_trace.tab of the"
-            " Failure Trace Archive (fta) or the LANL CSV (lanl)"
+            f"{file.path} is no trace: its first line is {', '.join(titles)[:200]!r}; give a table with the columns"
+            " node, down and up (named), an event_trace.tab of the Failure Trace Archive (fta), the LANL CSV (lanl), or"
+            " name its format"
         )
     wanted = _FTA if given == "fta" else _LANL
     for title in wanted:
@@ -143,6 +145,11 @@ def _fta(file: TraceFile, titles: list[str]) -> Trace:
         )
     rows = _read(file.path, sep=r"\s+", comment="#", header=None, names=titles)
     numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    is_open = rows["event_stop_time"].str.upper().isin(_OPEN)
+    following = numbers.sort_values("event_start_time", kind="stable").groupby(["platform_id", "node_id"])
+    last = numbers[["event_start_time", "event_stop_time"]].max().max()
+    stops = following["event_start_time"].shift(-1).reindex(numbers.index).fillna(last)
+    numbers["event_stop_time"] = numbers["event_stop_time"].where(~is_open, stops)
     _refuse(file.path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
     return _trace(
         file.path,

@@ -55,12 +55,14 @@ def with_attached(
         raise OverlayError(*problems)
     a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
     b = np.concatenate([brokers.b, len(ids) + np.arange(len(attached), dtype=np.int64)])
-    latency = np.concatenate([brokers.latency_rounds, [one.latency for one in attached]]).astype(np.int64)
+    own = [one.latency for one in attached]
+    latency = np.concatenate([brokers.latency_rounds, own]).astype(np.int64)
+    back = None if brokers.back_rounds is None else np.concatenate([brokers.back_rounds, own]).astype(np.int64)
     order = np.lexsort((b, a))
     names = (*brokers.names, *(one.name for one in attached))
     return replace(
         brokers, names=names, a=a[order], b=b[order], latency_rounds=latency[order], n_clients=len(clients),
-        n_servers=len(servers),
+        n_servers=len(servers), back_rounds=None if back is None else back[order],
     )  # fmt: skip
 
 

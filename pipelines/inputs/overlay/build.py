@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +26,12 @@ from pipelines.inputs.overlay.weighted import (
     merge_parallel,
     split_message,
 )
+from pipelines.spec.latency import Latency
 from pipelines.spec.overlay import (
     SUBSCRIBER,
     SUPERVISOR,
     FileOverlay,
     GenerateOverlay,
-    Latency,
     Link,
     NodesOverlay,
     OverlaySpec,
@@ -79,15 +80,17 @@ def build_overlay(
     _check_name(whole, spec.join_root, ("overlay", "join_root"))
     whole = _with_latency(whole, spec.latency, seed, round_ms, beside)
     graph = _cut(whole, spec, needs_tree=needs_tree)
-    if graph.ms is None:
-        rounds = np.ones(len(graph.a), dtype=np.int64)
-    else:
-        with _blamed_on(("time", "round_ms"), with_field=False):
+    rounds, back = np.ones(len(graph.a), dtype=np.int64), None
+    with _blamed_on(("time", "round_ms"), with_field=False):
+        if graph.ms is not None:
             rounds = latencies.to_rounds(graph.ms, round_ms)
+        if graph.back_ms is not None:
+            back = latencies.to_rounds(graph.back_ms, round_ms)
     rounding = rounding_note(graph, rounds, round_ms) if notes_rounding else ""
-    told = (graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
+    told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), _left_links(whole, graph), rounding)
     notes = tuple(note for note in told if note)
-    return with_attached(Overlay(graph.names, graph.a, graph.b, rounds, notes=notes), spec.servers, spec.clients, seed)
+    brokers = Overlay(graph.names, graph.a, graph.b, rounds, notes=notes, back_rounds=back)
+    return with_attached(brokers, spec.servers, spec.clients, seed)
 
 
 def describe() -> list[tuple[str, str]]:
@@ -95,7 +98,11 @@ def describe() -> list[tuple[str, str]]:
     generated = "made from the seed: "
     return [
         ("links", "the links one by one in the scenario: [a, b] or [a, b, latency in rounds]"),
-        ("file", "a file: GraphML (Topology Zoo), Rocketfuel .graph, pssim text, or an edge list in CSV, TSV, Parquet"),
+        (
+            "file",
+            "a file: GraphML, GML, GEXF, Pajek, DOT, SNDlib, node-link JSON, Rocketfuel, DIMACS, an edge list in text "
+            "or Parquet",
+        ),
         (
             "topohub",
             f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50",
@@ -168,8 +175,17 @@ def _from_links(links: list[Link], order: Sequence[str], round_ms: float) -> Wei
     """Returns the graph of a list of links, which the scenario's model has found simple and connected."""
     index = {name: place for place, name in enumerate(order)}
     ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
-    ms = np.array([(link[2] if len(link) == 3 else 1) * round_ms for link in links], dtype=np.float64)
-    return merge_parallel(tuple(index), ends, ms)
+    ms = np.array([(link[2] if len(link) > 2 else 1) * round_ms for link in links], dtype=np.float64)
+    graph = merge_parallel(tuple(index), ends, ms)
+    if all(len(link) < 4 for link in links):
+        return graph
+    back = {(u, v): (link[3] if len(link) == 4 else link[2] if len(link) == 3 else 1) * round_ms
+            for (u, v), link in zip(ends, links, strict=True)}  # fmt: skip
+    there = dict(zip(ends, ms.tolist(), strict=True))
+    ends_of = list(zip(graph.a.tolist(), graph.b.tolist(), strict=True))
+    directed = [(there[p], back[p]) if p in there else (back[p[::-1]], there[p[::-1]]) for p in ends_of]
+    ms, back_ms = np.array(directed, dtype=np.float64).T.copy()
+    return replace(graph, ms=ms, back_ms=back_ms)
 
 
 def _with_latency(
@@ -177,14 +193,15 @@ def _with_latency(
 ) -> WeightedGraph:
     if latency is None:
         return graph
-    note = ""
     with _blamed_on(("overlay", "latency")):
-        if latency.matrix is not None:
-            path = _found(latency.matrix, beside, ("overlay", "latency", "matrix"))
-            ms, note = latencies.matrix_ms(graph, latency, path, seed)
-        else:
-            ms = latencies.drawn_ms(graph, latency, seed, round_ms)
-    return WeightedGraph(graph.names, graph.a, graph.b, ms, note)
+        field = "matrix" if latency.matrix is not None else "pairs"
+        if (given := latency.matrix or latency.pairs) is not None:
+            path = _found(given, beside, ("overlay", "latency", field))
+            found = latencies.measured_ms(graph, latency, path, seed)
+            notes = (*graph.notes, *found.notes)
+            return replace(graph, ms=found.ms, back_ms=found.back_ms, latency_note="", notes=notes)
+        ms = latencies.drawn_ms(graph, latency, seed, round_ms)
+    return replace(graph, ms=ms, back_ms=None, latency_note="")
 
 
 def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> WeightedGraph:

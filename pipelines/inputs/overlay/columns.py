@@ -1,4 +1,4 @@
-"""What a scenario names in an overlay file: columns of an edge list, an edge attribute of GraphML, and its unit."""
+"""Names that a scenario gives for an overlay file: columns of an edge list, attributes of nodes and links, a unit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ _MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns mean what.
+    """Which columns and attributes mean what.
 
     Attributes:
-        src: One end of a link.
-        dst: The other end.
+        src: One end of a link; None: found by its title.
+        dst: The other end; None: found by its title.
         latency: Its latency; None: the file says none.
         unit: What the latency is counted in; ``km``: it is the length of the link.
+        names: The attribute that names the nodes; None: ``label``, else ``name``, else their ids.
     """
 
-    src: str
-    dst: str
+    src: str | None = None
+    dst: str | None = None
     latency: str | None = None
     unit: LatencyUnit = "ms"
+    names: str | None = None
 
     def in_ms(self, values: Floats) -> Floats:
         """Returns latencies in milliseconds."""

@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import gzip
+import re
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from pipelines.errors import nearest
+from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.columns import Columns
 from pipelines.inputs.overlay.edgelist import parse_parquet, parse_text
-from pipelines.inputs.overlay.graphml import parse_graphml
+from pipelines.inputs.overlay.formats import READERS
 from pipelines.inputs.overlay.routers import parse_pssim, parse_rocketfuel
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
-from pipelines.spec.overlay import FileOverlay
+from pipelines.inputs.text_rows import split
+from pipelines.spec.overlay import FileOverlay, OverlayFormat
 
 _FORMATS = (
-    "GraphML (.graphml), Rocketfuel (.graph), pssim text (.txt), edge lists (.csv, .tsv, .parquet), "
-    "each also with .gz or inside .tar.gz or .zip"
+    "GraphML, GML, GEXF, Pajek, DOT, node-link JSON, SNDlib, DIMACS, Rocketfuel (.graph, .cch; Repetita's too), pssim, "
+    "edge lists in text or Parquet, each also with .gz or inside .tar.gz or .zip"
 )
-_ENDINGS = {
-    ".graphml": "graphml",
-    ".xml": "graphml",
-    ".graph": "rocketfuel",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-_BEGINNINGS = ((b"<", "graphml"), (b"NODES", "rocketfuel"), (b"No of nodes", "pssim"), (b"PAR1", "parquet"))
-_NAMED = {
-    "graphml": ("latency", "latency_unit"),
-    **dict.fromkeys(("rocketfuel", "pssim"), ("latency_unit",)),
-    **dict.fromkeys(("csv", "tsv", "parquet"), ("src", "dst", "latency", "latency_unit")),
-}
-"""Format → what a scenario may name in it."""
+_ENDINGS: Mapping[str, OverlayFormat] = {
+    ".graphml": "graphml", ".gml": "gml", ".gexf": "gexf", ".net": "pajek", ".paj": "pajek", ".dot": "dot",
+    ".gv": "dot", ".json": "json", ".cch": "cch", ".csv": "edges", ".tsv": "edges", ".edges": "edges",
+    ".edgelist": "edges", ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+_BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
+    (r"<(?s:.*?<)?gexf\b", "gexf"), (r"<(?s:.*?<)?network\b", "sndlib"), (r"<", "graphml"), (r"\?SNDlib", "sndlib"),
+    (r"NODES\s*\(", "sndlib"), (r"\{", "json"), (r"NODES\b", "rocketfuel"), (r"No of nodes", "pssim"),
+    (r"PAR1", "parquet"), (r"\*(?i:vertices|network)", "pajek"),
+    (r"(?i:strict\s+)?(?i:di)?(?i:graph)\s*(\w+|\"[^\"]*\")?\s*\{", "dot"), (r"(?s:.*?)\bgraph\s*\[", "gml"),
+    (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
+)  # fmt: skip
+"""Beginning of a file, as a regular expression → its format."""
+_TITLED = ("edges", "parquet")
+_WITH_UNIT = ("rocketfuel", "pssim")
+_SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
+
+
+def _named(kind: str) -> set[str]:
+    """Returns what a scenario may name in a file of a format."""
+    if kind in _TITLED:
+        return _SETTINGS - {"names"}
+    return {"latency_unit"} if kind in _WITH_UNIT else _SETTINGS - {"src", "dst"}
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
@@ -53,9 +64,9 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
         stamp = path.stat()
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror}") from error
-    columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit)
-    given = tuple(sorted(spec.model_fields_set & {"src", "dst", "latency", "latency_unit"}))
-    return _load(path, stamp.st_mtime_ns, stamp.st_size, spec.member, columns, given)
+    columns = Columns(spec.src, spec.dst, spec.latency, spec.latency_unit, spec.names)
+    given = tuple(sorted(spec.model_fields_set & _SETTINGS))
+    return _load(path, stamp.st_mtime_ns, stamp.st_size, spec.member, spec.format, columns, given)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -76,32 +87,35 @@ def read_bytes(path: Path) -> bytes:
         raise ContentError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def graphml_text(path: Path, spec: FileOverlay) -> bytes | None:
-    """Returns the bytes of a GraphML file, out of its archive; None where the file is of another format.
+def file_positions(path: Path, spec: FileOverlay) -> dict[str, tuple[float, float]]:
+    """Returns longitude and latitude of a file's nodes by name; none where the format has no coordinates.
 
     Raises:
         ContentError: The file cannot be read.
     """
     name, content = _content(path, spec.member)
-    return content if _format(name, content) == "graphml" else None
+    kind = spec.format or _format(name, content)
+    return positions(READERS[kind](content), spec.names) if kind in READERS else {}
 
 
 @lru_cache(maxsize=512)
 def _load(
-    path: Path, _mtime: int, _size: int, member: str | None, columns: Columns, given: tuple[str, ...]
-) -> WeightedGraph:
+    path: Path, _mtime: int, _size: int, member: str | None, given_kind: OverlayFormat | None, columns: Columns,
+    given: tuple[str, ...],
+) -> WeightedGraph:  # fmt: skip
     name, content = _content(path, member)
     if not content.strip():
         raise ContentError(f"{name} is empty; formats that can be read: {_FORMATS}")
-    kind = _format(name, content)
+    kind = given_kind or _format(name, content)
     for field in given:
-        if field not in _NAMED.get(kind, ()):
-            raise ContentError(f"{name} is no edge list: it has no column to name; leave {field} out", field)
-    if "latency_unit" in given and "latency" in _NAMED.get(kind, ()) and columns.latency is None:
+        if field not in _named(kind):
+            why = "is no edge list: it has no column to name" if field != "names" else "has no attributes of nodes"
+            raise ContentError(f"{name}, read as {kind}, {why}; leave {field} out", field)
+    if "latency_unit" in given and "latency" in _named(kind) and columns.latency is None:
         message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
         raise ContentError(message, "latency_unit")
     try:
-        return _parse(kind, content, columns)
+        return _parse(kind, name, content, columns)
     except ContentError as error:
         raise ContentError(f"{name}: {error}", error.field) from error
 
@@ -143,25 +157,29 @@ def _member(path: Path, member: str | None, entries: list[str]) -> str:
     )
 
 
-def _format(name: str, content: bytes) -> str:
-    """Returns the format by the ending of the name, else by the first bytes."""
+def _format(name: str, content: bytes) -> OverlayFormat:
+    """Returns the format by the ending of the name, else by the beginning of the file."""
     by_ending = _ENDINGS.get(PurePosixPath(name.lower()).suffix)
     if by_ending is not None:
         return by_ending
-    start = content[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    for beginning, kind in _BEGINNINGS:
-        if start.startswith(beginning):
-            return kind
-    raise ContentError(f"{name} has no format that is known; formats that can be read: {_FORMATS}")
+    start = content[:65_536].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    found = next(
+        (kind for beginning, kind in _BEGINNINGS if re.match(rf"(?:[#%][^\n]*\n|\s)*(?:{beginning})", start)), None
+    )
+    if found is not None:
+        return found
+    if any(len(row) > 1 for row in split(start).sample):
+        return "edges"
+    raise ContentError(f"{name} has no format that is known; name it with format, or convert it; {_FORMATS}")
 
 
-def _parse(kind: str, content: bytes, columns: Columns) -> WeightedGraph:
-    if kind == "graphml":
-        return parse_graphml(content, columns)
+def _parse(kind: OverlayFormat, name: str, content: bytes, columns: Columns) -> WeightedGraph:
+    if kind in READERS:
+        return weighted_graph(READERS[kind](content), columns)
     if kind == "rocketfuel":
         return parse_rocketfuel(content, columns)
     if kind == "pssim":
         return parse_pssim(content, columns)
     if kind == "parquet":
         return parse_parquet(content, columns)
-    return parse_text(content, "\t" if kind == "tsv" else ",", columns)
+    return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, columns)

@@ -18,12 +18,13 @@ class Overlay:
         names: One name a node; a node's id is its index here. Servers and then clients come last.
         a: One end of each undirected link, a node id; shape (links,), a < b, links sorted by (a, b).
         b: The other end of each link; shape (links,).
-        latency_rounds: Whole rounds of one hop, at least 1; shape (links,).
+        latency_rounds: Whole rounds of one hop from ``a`` to ``b``, at least 1; shape (links,).
         n_clients: How many of the nodes are clients; each has one link, to its edge broker. Where the protocol makes
             the overlay itself there are no links: brokers are its servers, clients all that have applications.
         roles: What brokers and clients are called in table ``node``.
         n_servers: How many of the nodes are servers; each has one link, to its edge broker.
         notes: What the user should know about how it came from its source, a sentence each.
+        back_rounds: Whole rounds of one hop from ``b`` to ``a``; shape (links,). None: as many as from ``a`` to ``b``.
     """
 
     names: tuple[str, ...]
@@ -34,6 +35,13 @@ class Overlay:
     roles: tuple[str, str] = ("broker", "client")
     n_servers: int = 0
     notes: tuple[str, ...] = ()
+    back_rounds: Ints | None = None
+
+    @property
+    def directed_rounds(self) -> Ints:
+        """Whole rounds from ``a`` to ``b`` of each link, then from ``b`` to ``a``; shape (2 * links,)."""
+        back = self.latency_rounds if self.back_rounds is None else self.back_rounds
+        return np.concatenate([self.latency_rounds, back])
 
     @property
     def n_brokers(self) -> int:

@@ -1,27 +1,24 @@
-"""Link latencies that replace those of an overlay's source: fixed, drawn, or from a matrix of measured round trips."""
+"""Link latencies that replace those of an overlay's source: fixed, drawn, or measured, from a file."""
 
 from __future__ import annotations
 
-import csv
-import warnings
 from collections.abc import Mapping
-from functools import lru_cache
-from io import BytesIO, StringIO
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from pipelines.errors import nearest
+from pipelines.errors import nearest, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.graph import Ints
-from pipelines.inputs.overlay.routers import decode, delay
+from pipelines.inputs.overlay.measured import read_matrix, read_pairs
 from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph
-from pipelines.spec.overlay import Latency
+from pipelines.spec.latency import Latency
 
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5
-Matrix = tuple[tuple[str, ...] | None, Floats]
+_MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:
@@ -65,7 +62,9 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
         rounds = draws_numpy.integers(seed, "overlay.latency.uniform", low, high, graph.a, graph.b)
         return rounds.astype(np.float64) * round_ms
     if latency.lognormal_ms is None:
-        raise ContentError("no latency is given; give exactly one of rounds, ms, uniform, lognormal_ms, matrix", "")
+        raise ContentError(
+            "no latency is given; give exactly one of rounds, ms, uniform, lognormal_ms, matrix, pairs", ""
+        )
     median, sigma = latency.lognormal_ms
     with np.errstate(over="ignore"):
         spread: Floats = median * np.exp(
@@ -74,47 +73,129 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
     return spread
 
 
-def matrix_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> tuple[Floats, str]:
-    """Returns one-way latencies, half the mean of a link's two round-trip times, and a note on drawn rows.
+@dataclass(frozen=True, eq=False)
+class LinkLatencies:
+    """One-way latencies of links from a file.
 
-    A node takes the row of its name. With ``draw_rows``, or where the matrix has no titles, the seed assigns the rows
-    to the nodes without replacement.
+    Attributes:
+        ms: From ``a`` to ``b``; shape (links,).
+        back_ms: From ``b`` to ``a``; shape (links,). None: the same.
+        notes: How they follow from the file, a sentence each.
+    """
+
+    ms: Floats
+    back_ms: Floats | None
+    notes: tuple[str, ...]
+
+
+def measured_ms(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> LinkLatencies:
+    """Returns one-way latencies of links from a matrix or a list of pairs.
+
+    A node takes the row of its name. With ``draw_rows``, or where a matrix has no names, the seed assigns the rows to
+    the nodes without replacement. A link takes the mean of its two directions, or each with ``per_direction``; where
+    one direction is not known, it takes the other.
 
     Args:
         graph: The overlay.
-        latency: The setting that names the matrix.
-        path: The matrix file.
+        latency: The setting that names the file.
+        path: The file.
         seed: The run's.
 
     Raises:
-        ContentError: The file cannot be read, has fewer rows than the overlay nodes, or lacks a node's name.
+        ContentError: The file cannot be read, has fewer rows than the overlay nodes, or lacks a link's latency.
     """
-    try:
-        stamp = path.stat()
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read: {error.strerror}", "matrix") from error
-    titles, rtt = _matrix(path, stamp.st_mtime_ns, stamp.st_size)
-    is_drawn = latency.draw_rows or titles is None
-    row = _drawn_rows(len(graph.names), len(rtt), seed) if is_drawn else _named_rows(graph.names, titles or ())
-    a, b = row[graph.a], row[graph.b]
-    one_way: Floats = (rtt[a, b] + rtt[b, a]) / 4.0
-    note = f"{path.name} has no names: the seed draws the row of each node (latency.draw_rows: true says so)"
-    return one_way, "" if latency.draw_rows or titles is not None else note
+    field = "matrix" if latency.matrix is not None else "pairs"
+    columns = (latency.source, latency.destination, latency.value)
+    measured = read_matrix(path) if field == "matrix" else read_pairs(path, columns)
+    notes = []
+    if latency.draw_rows or measured.names is None:
+        row = _drawn_rows(len(graph.names), measured.size, seed)
+        if not latency.draw_rows:
+            notes.append(
+                f"{path.name} has no names: the seed draws the row of each node (latency.draw_rows: true says so)"
+            )
+    else:
+        row = _named_rows(graph.names, measured.names, field, is_strict=latency.missing == "error")
+    is_round_trip = measured.is_round_trip if latency.round_trip is None else latency.round_trip
+    factor = _MS_OF[latency.unit] / (2.0 if is_round_trip else 1.0)
+    if field == "pairs":
+        half = "half of it, as of a round trip" if is_round_trip else "all of it, as of one way"
+        hint = "" if latency.round_trip is not None else "; latency.round_trip says otherwise"
+        notes.append(f"a link takes of column {measured.value_title} of {path.name} {half}{hint}")
+    if measured.n_repeated:
+        notes.append(f"{measured.n_repeated:,} rows of {path.name} are of pairs with several, which take their mean")
+    there, back = (_known(measured.of(row[u], row[v]), latency) for u, v in ((graph.a, graph.b), (graph.b, graph.a)))
+    n_one = int((np.isnan(there) != np.isnan(back)).sum())
+    if n_one and field == "matrix":
+        notes.append(f"{plural(n_one, 'link')} of {len(there):,} known in one direction, which counts for both")
+    there, back = np.where(np.isnan(there), back, there), np.where(np.isnan(back), there, back)
+    if (holes := np.isnan(there)).any():
+        there, back = _filled(there, back, holes, _known(measured.values, latency), graph, latency, seed, field)
+        notes.append(
+            f"{plural(int(holes.sum()), 'link')} of {len(there):,} not known in {path.name}: {latency.missing}"
+        )
+    apart = np.abs(there - back) * factor
+    if latency.per_direction:
+        return LinkLatencies(there * factor, back * factor if apart.any() else None, tuple(notes))
+    if apart.any() and field == "pairs":
+        n_apart = int((apart > 0).sum())
+        notes.append(f"{n_apart:,} of {plural(len(apart), 'link')} differ by direction, by up to {apart.max():g} ms, "
+                     "and take the mean; latency.per_direction: true keeps both")  # fmt: skip
+    return LinkLatencies((there + back) / 2.0 * factor, None, tuple(notes))
 
 
-def _named_rows(names: tuple[str, ...], titles: tuple[str, ...]) -> Ints:
+def _known(values: Floats, latency: Latency) -> Floats:
+    return np.where(values == 0, np.nan, values) if latency.zero_is_unknown else values
+
+
+def _filled(
+    there: Floats, back: Floats, holes: npt.NDArray[np.bool_], values: Floats, graph: WeightedGraph, latency: Latency,
+    seed: int, field: str,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Returns latencies with a value for each hole, as ``latency.missing`` says.
+
+    Raises:
+        ContentError: It says error, or no latency is known.
+    """
+    a, b = graph.a[holes], graph.b[holes]
+    known = np.sort(values[~np.isnan(values)])
+    if latency.missing == "error" or not len(known):
+        ends = [f"{graph.names[u]!r} - {graph.names[v]!r}" for u, v in zip(a.tolist(), b.tolist(), strict=True)]
+        more = f" and {len(ends) - _MAX_SHOWN} more" if len(ends) > _MAX_SHOWN else ""
+        raise ContentError(
+            f"the file has no latency for {len(ends)} of {len(there)} links: {', '.join(ends[:_MAX_SHOWN])}{more}; "
+            "add them, or write missing: mean or missing: draw beside it", field,
+        )  # fmt: skip
+    filling = np.full(len(a), known.mean())
+    if latency.missing == "draw":
+        filling = known[draws_numpy.integers(seed, "overlay.latency.missing", 0, len(known) - 1, a, b)]
+    there, back = there.copy(), back.copy()
+    there[holes] = back[holes] = filling
+    return there, back
+
+
+def _named_rows(names: tuple[str, ...], titles: tuple[str, ...], field: str, *, is_strict: bool) -> Ints:
+    """Returns the row of each node; -1 where the file has none of its name.
+
+    Raises:
+        ContentError: No node has one, or if strict, some node has none.
+    """
     index = {title: i for i, title in enumerate(titles)}
     missing = [name for name in names if name not in index]
-    if missing:
+    if len(missing) == len(names) or (missing and is_strict):
         folded = {title.casefold(): title for title in titles}
         shown = ", ".join(_with_near(name, titles, folded) for name in missing[:_MAX_SHOWN])
         more = f" and {len(missing) - _MAX_SHOWN} more" if len(missing) > _MAX_SHOWN else ""
+        lacking = "matrix has no row" if field == "matrix" else "list has no pair"
+        cure = "or write draw_rows: true beside matrix: the seed then draws a row for each node"
+        if field == "pairs":
+            cure = "or write missing: mean or missing: draw beside pairs"
         raise ContentError(
-            f"the matrix has no row for {len(missing)} of {len(names)} nodes: {shown}{more}; give the rows the names "
-            "of the nodes, or write draw_rows: true beside matrix: the seed then draws a row for each node",
-            "matrix",
+            f"the {lacking} for {len(missing)} of {len(names)} nodes: {shown}{more}; give the rows the names of the "
+            f"nodes, {cure}",
+            field,
         )
-    return np.array([index[name] for name in names], dtype=np.int64)
+    return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
 
 def _with_near(name: str, titles: tuple[str, ...], folded: Mapping[str, str]) -> str:
@@ -132,66 +213,3 @@ def _drawn_rows(n_nodes: int, size: int, seed: int) -> Ints:
         )
     order = np.argsort(draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(size)), kind="stable")
     return order[:n_nodes].astype(np.int64)
-
-
-@lru_cache(maxsize=8)
-def _matrix(path: Path, _mtime: int, _size: int) -> Matrix:
-    name = path.name.removesuffix(".gz")
-    try:
-        content = read_bytes(path)
-        return _titled(content) if name.lower().endswith(".csv") else (None, _plain(content))
-    except ContentError as error:
-        raise ContentError(f"{path.name}: {error}", "matrix") from error
-
-
-def _plain(content: bytes) -> Floats:
-    """Reads numbers separated by space."""
-    decode(content)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            values = np.loadtxt(BytesIO(content), ndmin=2)
-    except ValueError as error:
-        raise ContentError(f"not a matrix of numbers: {str(error).split(';')[0]}") from error
-    if values.size == 0:
-        raise ContentError("the file holds no numbers; a matrix has a line of round-trip times in ms for each node")
-    if values.shape[0] != values.shape[1]:
-        raise ContentError(
-            f"{values.shape[0]} lines of {values.shape[1]} numbers; a matrix of round-trip times is square"
-        )
-    wrong = np.argwhere(~(np.isfinite(values) & (values >= 0)))
-    if len(wrong):
-        i, j = wrong[0].tolist()
-        raise ContentError(f"row {i + 1}, column {j + 1}: {values[i, j]:g}; a round-trip time is finite, 0 ms or more")
-    return values
-
-
-def _titled(content: bytes) -> Matrix:
-    """Reads a CSV with titles for columns and rows; the corner may be there or not."""
-    rows = csv.reader(StringIO(decode(content), newline=""), strict=True)
-    try:
-        header = [title.strip() for title in next(rows, [])]
-        lines = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if row]
-    except csv.Error as error:
-        raise ContentError(f"line {rows.line_num}: {error}") from error
-    if not lines:
-        raise ContentError("the file holds no rows; a matrix has a line of titles, then one line for each node")
-    titles = header[1:] if len(header) == len(lines[0][1]) else header
-    column = {title: i for i, title in enumerate(titles)}
-    if len(column) < len(titles):
-        raise ContentError("line 1: a title is there twice; titles are unique")
-    rtt = np.full((len(titles), len(titles)), np.nan)
-    for line, (title, *cells) in lines:
-        if title not in column:
-            raise ContentError(
-                f"line {line}: no column is called {title!r};{nearest(title, titles)} rows and columns share titles"
-            )
-        if len(cells) != len(titles):
-            raise ContentError(f"line {line}: {len(cells)} numbers for {len(titles)} columns")
-        if not np.isnan(rtt[column[title]]).all():
-            raise ContentError(f"line {line}: the row {title!r} is there already; titles are unique")
-        rtt[column[title]] = [delay(cell, f"line {line}") for cell in cells]
-    missing = [title for title in titles if np.isnan(rtt[column[title]]).any()]
-    if missing:
-        raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same titles")
-    return tuple(titles), rtt

@@ -8,8 +8,7 @@ from pathlib import Path
 import topohub
 
 from pipelines.files import find_file
-from pipelines.inputs.overlay.files import graphml_text
-from pipelines.inputs.overlay.graphml import graphml_positions
+from pipelines.inputs.overlay.files import file_positions
 from pipelines.inputs.overlay.weighted import unique_names
 from pipelines.spec.overlay import OverlaySpec
 
@@ -20,7 +19,7 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Place
     """Returns longitude and latitude of nodes by name, in degrees; nodes without coordinates are left out.
 
     Args:
-        spec: What the scenario says; networks of topohub and GraphML files have coordinates.
+        spec: What the scenario says; networks of topohub and files with attributes of nodes have coordinates.
         beside: The scenario file's folder, where relative paths are looked up first.
 
     Raises:
@@ -32,5 +31,4 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, Place
         names = unique_names([node.get("name") for node in nodes], [str(node["id"]) for node in nodes])
         found = {name: node.get("pos") for name, node in zip(names, nodes, strict=True)}
         return {name: (float(place[0]), float(place[1])) for name, place in found.items() if place}
-    content = None if spec.file is None else graphml_text(find_file(spec.file.path, beside), spec.file)
-    return {} if content is None else graphml_positions(content)
+    return {} if spec.file is None else file_positions(find_file(spec.file.path, beside), spec.file)

@@ -37,9 +37,8 @@ def parse_rocketfuel(content: bytes, columns: Columns) -> WeightedGraph:
         ends.append((_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)))
         delays.append(delay(fields[5], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(
-        unique_names(labels, map(str, range(n_nodes))), ends, columns.in_ms(np.array(delays, dtype=np.float64))
-    )
+    names = unique_names(labels, map(str, range(n_nodes)))
+    return merge_parallel(names, ends, columns.in_ms(np.array(delays, dtype=np.float64)), is_directed=True)
 
 
 def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
@@ -74,7 +73,7 @@ def parse_pssim(content: bytes, columns: Columns) -> WeightedGraph:
         ends.append((index[fields[1]], index[fields[2]]))
         delays.append(delay(fields[3], f"line {line}"))
     _no_more(lines, f"{n_edges} edges")
-    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)))
+    return merge_parallel(tuple(index), ends, columns.in_ms(np.array(delays, dtype=np.float64)), is_directed=True)
 
 
 def decode(content: bytes) -> str:

@@ -12,15 +12,21 @@ import pyarrow.compute as pc
 from pipelines.errors import Problem, WorkloadError
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Place
-from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
+from pipelines.inputs.workload.file_source import (
+    file_notes,
+    publications_of_file,
+    subscriptions_of_file,
+    timestamp_settings,
+)
 from pipelines.inputs.workload.generated_publications import generated_publications
 from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
 from pipelines.inputs.workload.joins import listed_joins
-from pipelines.inputs.workload.lists import PUBLICATIONS, listed_publications, listed_subscriptions
+from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, listed_publications, listed_subscriptions
 from pipelines.inputs.workload.other_calls import listed_calls
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import topics_of
 from pipelines.matching.topic_filter import has_wildcard
+from pipelines.spec.times import DEFAULT_CLOCK, Clock
 from pipelines.spec.workload import (
     PublicationFileSource,
     PublicationGenerator,
@@ -33,7 +39,9 @@ Part = TypeVar("Part")
 _SHOWN = 5
 
 
-def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> Workload:
+def build_workload(
+    spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
+) -> Workload:
     """Returns one run's subscriptions, publications, joins and other calls.
 
     Args:
@@ -42,6 +50,7 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: 
         seed: The run's seed; the same seed gives the same workload everywhere.
         horizon: The last round in which something can be asked for.
         beside: The scenario file's folder, where input files are looked up first.
+        clock: How times in files become rounds.
 
     Raises:
         WorkloadError: All that is wrong, each problem at its place in the scenario.
@@ -55,8 +64,8 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: 
             problems.extend(error.problems)
             return None
 
-    subscription = gather(lambda: _subscriptions(spec, overlay, seed, horizon, beside))
-    publications = gather(lambda: _publications(spec, overlay, seed, horizon, beside))
+    subscription = gather(lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
+    publications = gather(lambda: _publications(spec, overlay, seed, clock, horizon, beside))
     join = gather(lambda: listed_joins(spec.joins, overlay, horizon))
     other_call = gather(lambda: listed_calls(spec.calls, overlay, horizon))
     if subscription is None or publications is None or join is None or other_call is None:
@@ -65,11 +74,13 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: 
     return Workload(subscription, publication, attribute, join, other_call)
 
 
-def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> pa.Table:
+def _subscriptions(
+    spec: WorkloadSpec, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
+) -> pa.Table:
     is_mqtt = spec.topics == "mqtt"
     match spec.subscriptions:
         case SubscriptionFileSource(file=file):
-            return subscriptions_of_file(file, overlay, seed, horizon, beside, is_mqtt=is_mqtt)
+            return subscriptions_of_file(file, overlay, seed, clock, horizon, beside, is_mqtt=is_mqtt)
         case SubscriptionGenerator(generate=generator):
             return generated_subscriptions(generator, overlay, seed, horizon)
         case listed:
@@ -77,12 +88,12 @@ def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int
 
 
 def _publications(
-    spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+    spec: WorkloadSpec, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
     place: Place = PUBLICATIONS
     match spec.publications:
         case PublicationFileSource(file=file):
-            found = publications_of_file(file, overlay, seed, horizon, beside)
+            found = publications_of_file(file, overlay, seed, clock, horizon, beside)
             place = (*PUBLICATIONS, "file", "topic")
         case PublicationGenerator(generate=generator):
             return generated_publications(generator, overlay, seed, horizon)
@@ -106,14 +117,16 @@ def _refuse_wildcards(topic: pa.ChunkedArray, place: Place) -> None:
         raise WorkloadError(Problem(where, message))
 
 
-def literal_wildcards(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None) -> str:
+def literal_wildcards(
+    spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
+) -> str:
     """Returns that topics of subscriptions look like filters of MQTT and are compared as they are, or nothing.
 
     Arguments and errors as in `build_workload`.
     """
     if spec.topics == "mqtt" or isinstance(spec.subscriptions, SubscriptionGenerator):
         return ""
-    subscription = _subscriptions(spec, overlay, seed, horizon, beside)
+    subscription = _subscriptions(spec, overlay, seed, clock, horizon, beside)
     topics = pc.unique(topics_of(subscription["predicate"], is_alone=False)).to_pylist()
     found = sorted(topic for topic in topics if topic is not None and has_wildcard(topic))
     shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
@@ -123,12 +136,31 @@ def literal_wildcards(spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizo
     )  # fmt: skip
 
 
+def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
+    """Returns what was found in the files of a workload, a sentence each; they can be read."""
+    found: list[str] = []
+    for place, source in ((SUBSCRIPTIONS, spec.subscriptions), (PUBLICATIONS, spec.publications)):
+        if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
+            found += file_notes(source.file, (*place, "file"), clock, beside)
+    return found
+
+
+def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
+    """Returns the files of a workload whose times are timestamps, by their settings; they can be read."""
+    found: list[str] = []
+    for place, source in ((SUBSCRIPTIONS, spec.subscriptions), (PUBLICATIONS, spec.publications)):
+        if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
+            found += timestamp_settings(source.file, (*place, "file"), beside)
+    return found
+
+
 def describe() -> list[tuple[str, str]]:
     """Returns each source of a workload with one line about it, as ``roundtable list workloads`` shows them."""
     return [
         ("list", "subscriptions, publications, joins and other calls written in the scenario, one by one"),
-        ("file csv", "CSV with a line of titles, also as .gz or .xz: columns named by the scenario"),
-        ("file tsv", "the same with tabs and no quoting, e.g. Last.fm user_artists.dat"),
+        ("file csv", "a table in text, any delimiter, with titles or without, also as .gz or .xz"),
+        ("file tsv", "a table in text with tabs and no quoting, e.g. Last.fm user_artists.dat"),
+        ("file jsonl", "JSON lines: an object a row"),
         ("file parquet", "Parquet: columns named by the scenario"),
         ("file padres", "PADRES quotes [class,'STOCK'],[symbol,'A'],..., one file or an archive with one a symbol"),
         ("generate topics", "topics topic1, topic2, ... by Zipf popularity"),

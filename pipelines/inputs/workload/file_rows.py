@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from pipelines.errors import Problem, WorkloadError, nearest
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.contents import inexact_whole
 from pipelines.spec.base import Nodes
+from pipelines.spec.times import Clock
 
 _SHOWN = 5
 
@@ -73,14 +75,24 @@ def _typed_decimals(values: pa.Array) -> pa.Array:
     return pc.cast(values, pa.int64()) if is_large or values.type.scale <= 0 else numbers
 
 
+def _is_time(column: pa.ChunkedArray) -> bool:
+    """Returns whether a column holds timestamps."""
+    try:
+        moments = moments_of(column, None)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return moments.origin_ms is not None and not moments.is_wrong.any()
+
+
 class FileRows:
     """The rows of one file, and a list of all that is wrong with them.
 
     Methods return empty arrays where something is wrong: call `raise_problems` before their results are used.
     """
 
-    def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int) -> None:
+    def __init__(self, place: Place, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
         """Takes the rows as they are; ``place`` is the file's part of the scenario."""
+        self._clock = clock
         self.table = table
         self._place = place
         self._overlay = overlay
@@ -111,6 +123,58 @@ class FileRows:
             return self.table[name]
         self.refuse(key, f"no column {name!r};{nearest(name, self.table.column_names)} columns: {self.titles}")
         return None
+
+    def times(self, key: str, name: str, unit: str | None) -> Ints:
+        """Returns the round of each row by its time; -1 where the cell is empty.
+
+        Args:
+            key: The setting that names the column.
+            name: The column.
+            unit: Of numbers, as in `moments_of`.
+        """
+        column = self.column(key, name)
+        if column is None:
+            return np.empty(0, dtype=np.int64)
+        try:
+            moments = moments_of(column, unit)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            self.refuse(key, f"column {name!r} holds {column.type}, which is no time: {error}; name another column")
+            return np.empty(0, dtype=np.int64)
+        cells = column.combine_chunks()
+        cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
+        self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is no time; {cure}")
+        if key == "at_ms":
+            is_empty = np.isnan(moments.ms) & ~moments.is_wrong
+            self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a time")
+        early = moments.exact(self._clock) < -0.5
+        self._refuse_rows(
+            key, early, lambda row: f"{cells[row].as_py()!r} is before round 0; set time.origin to it or earlier"
+        )
+        rounds = moments.rounds(self._clock)
+        return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
+
+    def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
+        """Returns the round in which each row ends; null where its cell is empty.
+
+        Args:
+            until: The column of rounds, or None.
+            until_ms: The column of times, or None.
+            unit: Of numbers, as in `moments_of`.
+            begin: The round in which each row begins.
+        """
+        if until_ms is not None:
+            rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
+        elif until is not None:
+            rounds, key = self._whole("until", until, needs_value=False), "until"
+        else:
+            return pa.nulls(len(begin), pa.int64())
+        if not len(begin) == len(rounds) == self.table.num_rows:
+            return pa.nulls(0, pa.int64())
+        self._refuse_rows(
+            key, (rounds >= 0) & (rounds <= begin),
+            lambda row: f"it ends in round {rounds[row]}, not after round {begin[row]}; give a later end",
+        )  # fmt: skip
+        return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
         """Returns a column as text (null where it is empty), or notes why there is none."""
@@ -183,20 +247,32 @@ class FileRows:
             if per_round is not None:
                 offset = np.arange(self.table.num_rows, dtype=np.int64) // per_round
             return self._within_horizon(given + offset, "raise time.rounds or per_round, or set a limit")
-        column = self.texts("round", given)
+        return self._within_horizon(self._whole("round", given), "raise time.rounds, or remove these rows")
+
+    def _whole(self, key: str, name: str, *, needs_value: bool = True) -> Ints:
+        """Returns a column of rounds; -1 where a cell is empty and needs no value."""
+        column = self.texts(key, name)
         if column is None:
             return np.empty(0, dtype=np.int64)
         texts = pc.fill_null(column, "")
         is_round = pc.match_substring_regex(texts, r"^[0-9]{1,15}(\.0*)?$").to_numpy(zero_copy_only=False)
-        self._refuse_rows(
-            "round", ~is_round, lambda row: f"{texts[row].as_py()!r} is no round; give a whole number from 0"
+        is_empty = (
+            np.zeros(len(texts), dtype=np.bool_) if needs_value else column.is_null().to_numpy(zero_copy_only=False)
         )
-        whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64())
-        return self._within_horizon(whole.to_numpy(), "raise time.rounds, or remove these rows")
-
-    def _within_horizon(self, rounds: Ints, advice: str) -> Ints:
+        whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64()).to_numpy()
+        if (not is_round.all() or whole.max(initial=0) > self._horizon) and _is_time(self.table[name]):
+            cure = f"write {'at_ms' if key == 'round' else 'until_ms'}: {name} in place of {key}"
+            self.refuse(key, f"row 1: {texts[0].as_py()!r} is no round; the column holds times: {cure}")
+            return np.zeros(len(texts), dtype=np.int64)
         self._refuse_rows(
-            "round",
+            key, ~is_round & ~is_empty,
+            lambda row: f"{texts[row].as_py()!r} is no round; give a whole number from 0",
+        )  # fmt: skip
+        return np.where(is_empty, -1, whole)
+
+    def _within_horizon(self, rounds: Ints, advice: str, key: str = "round") -> Ints:
+        self._refuse_rows(
+            key,
             rounds > self._horizon,
             lambda row: f"round {rounds[row]} is after the horizon of {self._horizon} rounds; {advice}",
         )

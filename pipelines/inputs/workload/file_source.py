@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,17 +14,20 @@ from pipelines.errors import DataFileError, PredicateError, Problem, WorkloadErr
 from pipelines.files import find_file
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place
+from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, column_type, names_of, texts_of
 from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
-from pipelines.inputs.workload.reading import Source, load, source_of
+from pipelines.inputs.workload.reading import Source, load, load_noted, source_of
 from pipelines.inputs.workload.tables import SUBSCRIPTION
-from pipelines.spec.workload import PublicationFile, SubscriptionFile
+from pipelines.spec.times import Clock
+from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
 
 
 def subscriptions_of_file(
-    file: SubscriptionFile, overlay: Overlay, seed: int, horizon: int, beside: Path | None, *, is_mqtt: bool
-) -> pa.Table:
+    file: SubscriptionFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None, *,
+    is_mqtt: bool,
+) -> pa.Table:  # fmt: skip
     """Returns the subscription table of a file, in the order of its rows; ``is_mqtt``: topics may be filters.
 
     Raises:
@@ -31,17 +35,17 @@ def subscriptions_of_file(
     """
     place: Place = (*SUBSCRIPTIONS, "file")
     source = _source(place, file, False, beside)
-    rows = FileRows(place, load(source), overlay, horizon)
+    rows = FileRows(place, load(source), overlay, horizon, clock)
     node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
-    round_ = rows.rounds(file.round, None)
+    round_ = rows.rounds(file.round, None) if file.at_ms is None else rows.times("at_ms", file.at_ms, file.unit)
+    end_round = rows.untils(file.until, file.until_ms, file.unit, round_)
     texts = _subscription_texts(rows, source, file.topic, file.where, is_mqtt=is_mqtt)
     rows.raise_problems()
-    end_round = pa.nulls(len(node), pa.int64())
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
 def publications_of_file(
-    file: PublicationFile, overlay: Overlay, seed: int, horizon: int, beside: Path | None
+    file: PublicationFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
     """Returns the publication and the attribute table of a file, in the order of publishing.
 
@@ -50,9 +54,10 @@ def publications_of_file(
     """
     place: Place = (*PUBLICATIONS, "file")
     source = _source(place, file, file.reverse, beside)
-    rows = FileRows(place, load(source), overlay, horizon)
+    rows = FileRows(place, load(source), overlay, horizon, clock)
     node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
-    round_ = rows.rounds(file.round, file.per_round)
+    by_round = file.at_ms is None
+    round_ = rows.rounds(file.round, file.per_round) if by_round else rows.times("at_ms", file.at_ms or "", file.unit)
     if file.topic is not None:
         rows.texts("topic", file.topic)
     names = _content_names(rows, file)
@@ -74,11 +79,50 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
 def _source(place: Place, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
     """Finds the file and reads it, so that all that is wrong with it as a whole is told at its path."""
     try:
-        source = source_of(find_file(file.path, beside), file.format, reverse, file.limit)
+        source = source_of(find_file(file.path, beside), file.format, reverse, file.limit, _named(file))
         load(source)
     except DataFileError as error:
         raise WorkloadError(Problem((*place, "path"), str(error))) from error
     return source
+
+
+def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
+    """Returns the columns that a scenario names; a default counts where nothing else is named."""
+    columns = ("topic", "where", "round", "until", "at_ms", "until_ms", "node")
+    found = [
+        name for key in columns if isinstance(name := getattr(file, key, None), str) and key in file.model_fields_set
+    ]
+    return tuple(found)
+
+
+def file_notes(
+    file: SubscriptionFile | PublicationFile, place: Place, clock: Clock, beside: Path | None
+) -> Iterator[str]:
+    """Yields what was found in a file, and how its times were taken.
+
+    Args:
+        file: The file's part of the scenario; it can be read.
+        place: Where that part is.
+        clock: How times become rounds.
+        beside: The scenario file's folder.
+    """
+    loaded = load_noted(_source(place, file, getattr(file, "reverse", False), beside))
+    yield from loaded.notes
+    for key in ("at_ms", "until_ms"):
+        if (name := getattr(file, key, None)) is not None and loaded.table.num_rows:
+            yield moments_of(loaded.table[name], file.unit).note(name, clock)
+
+
+def timestamp_settings(file: SubscriptionFile | PublicationFile, place: Place, beside: Path | None) -> Iterator[str]:
+    """Yields the setting of the first column whose times are timestamps, if one is; the file can be read."""
+    named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
+    if not named:
+        return
+    table = load(_source(place, file, getattr(file, "reverse", False), beside))
+    for key, name in named:
+        if table.num_rows and moments_of(table[name], file.unit).origin_ms is not None:
+            yield ".".join(map(str, (*place, key)))
+            return
 
 
 def _subscription_texts(
@@ -131,7 +175,7 @@ def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
 def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
     """Returns the columns of the content; a column whose values are spread over nodes is data and stays in it."""
     if file.content is None:
-        used = {file.topic, file.round, file.node if file.nodes is None else None}
+        used = {file.topic, file.round, file.at_ms, file.node if file.nodes is None else None}
         names = [name for name in rows.table.column_names if name not in used]
     else:
         names = [name for name in file.content if rows.column("content", name) is not None]

@@ -1,30 +1,33 @@
-"""Workload files as columns: CSV, TSV and Parquet; compressed text as it comes."""
+"""Workload files as columns: text with any delimiter, JSON lines and Parquet; compressed text as it comes."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import io
 import lzma
 import tarfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
+from pipelines.inputs.text_rows import TextRows, open_data, split, with_decimal_points
 from pipelines.inputs.workload.padres import padres_table
 
-Format: TypeAlias = Literal["csv", "tsv", "parquet", "padres"]
+Format: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet", "padres"]
 
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _COMPRESSED = (".gz", ".xz")
-_FORMATS: dict[str, Format] = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+_FORMATS: dict[str, Format] = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}  # fmt: skip
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 _PUBLISHED_TITLES = {  # of well-known files that go round without their first line
     "user_artists.dat": ("userID", "artistID", "weight"),
@@ -42,6 +45,7 @@ class Source:
         format: How it is read.
         reverse: Whether its rows are taken from the last to the first.
         limit: How many rows are taken, after `reverse`; None: all.
+        named: The columns that the scenario names; numbers tell a file without titles.
     """
 
     path: Path
@@ -49,31 +53,51 @@ class Source:
     format: Format
     reverse: bool = False
     limit: int | None = None
+    named: tuple[str, ...] = ()
 
 
-def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None) -> Source:
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """The rows of a file.
+
+    Attributes:
+        table: Columns: texts (null where empty) from text files, as they are from JSON lines and Parquet.
+        notes: What was found in the file, a sentence each.
+    """
+
+    table: pa.Table
+    notes: tuple[str, ...] = ()
+
+
+def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
     """Returns the file in its present state; without a given format its name, else its first line, tells it.
 
     Raises:
         DataFileError: The format cannot be told.
     """
     state = path.stat()
-    return Source(path, (state.st_mtime_ns, state.st_size), given or _format_of(path), reverse, limit)
+    return Source(path, (state.st_mtime_ns, state.st_size), given or _format_of(path), reverse, limit, tuple(named))
+
+
+def load(source: Source) -> pa.Table:
+    """Returns the rows of a file as columns; errors as in `load_noted`."""
+    return load_noted(source).table
 
 
 @lru_cache(maxsize=4)
-def load(source: Source) -> pa.Table:
-    """Returns the rows of a file as columns: texts (null where empty) from CSV and TSV, as they are from Parquet.
+def load_noted(source: Source) -> Loaded:
+    """Returns the rows of a file, and what was found in it.
 
     Raises:
         DataFileError: The file is empty, damaged, or not of its format.
     """
     try:
-        table = _read(source)
-    except (*_DAMAGED, tarfile.TarError, csv.Error, pa.ArrowException) as error:
+        loaded = _read(source)
+    except (*_DAMAGED, tarfile.TarError, pa.ArrowException) as error:
         raise DataFileError(
             f"{source.path} cannot be read as {source.format}: {error}; check the file and its format"
         ) from error
+    table = loaded.table
     if not table.num_rows:
         raise DataFileError(f"{source.path} has no rows; give a file with one row or more")
     names = table.column_names
@@ -82,25 +106,32 @@ def load(source: Source) -> pa.Table:
             raise DataFileError(f"{source.path} has two columns called {name!r}; rename one")
     if source.reverse and source.format != "padres":
         table = table.take(pa.array(range(table.num_rows - 1, -1, -1), pa.int64()))
-    return table.slice(0, source.limit).combine_chunks()
+    return Loaded(table.slice(0, source.limit).combine_chunks(), loaded.notes)
 
 
-def _read(source: Source) -> pa.Table:
+def _read(source: Source) -> Loaded:
     if source.format == "padres":
-        return padres_table(_members(source.path), source.reverse)
+        return Loaded(padres_table(_members(source.path), source.reverse))
     if source.path.name.endswith(_ARCHIVES):
         raise DataFileError("an archive is read as padres only; unpack it, and give one file")
     if source.format == "parquet":
-        return pq.ParquetFile(source.path).read()
+        return Loaded(pq.ParquetFile(source.path).read())
     with open_data(source.path) as stream:
-        return _read_text(source, stream.read())
+        raw = stream.read()
+    return Loaded(_read_json(raw)) if source.format == "jsonl" else _read_text(source, raw)
 
 
-def open_data(path: Path) -> IO[bytes]:
-    """Opens a file, as it is or as what is compressed in it (.gz, .xz)."""
-    if path.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
+def _read_json(raw: bytes) -> pa.Table:
+    """Reads an object a line; texts that look like times stay texts."""
+    _decoded(raw)
+    if not raw.strip():
+        return pa.table({})
+    table = pa_json.read_json(io.BytesIO(raw))
+    times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
+    if not times:
+        return table
+    options = pa_json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in times]))
+    return pa_json.read_json(io.BytesIO(raw), parse_options=options)
 
 
 def _members(path: Path) -> dict[str, str]:
@@ -135,7 +166,9 @@ def _format_of(path: Path) -> Format:
             first = stream.readline(65_536)
     except _DAMAGED as error:
         raise DataFileError(f"{path} cannot be read: {error}") from error
-    formats: dict[bytes, Format] = {b"[": "padres", b"\t": "tsv", b",": "csv"}
+    if first.lstrip().startswith(b"{"):
+        return "jsonl"
+    formats: dict[bytes, Format] = {b"[": "padres", b"\t": "tsv", b",": "csv", b";": "csv", b"|": "csv"}
     for mark, found in formats.items():
         if first.startswith(mark) if mark == b"[" else mark in first:
             return found
@@ -144,40 +177,23 @@ def _format_of(path: Path) -> Format:
     )
 
 
-def _read_text(source: Source, raw: bytes) -> pa.Table:
-    text = _decoded(raw).lstrip("\r\n")
+def _read_text(source: Source, raw: bytes) -> Loaded:
+    is_csv = source.format == "csv"
+    text = _decoded(raw)
     if not text.strip():
-        return pa.table({})
-    delimiter = "," if source.format == "csv" else "\t"
-    first = next(csv.reader(io.StringIO(text), delimiter=delimiter, quoting=_quoting(source)))
-    titles = _titles(source.path, [title.strip() for title in first])
-    bad: list[int] = []
-
-    def refuse(row: pa_csv.InvalidRow) -> str:
-        bad.append(row.number - (titles.skip if row.number else 0))
-        return "skip"
-
-    table = pa_csv.read_csv(
-        io.BytesIO(text.encode()),
-        read_options=pa_csv.ReadOptions(column_names=titles.names, skip_rows=titles.skip, use_threads=False),
-        parse_options=pa_csv.ParseOptions(
-            delimiter=delimiter,
-            quote_char='"' if source.format == "csv" else False,
-            newlines_in_values=source.format == "csv",
-            invalid_row_handler=refuse,
-        ),
-        convert_options=pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(titles.names, pa.string()), strings_can_be_null=True, null_values=[""]
-        ),
-    )
-    if bad:
-        rows = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-        raise DataFileError(f"row {rows}: not {len(titles.names)} cells as in the first line")
-    return table
-
-
-def _quoting(source: Source) -> Literal[0, 3]:
-    return csv.QUOTE_MINIMAL if source.format == "csv" else csv.QUOTE_NONE
+        return Loaded(pa.table({}))
+    lines = split(text, delimiter=None if is_csv else "\t", is_quoted=is_csv, comments="#", only_before=True)
+    titles = _titles(source, lines)
+    table = lines.table(titles.names, skip=titles.skip)
+    rows, commas = with_decimal_points(table)
+    notes = []
+    if is_csv and lines.delimiter != ",":
+        notes.append(f"{lines.delimiter_name} between its cells")
+    if not titles.skip:
+        notes.append(f"no titles, so its columns are {', '.join(titles.names)}")
+    if commas:
+        notes.append(f"decimal commas in {', '.join(commas)}")
+    return Loaded(rows, (f"{source.path.name} has {'; '.join(notes)}",) if notes else ())
 
 
 @dataclass(frozen=True)
@@ -186,9 +202,16 @@ class _Titles:
     skip: int
 
 
-def _titles(path: Path, first: list[str]) -> _Titles:
-    """Reads the line of titles; a first line of nothing but numbers is a row, with columns called 1, 2, 3, ..."""
-    if all(_is_number(cell) for cell in first):
+def _titles(source: Source, lines: TextRows) -> _Titles:
+    """Reads the line of titles.
+
+    A first line of nothing but numbers is a row, and so is any where the scenario names columns by numbers; columns are
+    called 1, 2, 3 then.
+    """
+    path, first = source.path, lines.first
+    named = source.named
+    is_numbered = bool(named) and all(name.isdigit() for name in named) and not {*named} & {*first}
+    if is_numbered or all(_is_number(cell) for cell in first):
         known = _PUBLISHED_TITLES.get(
             path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name, ()
         )

@@ -109,7 +109,7 @@ WRONG_OVERLAYS = (
     ),
     _case("no links", HEAD + "overlay: {links: §[]}\n", "an empty list", "one or more"),
     _case("a link of one", HEAD + "overlay: {links: [[A, B], §[A]]}\n", "a list of 1", "a text"),
-    _case("a link of four", HEAD + "overlay: {links: [[A, B], §[A, C, 1, 2]]}\n", "a list of 4", "a whole number"),
+    _case("a link of five", HEAD + "overlay: {links: [[A, B], §[A, C, 1, 2, 3]]}\n", "a list of 5", "a whole number"),
     _case("a link as a word", HEAD + "overlay: {links: [§A-B]}\n", "'A-B'", "[a text"),
     _case("no latency", HEAD + "overlay: {links: [[A, B, §0]]}\n", "is 0", "from 1"),
     _case("a node called NO", HEAD + "overlay: {links: [[SE, §NO]]}\n", "quote it: 'NO'"),

@@ -1,0 +1,263 @@
+"""Outages of named nodes: tables with columns node, down and up, and state profiles of SimGrid."""
+
+from __future__ import annotations
+
+import lzma
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.errors import DataFileError, nearest
+from pipelines.inputs.faults.renewal import MAX_OUTAGES, TooManyError
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage
+from pipelines.inputs.overlay.graph import Ints, Overlay
+from pipelines.inputs.overlay.nodes import ids_by_name
+from pipelines.inputs.text_rows import open_data, split
+from pipelines.inputs.timestamps import Moments, moments_of
+from pipelines.spec.outages import CrashTrace
+from pipelines.spec.times import Clock
+
+_NODE = ("node", "host", "name", "node_name", "broker")
+_DOWN = ("down", "start", "begin", "from", "crash", "failed", "down_at")
+_UP = ("up", "end", "until", "stop", "to", "recovery", "recovered", "up_at")
+_MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
+_PROFILE = ("PERIODICITY", "LOOPAFTER")
+_SHOWN = 5
+_HEAD = 65_536
+_DAMAGED = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedOutages:
+    """Outages as a file has them.
+
+    Attributes:
+        places: Where each row stands, for messages.
+        nodes: The node of each.
+        down: When it goes down.
+        up: When it is up again; NaN and round -1 where it stays down.
+        is_rounds: Whether the times are rounds.
+    """
+
+    places: tuple[str, ...]
+    nodes: tuple[str, ...]
+    down: Moments
+    up: Moments
+    is_rounds: bool
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A state profile of SimGrid.
+
+    Attributes:
+        seconds: When the state changes, ascending.
+        is_up: The state from then on.
+        period: Seconds after which it repeats; None: never.
+    """
+
+    seconds: tuple[float, ...]
+    is_up: tuple[bool, ...]
+    period: float | None
+
+
+def named_format(path: Path, given: str | None) -> str | None:
+    """Returns ``named`` or ``simgrid`` where a file is of that format, None where it is a trace.
+
+    Raises:
+        DataFileError: The file cannot be read.
+    """
+    if given is not None:
+        return given if given in ("named", "simgrid") else None
+    if path.suffix in (".parquet", ".pq"):
+        return "named"
+    try:
+        with open_data(path) as stream:
+            first = split(stream.read(_HEAD).decode("utf-8-sig", "replace")).first
+    except _DAMAGED as error:
+        raise DataFileError(f"{path} cannot be read as a trace: {error}; check the file") from error
+    if first and first[0].split()[0] in _PROFILE:
+        return "simgrid"
+    titles = [title.lower() for title in first]
+    return "named" if all(any(name in titles for name in names) for names in (_NODE, _DOWN)) else None
+
+
+def outages_of_file(
+    path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], clock: Clock
+) -> list[Outage]:
+    """Returns the outages that a file has of nodes that may crash.
+
+    A table names the nodes; those that may not crash are left out. A profile is that of every node that may crash.
+
+    Args:
+        path: The file.
+        spec: Its format and its unit.
+        overlay: The run's overlay.
+        nodes: The nodes that may crash.
+        rounds: First and last round in which a node may crash.
+        clock: How times become rounds.
+
+    Raises:
+        DataFileError: The file cannot be used; the message names the rows.
+        TooManyError: More than `MAX_OUTAGES` crashes.
+    """
+    stamp = path.stat()
+    state = (path, stamp.st_mtime_ns, stamp.st_size)
+    if named_format(path, spec.format) == "simgrid":
+        spans = _of_profile(_profile(*state), spec.unit or "s", clock, rounds[1])
+        found = [Outage(node, *span) for node in nodes.tolist() for span in spans]
+    else:
+        found = _of_table(path, _table(*state, spec.unit), overlay, {*nodes.tolist()}, clock)
+    first, last = rounds
+    chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
+    if len(chosen) > MAX_OUTAGES:
+        raise TooManyError(f"it makes {len(chosen)} crashes, more than {MAX_OUTAGES}")
+    return chosen
+
+
+def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
+    """Returns how the times of a file of named outages were taken, a sentence each; it can be read."""
+    if named_format(path, spec.format) != "named":
+        return []
+    stamp = path.stat()
+    table = _table(path, stamp.st_mtime_ns, stamp.st_size, spec.unit)
+    if table.is_rounds:
+        return []
+    both = _on_clock(table, clock)
+    return [times.note(f"{title} of {path.name}", both) for title, times in (("down", table.down), ("up", table.up))]
+
+
+def has_timestamps(path: Path, spec: CrashTrace) -> bool:
+    """Returns whether the times of a file of named outages are timestamps; it can be read."""
+    if named_format(path, spec.format) != "named":
+        return False
+    stamp = path.stat()
+    return _table(path, stamp.st_mtime_ns, stamp.st_size, spec.unit).down.origin_ms is not None
+
+
+def _text(path: Path) -> str:
+    try:
+        with open_data(path) as stream:
+            return stream.read().decode("utf-8-sig")
+    except _DAMAGED as error:
+        raise DataFileError(f"{path} cannot be read as a trace: {error}; check the file") from error
+
+
+@lru_cache(maxsize=4)
+def _table(path: Path, _mtime: int, _size: int, unit: str | None) -> NamedOutages:
+    if path.suffix in (".parquet", ".pq"):
+        try:
+            rows = pq.read_table(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataFileError(f"{path} cannot be read as Parquet: {error}; check the file") from error
+        places = tuple(f"row {number + 1}" for number in range(rows.num_rows))
+    else:
+        lines = split(_text(path))
+        table = lines.table(lines.first, skip=1)
+        rows, places = table.rows, tuple(table.place(row) for row in range(table.rows.num_rows))
+    titles = [title.lower() for title in rows.column_names]
+    columns = []
+    for wanted, known in (("node", _NODE), ("down", _DOWN), ("up", _UP)):
+        place = next((titles.index(name) for name in known if name in titles), None)
+        if place is None:
+            shown = ", ".join(map(repr, rows.column_names[:20]))
+            raise DataFileError(f"{path} has no column {wanted!r}, which format named needs; its columns: {shown}")
+        columns.append(rows.column(place))
+    names = pc.utf8_normalize(pc.utf8_trim_whitespace(pc.cast(columns[0], pa.string())), form="NFC").to_pylist()
+    given = unit if unit in ("ms", "s") else None
+    down, up = (moments_of(column, given) for column in columns[1:])
+    scale = _MS.get(unit or "", 1.0) if unit in ("min", "h") else 1.0
+    down, up = (Moments(of.ms * scale, of.is_wrong, of.origin_ms, of.form) for of in (down, up))
+    is_rounds = unit in (None, "round") and down.origin_ms is None
+    for title, times in (("down", down), ("up", up)):
+        is_wrong = times.is_wrong | ((times.ms % 1 != 0) & ~np.isnan(times.ms) if is_rounds else False)
+        is_wrong |= np.isnan(times.ms) if title == "down" else False
+        if is_wrong.any():
+            row = int(np.flatnonzero(is_wrong)[0])
+            what = "round; rounds are whole numbers, and unit: ms or s counts otherwise" if is_rounds else "time"
+            cell = columns[1 if title == "down" else 2][row].as_py()
+            raise DataFileError(f"{path}, {places[row]}: {title} is {cell!r}, which is no {what}")
+    return NamedOutages(places, tuple(name or "" for name in names), down, up, is_rounds)
+
+
+def _on_clock(table: NamedOutages, clock: Clock) -> Clock:
+    """Returns the clock, which begins with the first crash where timestamps have no other origin."""
+    return clock if clock.origin_ms is not None else Clock(clock.round_ms, clock.speed, table.down.origin_ms)
+
+
+def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int], clock: Clock) -> list[Outage]:
+    ids = ids_by_name(overlay)
+    unknown = [row for row, name in enumerate(table.nodes) if name not in ids]
+    if unknown:
+        shown = ", ".join(f"{table.places[row]}: {table.nodes[row]!r}" for row in unknown[:_SHOWN])
+        hint = nearest(table.nodes[unknown[0]], overlay.names)
+        message = f"{path}: {len(unknown)} rows are of no node of the overlay, {shown};{hint} allowed: nodes of the"
+        raise DataFileError(f"{message} overlay, or format: fta or lanl for nodes that are drawn")
+    clock = _on_clock(table, clock)
+    start, end = (
+        of.ms.copy() if table.is_rounds else of.rounds(clock).astype(np.float64) for of in (table.down, table.up)
+    )
+    is_open = np.isnan(table.up.ms)
+    backwards = np.flatnonzero(~is_open & (_later(table.up, clock) <= _later(table.down, clock)))
+    if len(backwards):
+        where = table.places[int(backwards[0])]
+        raise DataFileError(f"{path}, {where}: up is not after down; {len(backwards)} in all; mend or remove them")
+    end = np.where(is_open, FOR_GOOD, np.maximum(end, start + 1)).astype(np.int64)
+    rows = zip(table.nodes, start.astype(np.int64).tolist(), end.tolist(), strict=True)
+    return [Outage(ids[name], max(down, 0), up) for name, down, up in rows if ids[name] in nodes and up > 0]
+
+
+def _later(times: Moments, clock: Clock) -> np.ndarray:
+    return times.from_start(clock)
+
+
+@lru_cache(maxsize=32)
+def _profile(path: Path, _mtime: int, _size: int) -> Profile:
+    period, seconds, is_up = None, list[float](), list[bool]()
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        fields = line.split("#")[0].split()
+        try:
+            if not fields:
+                continue
+            if fields[0] in _PROFILE:
+                period = float(fields[1])
+            else:
+                seconds.append(float(fields[0]))
+                is_up.append(float(fields[1]) > 0)
+        except (ValueError, IndexError) as error:
+            message = f"{path}, line {number}: {line.strip()[:60]!r} is no line of a state profile"
+            raise DataFileError(f"{message}; allowed: time and state 0 or 1, or PERIODICITY and seconds") from error
+    if not seconds or any(later <= one for one, later in pairwise(seconds)):
+        raise DataFileError(f"{path} has no times, or they do not ascend; a state profile has one or more, ascending")
+    is_loop_short = period is not None and 0 < period < seconds[-1] - seconds[0]
+    if is_loop_short:
+        raise DataFileError(f"{path} repeats after {period:g} s, before its last time; give a longer period")
+    return Profile(tuple(seconds), tuple(is_up), period if period is not None and period > 0 else None)
+
+
+def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tuple[int, int]]:
+    """Returns the down times of a profile up to a round, each ``[start, end)``."""
+    spans: list[tuple[int, int]] = []
+    down: int | None = None
+    offset = 0.0
+    while True:
+        for time, is_up in zip(profile.seconds, profile.is_up, strict=True):
+            exact = offset + time if unit == "round" else clock.exact((offset + time) * _MS[unit])
+            round_ = int(np.floor(exact + 0.5))
+            if is_up and down is not None:
+                spans.append((down, max(round_, down + 1)))
+                down = None
+            elif not is_up and down is None:
+                down = round_
+            if round_ > last or len(spans) > MAX_OUTAGES:
+                return spans if down is None else [*spans, (down, FOR_GOOD)]
+        if profile.period is None:
+            return spans if down is None else [*spans, (down, FOR_GOOD)]
+        offset += profile.period

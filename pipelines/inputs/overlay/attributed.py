@@ -1,0 +1,147 @@
+"""Graphs whose nodes and links have attributes, as networkx reads them: names, positions and latencies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from pipelines.errors import nearest
+from pipelines.inputs.overlay.columns import Columns
+from pipelines.inputs.overlay.geo import FLOOR_MS, great_circle_km, propagation_ms
+from pipelines.inputs.overlay.routers import delay
+from pipelines.inputs.overlay.weighted import ContentError, Floats, WeightedGraph, merge_parallel, unique_names
+
+UNKNOWN = ("", "None")
+_LIKE_LATENCIES = ("latency", "delay", "rtt")
+_NAMES = ("label", "name")
+_LATITUDE = ("latitude", "lat")
+_LONGITUDE = ("longitude", "lon", "lng", "long")
+
+Edge = tuple[Any, Any, Mapping[str, Any]]
+Nodes = Sequence[tuple[Any, Mapping[str, Any]]]
+
+
+def is_coordinate(attribute: str | None) -> bool:
+    """Returns whether an attribute is called like a latitude or a longitude."""
+    return (attribute or "").lower() in (*_LATITUDE, *_LONGITUDE)
+
+
+def weighted_graph(graph: nx.Graph[Any], columns: Columns) -> WeightedGraph:
+    """Returns the overlay of a graph with attributes.
+
+    Nodes are named by the attribute ``columns.names``, else by ``label`` or ``name``, else by their ids. Latencies are
+    those of the edge attribute that is named, else they follow from the great-circle distances. Directed links count as
+    undirected, parallel links as the shortest of them, self-loops are dropped.
+
+    Args:
+        graph: The graph.
+        columns: The attributes to take.
+
+    Raises:
+        ContentError: It has no node, or a name, a coordinate or a latency is missing or of a wrong form.
+    """
+    if not graph:
+        raise ContentError("the file has no node; an overlay needs one or more")
+    nodes, edges = list(graph.nodes(data=True)), list(graph.edges(data=True))
+    index = {node: i for i, (node, _) in enumerate(nodes)}
+    ends = np.array([(index[u], index[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
+    names, attribute = _names(nodes, columns.names)
+    told = attribute and columns.names is None and attribute != _NAMES[0]
+    notes = [f"nodes are named by their attribute {attribute}; file.names takes another one"] if told else []
+    merge: dict[str, Any] = {"notes": notes, "is_directed": graph.is_directed()}
+    if columns.latency is not None:
+        found = _named_ms(edges, columns.latency, graph.graph.get("edge_default", {}), columns)
+        return merge_parallel(names, ends, found, **merge)
+    place = np.array([_place(node, data) for node, data in nodes])
+    u, v = place[ends[:, 0]], place[ends[:, 1]]
+    km = great_circle_km(u[:, 1], u[:, 0], v[:, 1], v[:, 0])
+    is_link = ends[:, 0] != ends[:, 1]
+    ms = np.zeros(len(ends))
+    ms[is_link] = propagation_ms(km[is_link])
+    return merge_parallel(names, ends, ms, _note(km[is_link], _attributes(edges)), **merge)
+
+
+def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
+    """Returns longitude and latitude of the nodes that have both, by the names that `weighted_graph` gives them.
+
+    Args:
+        graph: The graph.
+        names: The attribute that names the nodes, as in `Columns`.
+
+    Raises:
+        ContentError: A coordinate is no number, or a node lacks the attribute that names it.
+    """
+    nodes = list(graph.nodes(data=True))
+    placed = (_place(node, data) for node, data in nodes)
+    found = zip(_names(nodes, names)[0], placed, strict=True)
+    return {name: place for name, place in found if not any(map(math.isnan, place))}
+
+
+def _names(nodes: Nodes, wanted: str | None) -> tuple[tuple[str, ...], str]:
+    """Returns a name for each node, and the attribute that the names are from; empty: the ids."""
+    ids = [str(node) for node, _ in nodes]
+    known = {str(key) for _, data in nodes for key in data}
+    if wanted is not None and wanted not in known:
+        shown = f"its nodes have {', '.join(sorted(known))}" if known else "its nodes have no attributes"
+        raise ContentError(f"no node has an attribute {wanted!r};{nearest(wanted, known)} {shown}", "names")
+    attribute = wanted if wanted is not None else next((name for name in _NAMES if name in known), "")
+    labels = [None if (label := data.get(attribute)) is None else str(label) for _, data in nodes]
+    if wanted is not None and (without := [node for node, label in zip(ids, labels, strict=True) if not label]):
+        message = f"{len(without)} of {len(ids)} nodes have no {wanted!r}, the first is {without[0]!r}"
+        raise ContentError(f"{message}; give each node one, or leave names out", "names")
+    return unique_names(labels, ids), attribute
+
+
+def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], columns: Columns) -> Floats:
+    """Returns the latencies that an edge attribute says; those of self-loops do not count."""
+    found = []
+    for u, v, data in edges:
+        value = data.get(name, defaults.get(name, 0 if u == v else None))
+        if value is None:
+            known = _attributes(edges)
+            shown = f"its edges have {', '.join(known)}" if known else "its edges have no attributes"
+            message = f"the edge of {u!r} and {v!r} has no attribute {name!r};{nearest(name, known)} {shown}"
+            raise ContentError(message, "latency")
+        found.append(delay(value, f"the edge of {u!r} and {v!r}, {name}"))
+    return columns.in_ms(np.array(found, dtype=np.float64))
+
+
+def _attributes(edges: Sequence[Edge]) -> list[str]:
+    return sorted({str(name) for _, _, data in edges for name in data})
+
+
+def _note(km: Floats, attributes: Sequence[str]) -> str:
+    """Returns what positions do not say of latencies, and which edge attributes look as if they did."""
+    like = [name for name in attributes if any(word in name.lower() for word in _LIKE_LATENCIES)]
+    named = ", ".join(like or attributes)
+    hint = f"; to take an edge attribute, name it with file.latency: {named}" if named else ""
+    n_unknown = int(np.isnan(km).sum())
+    if len(km) and n_unknown == len(km):
+        return f"no node has a position, so every link takes {FLOOR_MS:g} ms{hint}"
+    if n_unknown:
+        return f"{n_unknown} of {len(km)} links end at nodes without a position and take the median of the others{hint}"
+    return f"latencies follow from positions, not from the edge attribute {', '.join(like)}{hint}" if like else ""
+
+
+def _place(node: object, data: Mapping[str, Any]) -> tuple[float, float]:
+    """Returns longitude and latitude; NaN where the node has none."""
+    by_lower = {str(key).lower(): key for key in data}
+    longitude, latitude = (
+        next((by_lower[name] for name in names if name in by_lower), names[0]) for names in (_LONGITUDE, _LATITUDE)
+    )
+    return _degrees(node, data, longitude), _degrees(node, data, latitude)
+
+
+def _degrees(node: object, data: Mapping[str, Any], attribute: str) -> float:
+    value = data.get(attribute)
+    if value is None or (isinstance(value, str) and value.strip() in UNKNOWN):
+        return math.nan
+    try:
+        degrees = float(value)
+    except (TypeError, ValueError) as error:
+        raise ContentError(f"node {node!r}: {attribute} is {value!r}; a coordinate is a number of degrees") from error
+    return degrees if math.isfinite(degrees) else math.nan

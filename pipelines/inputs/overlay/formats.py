@@ -1,0 +1,255 @@
+"""Graph formats beside GraphML: networkx and pydot read GML, GEXF, Pajek, node-link JSON and DOT.
+
+No library reads SNDlib, DIMACS and Rocketfuel's ``.cch`` maps; their readers are here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any, TypeAlias
+from xml.etree import ElementTree as ET
+
+import networkx as nx
+
+from pipelines.errors import nearest
+from pipelines.inputs.overlay.graphml import read_graphml
+from pipelines.inputs.overlay.routers import decode
+from pipelines.inputs.overlay.weighted import ContentError
+
+Graph: TypeAlias = "nx.Graph[Any]"
+_CAUSES = (nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError, ET.ParseError)
+_SECTION = r"^\s*{}\s*\(\s*$(.*?)^\s*\)\s*$"
+_NODE = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s*$")
+_LINK = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)(.*)$")
+_ROUTER = re.compile(r"^(\d+)\s+@(\S*)\s.*?->(.*?)=(\S+)\s+r\d+\s*$")
+
+
+@contextmanager
+def _read_as(title: str) -> Iterator[None]:
+    """Turns the errors of a library's reader into one that names the format."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except ContentError:
+        raise
+    except _CAUSES as error:
+        cause = str(error).partition("\n")[0] or type(error).__name__
+        message = f"not a {title} file that can be read: {cause}; check the file, or name another format"
+        raise ContentError(message) from error
+
+
+def read_gml(content: bytes) -> Graph:
+    """Reads GML; parallel edges are allowed, also where the file does not declare a multigraph."""
+    text = decode(content)
+    if not re.search(r"\bmultigraph\s+1\b", text):
+        text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
+    with _read_as("GML"):
+        graph: Graph = nx.parse_gml(text.splitlines(), label="id")
+    return graph
+
+
+def read_gexf(content: bytes) -> Graph:
+    """Reads GEXF."""
+    with _read_as("GEXF"):
+        graph: Graph = nx.read_gexf(BytesIO(content))
+    for _, _, data in graph.edges(data=True):
+        data.pop("id", None)
+    return graph
+
+
+def read_pajek(content: bytes) -> Graph:
+    """Reads Pajek; nodes are named by their labels."""
+    with _read_as("Pajek"):
+        graph: Graph = nx.parse_pajek(decode(content).splitlines())
+    return graph
+
+
+def read_dot(content: bytes) -> Graph:
+    """Reads DOT, the nodes and edges of subgraphs too.
+
+    Raises:
+        ContentError: The package pydot is missing, or the file cannot be read.
+    """
+    try:
+        import pydot
+    except ImportError as error:
+        message = "DOT needs the package pydot; install it with pip install roundtable-pubsub[dot], or convert the file"
+        raise ContentError(message) from error
+    with _read_as("DOT"):
+        found = pydot.graph_from_dot_data(decode(content))
+    if not found:
+        raise ContentError("not a DOT file that can be read: pydot finds no graph; check the file with dot -Tsvg")
+    (top, *others) = found
+    if others:
+        raise ContentError(f"the file has {len(found)} graphs; allowed: one, so keep one in the file")
+    graph: Graph = nx.MultiDiGraph() if top.get_type() == "digraph" else nx.MultiGraph()
+    waiting: list[Any] = [top]
+    for part in waiting:
+        for node in part.get_node_list():
+            if node.get_name() not in ("node", "edge", "graph", '"\\n"'):
+                graph.add_node(_bare(node.get_name()), **_plain(node.get_attributes()))
+        for edge in part.get_edge_list():
+            sources, targets = (_dot_ends(end) for end in (edge.get_source(), edge.get_destination()))
+            graph.add_edges_from((u, v, _plain(edge.get_attributes())) for u in sources for v in targets)
+        waiting += part.get_subgraph_list()
+    for _, data in graph.nodes(data=True):
+        if data.get("label") == "\\N":
+            del data["label"]
+    return graph
+
+
+def _dot_ends(end: Any) -> list[str]:  # noqa: ANN401 - pydot has no types
+    """Returns the nodes that an end of an edge stands for: one, or those of a subgraph; ports are cut off."""
+    if isinstance(end, str):
+        return [_bare(end if end.startswith('"') else end.partition(":")[0])]
+    return [_bare(name) for name in end["nodes"]]
+
+
+def _bare(text: str) -> str:
+    return text[1:-1].replace('\\"', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): _bare(str(value)) for key, value in attributes.items()}
+
+
+def read_json(content: bytes) -> Graph:
+    """Reads node-link JSON (networkx, D3): lists ``nodes`` and ``links`` or ``edges``.
+
+    Nodes without ``id`` are numbered in their order, which D3 links by.
+
+    Raises:
+        ContentError: It is no JSON of this form, or a link ends at a node that is not listed.
+    """
+    try:
+        data = json.loads(decode(content))
+    except ValueError as error:
+        raise ContentError(f"not JSON: {error}") from error
+    links = next((key for key in ("links", "edges") if isinstance(data, dict) and key in data), None)
+    if links is None or not isinstance(data.get("nodes"), list) or not isinstance(data[links], list):
+        raise ContentError("not node-link JSON; allowed: an object with a list nodes and a list links or edges")
+    with _read_as("node-link JSON"):
+        nodes = [{"id": number, **node} for number, node in enumerate(data["nodes"])]
+        known = {str(node["id"]) for node in nodes}
+        for link in data[links]:
+            for name in (str(link["source"]), str(link["target"])):
+                if name not in known:
+                    hint = nearest(name, sorted(known)[:2000])
+                    raise ContentError(f"a link ends at {name!r}, which nodes lacks;{hint} allowed: the id of a node")
+        edges = [{key: value for key, value in link.items() if key not in ("key", "id")} for link in data[links]]
+        given = {"directed": False, **data, "multigraph": True, "nodes": nodes, links: edges}
+        graph: Graph = nx.node_link_graph(given, edges=links)
+    return graph
+
+
+def read_sndlib(content: bytes) -> Graph:
+    """Reads a network of SNDlib, in XML or in its native form; geographical coordinates are positions."""
+    graph: Graph = nx.MultiGraph()
+    if content.lstrip().startswith(b"<"):
+        with _read_as("SNDlib"):
+            document = ET.fromstring(content)  # noqa: S314 - a local file
+            for element in document.iter():
+                element.tag = element.tag.rpartition("}")[2]
+            is_placed = any(one.get("coordinatesType") == "geographical" for one in document.iter("nodes"))
+            for node in document.iter("node"):
+                x, y = (node.findtext(f"coordinates/{axis}") for axis in "xy")
+                graph.add_node(node.get("id"), **({"longitude": x, "latitude": y} if is_placed and x and y else {}))
+            links = [(link.findtext("source"), link.findtext("target")) for link in document.iter("link")]
+    else:
+        text = re.sub(r"#.*", "", decode(content))
+        nodes, found = (_section(text, title, pattern) for title, pattern in (("NODES", _NODE), ("LINKS", _LINK)))
+        for name, x, y in nodes:
+            graph.add_node(name, longitude=x, latitude=y)
+        links = [(row[1], row[2]) for row in found]
+    _add_known(graph, ((str(u).strip(), str(v).strip(), {}) for u, v in links), "SNDlib")
+    return graph
+
+
+def _section(text: str, title: str, pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
+    """Returns the entries of a section of SNDlib's native form."""
+    found = re.search(_SECTION.format(title), text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ContentError(f"not an SNDlib file that can be read: it has no section {title} ( ... )")
+    rows = []
+    for line in filter(str.strip, found[1].splitlines()):
+        entry = pattern.match(line)
+        if entry is None:
+            raise ContentError(f"section {title}: {line.strip()[:60]!r} is no entry; an entry is 'id ( a b ) ...'")
+        rows.append(entry.groups())
+    return rows
+
+
+def read_dimacs(content: bytes) -> Graph:
+    """Reads DIMACS: ``p edge n m`` with ``e u v``, or ``p sp n m`` with ``a u v weight``; nodes are 1 to n."""
+    graph: Graph = nx.MultiGraph()
+    n_links, wanted = 0, None
+    for number, line in enumerate(decode(content).splitlines(), start=1):
+        fields = line.split()
+        try:
+            if not fields or fields[0] in ("c", "n", "d", "v", "x"):
+                continue
+            if fields[0] == "p":
+                graph = nx.MultiDiGraph() if fields[1] == "sp" else nx.MultiGraph()
+                graph.add_nodes_from(str(node) for node in range(1, int(fields[2]) + 1))
+                wanted = int(fields[3])
+            elif fields[0] in ("e", "a"):
+                data = {"weight": fields[3]} if len(fields) > 3 else {}
+                _add_known(graph, [(fields[1], fields[2], data)], f"line {number}")
+                n_links += 1
+            else:
+                raise ValueError(fields[0])
+        except (ValueError, IndexError) as error:
+            if isinstance(error, ContentError):
+                raise
+            message = f"line {number}: {line.strip()[:60]!r} is no line of DIMACS; allowed: p, e u v, a u v w, c"
+            raise ContentError(message) from error
+    if wanted is None:
+        raise ContentError("not a DIMACS file: it has no line 'p edge nodes edges' or 'p sp nodes arcs'")
+    if n_links not in (wanted, 2 * wanted):
+        raise ContentError(
+            f"{n_links} edges, and the line p announces {wanted}; the file is cut short or its line wrong"
+        )
+    return graph
+
+
+def read_cch(content: bytes) -> Graph:
+    """Reads a Rocketfuel map of routers (``.cch``): ``uid @location ... -> <neighbour> ... =name rn``."""
+    graph: Graph = nx.MultiDiGraph()
+    links: list[tuple[str, str, Mapping[str, Any]]] = []
+    for number, line in enumerate(decode(content).splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith(("-", "#")):
+            continue  # an external node
+        found = _ROUTER.match(line.strip())
+        if found is None:
+            raise ContentError(
+                f"line {number}: {line.strip()[:60]!r} is no router; allowed: uid @location ... -> ... =name rn"
+            )
+        graph.add_node(found[1], name=found[4].rstrip("!"), location=found[2])
+        links += [(found[1], other, {}) for other in re.findall(r"<(\d+)>", found[3])]
+    _add_known(graph, links, "the map")
+    return graph
+
+
+def _add_known(graph: Graph, links: Iterable[tuple[str, str, Mapping[str, Any]]], place: str) -> None:
+    """Adds links between nodes of a graph."""
+    for u, v, data in links:
+        for name in (u, v):
+            if name not in graph:
+                known = nearest(name, list(map(str, graph.nodes))[:2000])
+                raise ContentError(
+                    f"{place}: a link ends at {name!r}, which is no node;{known} allowed: a node of the file"
+                )
+        graph.add_edge(u, v, **data)
+
+
+READERS: Mapping[str, Callable[[bytes], Graph]] = {
+    "graphml": read_graphml, "gml": read_gml, "gexf": read_gexf, "pajek": read_pajek, "dot": read_dot,
+    "json": read_json, "sndlib": read_sndlib, "dimacs": read_dimacs, "cch": read_cch,
+}  # fmt: skip
+"""Format → what reads it as a graph with attributes."""

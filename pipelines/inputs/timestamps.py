@@ -1,0 +1,110 @@
+"""Columns of times: milliseconds from the start of a run, or timestamps in ISO 8601 or as numbers from 1970."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.inputs.overlay.graph import Ints
+from pipelines.spec.base import MAX_ROUND
+from pipelines.spec.times import EPOCH_SECONDS, Clock
+
+Floats = npt.NDArray[np.float64]
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The times of the rows of a file.
+
+    Attributes:
+        ms: Milliseconds from the start, or from `origin_ms` for timestamps; NaN where a cell is empty.
+        is_wrong: Which cells hold no time.
+        origin_ms: The first timestamp, in ms from 1970; None: the times count from the start.
+        form: What the cells hold, for notes.
+    """
+
+    ms: Floats
+    is_wrong: npt.NDArray[np.bool_]
+    origin_ms: float | None
+    form: str
+
+    def from_start(self, clock: Clock) -> Floats:
+        """Returns milliseconds from the start; without an origin of the clock timestamps begin with the first."""
+        if self.origin_ms is None or clock.origin_ms is None:
+            return self.ms
+        return self.ms + (self.origin_ms - clock.origin_ms)
+
+    def rounds(self, clock: Clock) -> Ints:
+        """Returns the nearest round of each time, -1 before the start and where a cell is empty."""
+        exact = np.nan_to_num(self.exact(clock), nan=-1.0)
+        return np.clip(np.floor(exact + 0.5), -1, MAX_ROUND).astype(np.int64)
+
+    def exact(self, clock: Clock) -> Floats:
+        """Returns the times in rounds, not rounded."""
+        return self.from_start(clock) / clock.speed / clock.round_ms
+
+    def note(self, title: str, clock: Clock) -> str:
+        """Returns how a column was taken, and the largest rounding error."""
+        exact, rounds = self.exact(clock), self.rounds(clock)
+        is_known = ~np.isnan(exact) & (rounds >= 0)
+        error = np.abs(exact - rounds)[is_known].max(initial=0.0) * clock.round_ms
+        origin = ""
+        if self.origin_ms is not None:
+            origin = f"; round 0 is {iso(self.origin_ms if clock.origin_ms is None else clock.origin_ms)}"
+            origin += "" if clock.origin_ms is not None else ", its first one (time.origin sets another)"
+        fast = "" if clock.speed == 1 else f" at {clock.speed:g} times the speed"
+        return f"column {title} holds {self.form}{origin}; rounds are up to {error:.3g} ms away from them{fast}"
+
+
+def iso(ms: float) -> str:
+    """Returns a time in ms from 1970 as an ISO 8601 timestamp."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
+    """Returns the times in a column.
+
+    Numbers whose least is in 1998 or later if they count from 1970 are timestamps; their unit is found if none is
+    given. Other numbers count from the start, in ms if no unit is given.
+
+    Args:
+        column: Strings, numbers, or timestamps of Arrow.
+        unit: Of numbers.
+    """
+    if pa.types.is_temporal(column.type):
+        stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)
+        return _stamps(pd.Series(stamps.combine_chunks().to_pandas()), "timestamps")
+    texts = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    numbers = pd.to_numeric(pd.Series(texts.to_pandas()), errors="coerce").to_numpy(dtype=np.float64)
+    is_empty = texts.is_null().to_numpy(zero_copy_only=False)
+    if np.isnan(numbers[~is_empty]).all():
+        found = pd.to_datetime(pd.Series(texts.to_pandas()), format="ISO8601", utc=True, errors="coerce")
+        return replace(_stamps(found, "timestamps in ISO 8601"), is_wrong=found.isna().to_numpy() & ~is_empty)
+    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+    least = float(np.nanmin(numbers))
+    fitting = [name for name, per in _PER_SECOND.items() if EPOCH_SECONDS <= least / per < 100 * EPOCH_SECONDS]
+    chosen = unit or (fitting[0] if fitting else "ms")
+    ms = numbers * (1e3 / _PER_SECOND[chosen])
+    is_wrong = np.isnan(numbers) & ~is_empty
+    if least / _PER_SECOND[chosen] < EPOCH_SECONDS:
+        return Moments(ms, is_wrong, None, f"{_NAMES[chosen]} from the start")
+    first = least * (1e3 / _PER_SECOND[chosen])
+    return Moments((numbers - least) * (1e3 / _PER_SECOND[chosen]), is_wrong, first, f"{_NAMES[chosen]} from 1970")
+
+
+def _stamps(found: pd.Series, form: str) -> Moments:
+    first = found.min()
+    if pd.isna(first):
+        return Moments(np.full(len(found), np.nan), np.zeros(len(found), dtype=np.bool_), None, form)
+    ms = ((found - first) / pd.Timedelta(milliseconds=1)).to_numpy(dtype=np.float64)
+    return Moments(ms, np.zeros(len(found), dtype=np.bool_), (first.value / 1e6), form)
