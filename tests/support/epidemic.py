@@ -29,7 +29,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
             ],
         },
         "faults": _faults(draw, nodes, links),
-        "time": {"rounds": draw.choice([LAST + 40, 400])},
+        "time": {"rounds": 400},
     }  # fmt: skip
 
 
