@@ -78,6 +78,14 @@ def test_messages_take_the_latency_of_the_link_that_begins() -> None:
     assert [(one.src, one.dst, one.sent_round, one.due_round) for one in rows.handled] == [(0, 2, 5, 9)]
 
 
+def test_a_link_may_take_the_place_of_one_with_its_ends() -> None:
+    told: list[tuple[object, ...]] = []
+    network = LocalNetwork(_noticing(told), links=LINE)
+    network.replace((1, 2), (1, 2), 5)
+    network.play(20)
+    assert told == [(5, 1, [2], [2], [], [0, 2], False), (5, 2, [1], [1], [], [1], False)]
+
+
 def test_a_block_that_starts_later_has_the_links_of_its_round() -> None:
     swaps = [Replacement(5, 1, 2, 0, 2, 4), Replacement(9, 0, 2, 1, 2, 2)]
     both = {**LINE, (1, 0): 1, (2, 1): 3}

@@ -78,17 +78,16 @@ class Links:
         return self._rounds[index] if index < len(self._rounds) else None
 
     def change(self, round_: int) -> dict[int, LinkChange]:
-        """Replaces the links of a round; returns the changes by node: no link that begins and ends in the round."""
+        """Replaces the links of a round; returns the changes by node.
+
+        A link may take the place of one with its ends: the neighbour is in ``gone`` and in ``come``.
+        """
         changes: dict[int, LinkChange] = defaultdict(LinkChange)
-        replaced = self._by_round.get(round_, ())
-        before = set(self.now) if replaced else set()
-        for one in replaced:
-            for link in ((one.old_a, one.old_b), (one.old_b, one.old_a)):
-                del self.now[link]
-            for link in ((one.a, one.b), (one.b, one.a)):
-                self.now[link] = one.latency_rounds
-        for src, dst in before - self.now.keys():
-            changes[src].gone.add(dst)
-        for src, dst in self.now.keys() - before if replaced else ():
-            changes[src].come.add(dst)
+        for one in self._by_round.get(round_, ()):
+            for src, dst in ((one.old_a, one.old_b), (one.old_b, one.old_a)):
+                del self.now[src, dst]
+                changes[src].gone.add(dst)
+            for src, dst in ((one.a, one.b), (one.b, one.a)):
+                self.now[src, dst] = one.latency_rounds
+                changes[src].come.add(dst)
         return changes
