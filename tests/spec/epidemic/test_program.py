@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -79,7 +80,7 @@ def test_gossip_rounds_of_a_pause_are_skipped_and_keep_their_phase() -> None:
             played.pause(0, 20, 40)
         played.play(200)
         found[is_paused] = rounds_of(played, "GOSSIP", 0)
-    assert {right - left for left, right in zip(found[False], found[False][1:], strict=False)} == {7}
+    assert {right - left for left, right in pairwise(found[False])} == {7}
     assert found[True] == [round_ for round_ in found[False] if not 20 <= round_ < 40]
     assert len(found[False]) - len(found[True]) in (2, 3)
 
@@ -121,7 +122,8 @@ def test_every_strategy_recovers_a_lost_event(recovery: str) -> None:
         played.call(0, "publish", round_, topic="t", matches=(4, 5))
     played.play(400)
     came = {one.source_seq: round_ for at, round_, one in played.rows.delivered if at == 2}
-    assert came[1] == 11 and came[3] == 15
+    assert came[1] == 11
+    assert came[3] == 15
     assert came[2] > 13
     assert {one.kind for one in played.rows.handled if one.dst == 2} >= {"REPLY"}
 
@@ -133,4 +135,4 @@ def test_an_interval_is_halved_after_losses_and_doubled_without() -> None:
     played.call(0, "publish", 10, topic="t", matches=(0,))
     played.play(300)
     sent = rounds_of(played, "GOSSIP", 0)
-    assert [right - left for left, right in zip(sent, sent[1:], strict=False)][:4] == [8, 16, 16, 16]
+    assert [right - left for left, right in pairwise(sent)][:4] == [8, 16, 16, 16]
