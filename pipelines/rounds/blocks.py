@@ -111,7 +111,7 @@ class Blocks(Rounds):
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
             "on_link": links.on_link, "anywhere": links.anywhere, "sides": links.sides,
-            "subscribers": inputs.subscription,
+            "subscriptions": inputs.subscription, "replacements": inputs.replacement,
         }  # fmt: skip
         run = self._run
         lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}

@@ -273,6 +273,17 @@ def test_generated_replacements_leave_a_tree_after_each() -> None:
         assert sorted(graph) == list(range(9))
 
 
+def test_no_link_begins_before_the_one_with_its_ends_is_replaced() -> None:
+    generator = {"generate": {"kind": "replace", "count": 12, "rounds": [2, 40], "after": [0, 9]}}
+    for seed in range(30):
+        found = built(tree(3), generator, seed=seed, horizon=60)
+        now = {frozenset(ends) for ends in zip(tree(3).a.tolist(), tree(3).b.tolist(), strict=True)}
+        for old_a, old_b, a, b in columns(found.replacement, "old_a", "old_b", "a", "b"):
+            now.remove(frozenset((old_a, old_b)))
+            assert {a, b} not in now
+            now.add(frozenset((a, b)))
+
+
 def test_generated_partitions_split_off_nodes_that_hang_together() -> None:
     where = tree(12)
     graph = nx.Graph(zip(where.a.tolist(), where.b.tolist(), strict=True))

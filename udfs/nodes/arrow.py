@@ -46,7 +46,7 @@ DONE: Mapping[str, pa.DataType] = {
 }  # fmt: skip
 """What a node does in a round, beside what it sends and adds."""
 RESERVED = frozenset({
-    "run_id", "node_id", "round", "settings", "is_recovered", "received", "calls", "sent", "nodes", "links", "handled",
+    "run_id", "node_id", "round", "settings", "is_recovered", "calls", "sent", "nodes", "links", "handled",
     "in_flight", "events", "timer", "watch", *INTERNAL, *KEPT, *DONE,
 })  # fmt: skip
 """What the harness calls its own columns and tables, beside which those of declarations stand."""

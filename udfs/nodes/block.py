@@ -31,6 +31,7 @@ from udfs.nodes.arrow import (
 )
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
+from udfs.nodes.links import Replacement
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Strike
 from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.run import Span, Spans
@@ -52,7 +53,8 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "on_link": ("src", "dst", "round", "end_round", "faults"),
     "anywhere": ("round", "end_round", "faults"),
     "sides": ("node_id", "round", "end_round", "side"),
-    "subscribers": ("subscription_id", "subscriber"),
+    "subscriptions": ("subscription_id", "subscriber", "predicate"),
+    "replacements": Replacement._fields,
 }
 """What a run is given, beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
 OVERLAY = ("node_id", "name", "role")
@@ -164,7 +166,8 @@ def _begun(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
     has_crashes = batch.column("has_crashes").to_pylist()
     for place, given in enumerate(_given(batch)):
         nodes = {node: NodeInfo(node, name, role) for node, name, role in sorted(overlays[place])}
-        world = World(nodes, given.links, calls_by_node(called[place]), given.settings, has_crashes[place])
+        calls = calls_by_node(called[place])
+        world = World(nodes, given.links, calls, given.settings, has_crashes[place], given.predicates)
         yield Run(given.run, *Network.begun(rows.plan, given, world), lasts[place])
 
 
@@ -197,7 +200,9 @@ def _given(batch: pa.RecordBatch) -> Iterator[Given]:
             run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
             _by_round(lists["calls"][place]), crashes, pauses,
             _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), may_duplicate,
-            dict(lists["subscribers"][place]),
+            {number: node for number, node, _ in lists["subscriptions"][place]},
+            {number: predicate for number, _, predicate in lists["subscriptions"][place]},
+            [Replacement(*row) for row in lists["replacements"][place]],
         )  # fmt: skip
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
+
 _ALL = (1 << 64) - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 SEED = 42
+_LONG_BIT = 1 << 61
 _TWO_53 = float(1 << 53)
 
 
@@ -15,6 +19,29 @@ def xxhash64(*values: int | str) -> int:
     for value in values:
         found = of_text(value, found) if isinstance(value, str) else of_long(value, found)
     return signed(found)
+
+
+@lru_cache(maxsize=1 << 16)
+def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
+    """Returns the 64 bits (a BIGINT) that `contract.draws_sql.bits` draws.
+
+    Args:
+        seed: The seed of the run.
+        purpose: What the draw is for; different purposes are independent.
+        *keys: What names the entity and the round.
+    """
+    return xxhash64(seed, _salt(purpose), *keys)
+
+
+def drawn_uniform(seed: int, purpose: str, *keys: int) -> float:
+    """Returns the number in [0, 1) that `contract.draws_sql.uniform` draws; arguments as in `drawn_bits`."""
+    return uniform(drawn_bits(seed, purpose, *keys))
+
+
+@lru_cache
+def _salt(purpose: str) -> int:
+    digest = int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "big")
+    return digest % _LONG_BIT + _LONG_BIT
 
 
 def signed(bits: int) -> int:

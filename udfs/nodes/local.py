@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from udfs.nodes.collection import rare_collections
+from udfs.nodes.links import Replacement
 from udfs.nodes.network import Flight, Given, Network, Rows, Strike
 from udfs.nodes.program import Call, NodeProgram, Plan
 from udfs.nodes.run import Span, Spans
@@ -50,11 +51,23 @@ class LocalNetwork:
         self._calls: dict[int, list[Call]] = {}
         self._down: list[Span] = []
         self._paused: list[Span] = []
+        self._replaced: list[Replacement] = []
+        self._predicates: dict[int, str] = {}
         self._network: Network | None = None
         self.rows = Rows()
 
-    def call(self, node: int, kind: str, round_: int, **of_call: Any) -> Call:  # noqa: ANN401 - fields of `Call`
+    def call(
+        self, node: int, kind: str, round_: int, *, predicate: str | None = None,
+        **of_call: Any,  # noqa: ANN401 - fields of `Call`
+    ) -> Call:  # fmt: skip
         """Has the application of a node issue a call; returns it with its number.
+
+        Args:
+            node: The node.
+            kind: The kind of the call.
+            round_: The round in which it is due.
+            predicate: Subscribe: the predicate; None: that the topic is the one of the call.
+            of_call: Fields of `Call`.
 
         Raises:
             ValueError: The run is under way.
@@ -62,6 +75,8 @@ class LocalNetwork:
         self._check_is_ahead(f"call {kind}", node)
         call = Call(kind, len(self._calls.get(node, ())) + 1, round_, **of_call)
         self._calls.setdefault(node, []).append(call)
+        if kind == "subscribe" and call.subscription_id is not None:
+            self._predicates[call.subscription_id] = predicate or f"topic = {call.topic}"
         return call
 
     def crash(self, node: int, round_: int, end_round: int | None = None) -> None:
@@ -81,6 +96,15 @@ class LocalNetwork:
         """
         self._check_is_ahead("a pause", node)
         self._paused.append(Span(node, round_, end_round))
+
+    def replace(self, old: tuple[int, int], new: tuple[int, int], round_: int, latency_rounds: int = 1) -> None:
+        """Replaces a link by another one in a round, in both directions.
+
+        Raises:
+            ValueError: The run is under way.
+        """
+        self._check_is_ahead("a replaced link", old[0])
+        self._replaced.append(Replacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> Rows:
         """Plays up to a round, that included, and returns what these rounds leave behind; `rows` has all."""
@@ -157,7 +181,10 @@ class LocalNetwork:
             if call.kind == "subscribe" and call.subscription_id is not None
         }  # fmt: skip
         given = Given(
-            0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike, subscribers=subscribers
+            0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike, subscribers=subscribers,
+            predicates=self._predicates, replacements=sorted(self._replaced, key=lambda one: one.round),
+        )  # fmt: skip
+        world = World(
+            self._nodes, self._links, self._calls, self._settings, bool(self._down), predicates=self._predicates
         )
-        world = World(self._nodes, self._links, self._calls, self._settings, has_crashes=bool(self._down))
         return Network.begun(self._plan, given, world)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.context import Context, Delivered, Internal
 from udfs.nodes.interruption import check
+from udfs.nodes.links import LinkChange, Links, Replacement
 from udfs.nodes.program import Call, NodeDown, Plan
 from udfs.nodes.run import RunView, Spans
 from udfs.nodes.step import Received, step
@@ -70,13 +71,15 @@ class Given:
     Attributes:
         run: Its id.
         settings: The protocol's settings, and ``seed``.
-        links: The latency of each directed link.
+        links: The latency of each directed link before the first round.
         calls: The application calls by round and node.
         crashes: The times in which nodes are down.
         pauses: Those in which nodes pause.
         strike: What faults of links make of messages; None: there are none.
         may_duplicate: Whether copies of messages need ids: every other one is free for them.
         subscribers: The subscriber of each subscription.
+        predicates: The predicate of each subscription.
+        replacements: The replacements of links, in their order.
     """
 
     run: int
@@ -88,6 +91,8 @@ class Given:
     strike: Strike | None = None
     may_duplicate: bool = False
     subscribers: Mapping[int, int] = field(default_factory=dict)
+    predicates: Mapping[int, str] = field(default_factory=dict)
+    replacements: Sequence[Replacement] = ()
 
 
 class Network:
@@ -118,7 +123,8 @@ class Network:
         self._call_rounds = sorted(given.calls)
         self._wakes: list[tuple[int, int]] = []
         self._stored: dict[int, dict[str, Any]] = {}
-        self._view = RunView(given.links, given.crashes, given.subscribers, self._stored_at)
+        self._links = Links(given.links, given.replacements, round_)
+        self._view = RunView(dict(self._links.now), given.crashes, given.subscribers, given.predicates, self._stored_at)
         for flight in flights:
             self._fly(flight)
         for at, node in nodes.items():
@@ -148,7 +154,8 @@ class Network:
             heappop(self._wakes)
         found = [
             *(round_ for round_ in self._due if round_ > self.round), *self._call_rounds[place : place + 1],
-            self._given.crashes.next_round(self.round), *(round_ for round_, _ in self._wakes[:1]),
+            self._given.crashes.next_round(self.round), self._links.next_round(self.round),
+            *(round_ for round_, _ in self._wakes[:1]),
         ]  # fmt: skip
         return min((round_ for round_ in found if round_ is not None), default=None)
 
@@ -173,6 +180,7 @@ class Network:
         # 1. faults
         out, noticed = self._crash(round_, rows)
         recovered = self._recover(round_)
+        changed = self._change_links(round_, recovered)
         # 2. nodes
         inbox: dict[int, list[Received]] = defaultdict(list)
         due = self._due.pop(round_, [])
@@ -181,7 +189,7 @@ class Network:
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
         awake = self._awake(round_)
         fates: dict[int, str] = {}
-        acting = sorted({*inbox, *calls, *recovered, *awake, *noticed})
+        acting = sorted({*inbox, *calls, *recovered, *awake, *noticed, *changed})
         self._store(acting)
         for at in acting:
             node = self.nodes[at]
@@ -189,7 +197,8 @@ class Network:
             of_node = calls.get(at, ())
             step(
                 self._plan, self._given.run, node, ctx, inbox.get(at, ()), of_node, is_recovered=at in recovered,
-                crashed=noticed.get(at, ()),
+                crashed=noticed.get(at, ()), is_paused=self._given.pauses.at(at, round_) is not None,
+                links=changed.get(at),
             )  # fmt: skip
             self._take(ctx, node, of_node, rows)
             self._set_wake(at, node)
@@ -268,6 +277,18 @@ class Network:
             self.nodes[at] = Node(program, Internal(started_round=round_))
         return recovered
 
+    def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
+        """Replaces the links of a round; returns the changes that nodes notice."""
+        changes = self._links.change(round_)
+        if changes:
+            self._view = replace(self._view, links=dict(self._links.now))
+        if not self._plan.program.notices_links:
+            return {}
+        for at in recovered:
+            for neighbour in self._view.neighbours(at):
+                changes[neighbour].returned.add(at)
+        return {at: change for at, change in changes.items() if at in self.nodes}
+
     def _wake_round(self, at: int, node: Node) -> int | None:
         """Returns the round in which the node's next timer is handled: when its pause is over, if it pauses."""
         wake = node.internal.wake_round
@@ -332,7 +353,7 @@ class Network:
 
     def _latency(self, src: int, dst: int, kind: str) -> int:
         try:
-            return self._given.links[src, dst]
+            return self._links.ever[src, dst]
         except KeyError:
             raise ValueError(
                 f"run {self._given.run}, round {self.round}: node {src} sends {kind} to node {dst}, and there is no"

@@ -159,6 +159,8 @@ class NodeProgram:
             connection; None: nodes watch no others.
         down_status: The status of a node that crashes, for table ``node_status``; None: none is noted.
         holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due.
+        notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
+            `on_round`: links that end or begin, and neighbours that recover; also while it pauses.
         read_by_others: Durable declarations that other nodes may read (`RunView.stored`). Their values are replaced,
             never changed.
     """
@@ -170,6 +172,7 @@ class NodeProgram:
     detection: ClassVar[str | None] = "detection_rounds"
     down_status: ClassVar[str | None] = None
     holds_calls: ClassVar[bool] = False
+    notices_links: ClassVar[bool] = False
     read_by_others: ClassVar[Sequence[str]] = ()
     declared: ClassVar[Mapping[str, Declared]] = {}
     _empty: ClassVar[Sequence[tuple[str, Callable[[], Any]]]] = ()

@@ -82,6 +82,16 @@ def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of 
     raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
 
 
+def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
+    """Returns the event pattern of each subscription: the lowest subscription with an equal predicate.
+
+    Args:
+        predicates: The predicate of each subscription.
+    """
+    first: dict[str, int] = {}
+    return {one: first.setdefault(predicates[one], one) for one in sorted(predicates)}
+
+
 _UNKNOWN: Mapping[tuple[int, int], int] = {}
 """Links of a run where a node is played apart from the others."""
 
@@ -94,12 +104,14 @@ class RunView:
         links: The latency of each directed link.
         crashes: The times in which nodes are down.
         subscribers: The subscriber of each subscription.
+        predicates: The predicate of each subscription.
         stored: Returns what a node, up or down, had stored of a declaration when the last round was over.
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)
     crashes: Spans = field(default_factory=lambda: Spans(()))
     subscribers: Mapping[int, int] = field(default_factory=dict)
+    predicates: Mapping[int, str] = field(default_factory=dict)
     stored: Callable[[int, str], Any] = nothing_stored
 
     def neighbours(self, node: int) -> Mapping[int, int]:
@@ -121,6 +133,11 @@ class RunView:
         for (src, dst), latency in sorted(self.links.items()):
             found[src][dst] = latency
         return dict(found)
+
+    @cached_property
+    def patterns(self) -> Mapping[int, int]:
+        """The event pattern of each subscription, see `patterns_of`."""
+        return patterns_of(self.predicates)
 
     def incarnation(self, node: int, round_: int) -> int:
         """Returns how often a node has recovered by a round."""

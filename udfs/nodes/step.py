@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from udfs.nodes.context import Context
+from udfs.nodes.links import LinkChange
 from udfs.nodes.program import TIMERS, Call, NodeProgram, Plan
 from udfs.nodes.world import Node
 
@@ -62,6 +63,8 @@ class RoundDue(NamedTuple):
         timers: The timers that have run out, by name and key.
         crashed: The nodes that crash in the round and that this one is connected to.
         is_recovered: Whether the node is up again in this round.
+        is_paused: Whether the node pauses: it handles faults only.
+        links: The changes of its links, for programs that notice them (`NodeProgram.notices_links`).
     """
 
     received: Sequence[Received]
@@ -69,11 +72,14 @@ class RoundDue(NamedTuple):
     timers: Sequence[Timer]
     crashed: Sequence[int]
     is_recovered: bool
+    is_paused: bool
+    links: LinkChange
 
 
 def step(
     plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call],
-    *, is_recovered: bool = False, crashed: Sequence[int] = (),
+    *, is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False,
+    links: LinkChange | None = None,
 ) -> None:  # fmt: skip
     """Has a node handle what is due at it.
 
@@ -86,6 +92,8 @@ def step(
         calls: The due calls, in any order.
         is_recovered: Whether the node is up again in this round.
         crashed: Who crashes in the round, for programs that take a round as a whole.
+        is_paused: Whether the node pauses, for such programs.
+        links: The changes of its links, for such programs; None: no change.
 
     Raises:
         ProgramError: A handler has failed.
@@ -95,7 +103,9 @@ def step(
     try:
         if plan.is_whole:
             what = "round"
-            program.on_round(_whole(node, ctx, received, calls, crashed, is_recovered=is_recovered), ctx)
+            timers, by_id, in_turn = _whole(node, ctx, received, calls)
+            due = RoundDue(by_id, in_turn, timers, crashed, is_recovered, is_paused, links or LinkChange())
+            program.on_round(due, ctx)
             return
         if is_recovered:
             program.on_recover(ctx)
@@ -113,15 +123,14 @@ def step(
 
 
 def _whole(
-    node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call], crashed: Sequence[int],
-    *, is_recovered: bool,
-) -> RoundDue:  # fmt: skip
+    node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call]
+) -> tuple[list[Timer], list[Received], list[Call]]:
+    """Removes the timers that have run out; returns them, the messages and the calls, each in order."""
     timers = node.internal.timers
     over = sorted(timer for timer, at in timers.items() if at <= ctx.round)
     for timer in over:
         del timers[timer]
-    by_id, in_turn = sorted(received, key=itemgetter(0)), sorted(calls, key=lambda call: call.source_seq)
-    return RoundDue(by_id, in_turn, over, crashed, is_recovered)
+    return over, sorted(received, key=itemgetter(0)), sorted(calls, key=lambda call: call.source_seq)
 
 
 def _agenda(

@@ -53,6 +53,7 @@ class World:
         settings: The protocol's settings, and ``seed``.
         has_crashes: Whether a node crashes at some time: what is kept for the case that one does need not be kept
             without.
+        predicates: The predicate of each subscription.
         at: The state of each node, to be set.
     """
 
@@ -61,6 +62,7 @@ class World:
     calls: Mapping[int, Sequence[Call]]
     settings: Mapping[str, Any]
     has_crashes: bool = False
+    predicates: Mapping[int, str] = field(default_factory=dict)
     at: dict[int, Node] = field(default_factory=dict)
 
     def neighbours(self, node: int) -> dict[int, int]:

@@ -51,6 +51,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     """
     ids, tree = ids_by_name(overlay), _graph(overlay)
     since: dict[frozenset[int], int] = {}
+    ending: dict[frozenset[int], int] = {}
     ends = zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True)
     latencies = {frozenset((a, b)): rounds for a, b, rounds in ends}
     planned: list[Replacement] = []
@@ -66,13 +67,17 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
             tree.add_edge(*old)
             continue
         begun = fault.round + fault.after
+        if (end := ending.get(frozenset(new), 0)) > begun:
+            problems.append(Problem(("faults", number, "by"), _not_replaced_yet(fault, begun, end)))
+            tree.add_edge(*old)
+            continue
         latency = fault.latency or latencies.get(frozenset(new), latencies[frozenset(old)])
         if latencies.setdefault(frozenset(new), latency) != latency:
             known = latencies[frozenset(new)]
             message = f"the link of {fault.by[0]!r} and {fault.by[1]!r} had latency {known} before; leave latency out"
             problems.append(Problem(("faults", number, "latency"), message))
         tree.add_edge(*new)
-        since[frozenset(new)] = begun
+        since[frozenset(new)] = ending[frozenset(old)] = begun
         planned.append(Replacement(fault.round, begun, old, new, latency, number))
     if problems:
         raise FaultError(*problems)
@@ -91,7 +96,7 @@ def drawn_replacements(
         seed: The run's seed.
         purpose: What the draws are for.
     """
-    tree, since = _graph(overlay), dict[frozenset[int], int]()
+    tree, since, ending = _graph(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)
     rounds = np.sort(draws_numpy.integers(seed, f"{purpose}.round", *(generator.rounds or (1, horizon)), number))
     afters = draws_numpy.integers(seed, f"{purpose}.after", *generator.after, number)
@@ -108,9 +113,12 @@ def drawn_replacements(
         old = standing[drawn("link", list(range(len(standing))), place)]
         tree.remove_edge(*old)
         sides = [sorted(nx.node_connected_component(tree, end)) for end in old]
-        new = [drawn(f"end{side}", nodes, place) for side, nodes in enumerate(sides)]
+        first, begun = drawn("end0", sides[0], place), round_ + after
+        # A link that breaks stays one until another replaces it, so no second link joins its ends before.
+        free = [node for node in sides[1] if ending.get(frozenset((first, node)), 0) <= begun]
+        new = [first, drawn("end1", free, place)] if free else [*old]
         tree.add_edge(*new)
-        since[frozenset(new)] = round_ + after
+        since[frozenset(new)] = ending[frozenset(old)] = begun
         link, by = ([overlay.names[node] for node in ends] for ends in (old, new))
         yield Replace.model_validate({"kind": "replace", "link": link, "by": by, "round": round_, "after": after})
 
@@ -137,6 +145,14 @@ def _no_bridge(fault: Replace, tree: nx.Graph[int], node: int, overlay: Overlay)
     return (
         f"without the link of {fault.link[0]!r} and {fault.link[1]!r} one part of the tree is {part}; allowed: a node"
         " of that part and one of the other"
+    )
+
+
+def _not_replaced_yet(fault: Replace, begun: int, end: int) -> str:
+    a, b = fault.by
+    return (
+        f"{a!r} and {b!r} are to be linked in round {begun}, and their link that breaks is replaced in round {end};"
+        " allowed: that round or a later one, or other nodes"
     )
 
 

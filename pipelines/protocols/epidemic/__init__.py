@@ -67,6 +67,7 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=False,
     reconfigures=True,
+    program="pipelines.protocols.epidemic.program",
     steps="pipelines.protocols.epidemic.protocol",
     variants=tuple({"recovery": one} for one in ("none", "push", "combined_pull", "push_pull")),
     application=("EVENT",),

@@ -88,6 +88,12 @@ WRONG_LINK_FAULTS = (
         "linked with 'A'",
     ),
     _build(
+        "a link that is replaced later",
+        _replaced("link: [A, B], by: [A, C], round: 9, after: 9", "link: [B, C], by: §[A, B], round: 12"),
+        "in round 12",
+        "replaced in round 18",
+    ),
+    _build(
         "a link that had a latency",
         _replaced("link: [A, B], by: [A, C], round: 9, latency: 3", "link: [A, C], by: [A, B], round: 13, latency: §4"),
         "had latency 1 before",

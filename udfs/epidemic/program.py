@@ -1,0 +1,98 @@
+"""Protocol ``epidemic`` as a node program: a round of content-based publish/subscribe with epidemic recovery.
+
+Phases of a round, each for all that is due at the dispatcher:
+
+===========================================  =====================================  ================================
+phase                                        reads                                  writes
+===========================================  =====================================  ================================
+unicast (`program`): REQUEST, REPLY          a draw a message                       fate ``lost_link``
+subscription tables (`subscriptions`)        pattern, client, routing_entry         client, routing_entry; expected,
+                                                                                    lost of ended patterns
+events (`events`): EVENT, REPLY, publish     routing_entry, received, counter       received, tag, counter, delivery
+memory (`caching`, `losses`): new events     dispatcher, cache, client, expected,   cache, expected, lost, route
+                                             lost, route
+gossip (`push`, `pull`): GOSSIP, REQUEST     routing_entry, received, cache
+gossip rounds (`rounds`): the timer          dispatcher; routing_entry and cache    dispatcher
+                                             (push); lost and route (pull)
+===========================================  =====================================  ================================
+
+Within a phase a dispatcher handles messages in the order of their ids, and calls after them. Messages leave in the
+order of what caused them: messages, then calls, then the gossip round.
+"""
+
+from __future__ import annotations
+
+from udfs.epidemic import caching, losses, pull, push
+from udfs.epidemic.dispatcher import Dispatcher, DispatcherRound
+from udfs.epidemic.events import take_events
+from udfs.epidemic.messages import MESSAGES
+from udfs.epidemic.records import GossipTimer, Pattern
+from udfs.epidemic.rounds import gossip
+from udfs.epidemic.subscriptions import change_table
+from udfs.nodes.context import Context
+from udfs.nodes.hashing import drawn_uniform
+from udfs.nodes.run import patterns_of
+from udfs.nodes.step import Received, RoundDue
+from udfs.nodes.world import World
+
+UNICAST = frozenset({"REQUEST", "REPLY"})
+
+
+class Epidemic(Dispatcher):
+    """A dispatcher."""
+
+    name = "epidemic"
+    messages = MESSAGES
+    notices_links = True
+
+    @classmethod
+    def start(cls, world: World) -> None:
+        """Names the patterns of the scenario and sets the gossip timers."""
+        interval, seed = int(world.settings["gossip_rounds"]), int(world.settings["seed"])
+        patterns = patterns_of(world.predicates)
+        calls = [(node, call) for node, of_node in world.calls.items() for call in of_node]
+        first = min((call.round for _, call in calls if call.kind == "publish"), default=None)
+        for number in world.nodes:
+            next_round = int(drawn_uniform(seed, "epidemic.phase", number) * interval)
+            world.program(number).dispatcher = GossipTimer(interval, next_round)
+        for node, call in calls:
+            if call.kind == "subscribe" and call.subscription_id is not None:
+                is_initial = first is None or call.round < first
+                pattern = Pattern(call.subscription_id, patterns[call.subscription_id], is_initial)
+                world.program(node).pattern[call.subscription_id] = pattern
+
+    def on_round(self, due: RoundDue, ctx: Context) -> None:
+        """Handles a round, by the phases of the module's summary."""
+        turn = DispatcherRound(self, ctx, due)
+        turn.inbox = [one for one in due.received if _is_heard(turn, one)]
+        change_table(turn)
+        take_events(turn)
+        if turn.recovery != "none":
+            caching.discard(turn)
+            losses.bound(turn)
+            for one in turn.of("GOSSIP", "REQUEST"):
+                _handle(turn, one)
+            gossip(turn)
+        turn.leave()
+
+
+def _is_heard(turn: DispatcherRound, one: Received) -> bool:
+    """Drops a request or reply that the unicast loses (setting ``out_of_band_loss``)."""
+    loss = turn.setting("out_of_band_loss")
+    if not loss or one.kind not in UNICAST:
+        return True
+    event = (one.message.source, one.message.source_seq) if one.kind == "REPLY" else (-1, -1)
+    is_lost = drawn_uniform(turn.setting("seed"), "epidemic.unicast", one.src, turn.id, turn.now, *event) < loss
+    if is_lost:
+        turn.ctx.drop("lost_link", one.message_id)
+    return not is_lost
+
+
+def _handle(turn: DispatcherRound, one: Received) -> None:
+    """Handles GOSSIP and REQUEST (handleGossipMsg, handleReqMsg)."""
+    if one.kind == "REQUEST":
+        push.handle_request(turn, one.message, one.message_id, one.src)
+    elif one.message.style == "push":
+        push.handle_gossip(turn, one.message, one.message_id, one.src)
+    else:
+        pull.handle_gossip(turn, one.message, one.message_id, one.src)
