@@ -68,6 +68,7 @@ SPEC = ProtocolSpec(
     confirms=False,
     reconfigures=True,
     module="pipelines.protocols.epidemic.protocol",
+    is_node_program=True,
     variants=tuple({"recovery": one} for one in ("none", "push", "combined_pull", "push_pull")),
     application=("EVENT",),
     recovery=(
