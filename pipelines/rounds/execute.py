@@ -136,7 +136,7 @@ def _run(
     setting = setting_rows(experiment.runs)
     link = _load(materialiser, "link", inputs.link)
     crashes = Crashes(inputs.crash, len(setting), materialiser)
-    replacements = Replacements(inputs.replacement, inputs.link, link, materialiser)
+    replacements = Replacements(inputs.replacement, inputs.link)
     calls = Calls(inputs, materialiser)
     all_calls = calls.all()
     subscription = _load(materialiser, "subscription", inputs.subscription)

@@ -12,10 +12,6 @@ from pipelines.spec.base import Flag, Share, Strict
 _Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _Size = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
-PUSH = ("push", "push_pull")
-SUBSCRIBER_PULL = ("subscriber_pull", "combined_pull", "push_pull")
-PUBLISHER_PULL = ("publisher_pull", "combined_pull", "push_pull")
-
 
 class EpidemicSettings(Strict):
     """Settings of protocol ``epidemic``."""
