@@ -1,4 +1,4 @@
-"""What is due in a round: messages and calls, faults, and links that change."""
+"""What is due in a round: messages, calls and faults."""
 
 from __future__ import annotations
 
@@ -44,23 +44,6 @@ class CrashesDue:
 
 
 @dataclass(frozen=True)
-class LinksDue:
-    """The links of a round.
-
-    Attributes:
-        now: The directed links that there are: ``run_id, src, dst``, and more.
-        gone: Those that are links no more from this round on: ``run_id, src, dst``; None: none.
-        come: Those that are links from this round on; None: none.
-        may_change: Whether links of any run are ever replaced.
-    """
-
-    now: DataFrame
-    gone: DataFrame | None
-    come: DataFrame | None
-    may_change: bool
-
-
-@dataclass(frozen=True)
 class RunSet:
     """Some of the runs.
 
@@ -102,8 +85,6 @@ class FaultsDue:
         down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
         paused: Nodes that pause: ``run_id, node_id``. Nothing is due at them, and a node that wakes (`State.wake`) has
             to wait for the end of its pause.
-        links: The links of the round, and those that are replaced in it; `Round.run` has the links at the start. They
-            stay the same unless the protocol says that it goes on when they change (`ProtocolSpec.reconfigures`).
         may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
             Without it no duplicate exists, and no step needs to look for one.
         crashing: The runs in which a node crashes at some time. What a step remembers for a crash it remembers in these
@@ -115,7 +96,6 @@ class FaultsDue:
     recovered: DataFrame | None
     down: DataFrame | None
     paused: DataFrame | None
-    links: LinksDue
     may_duplicate: bool
     crashing: RunSet
     disturbed: RunSet

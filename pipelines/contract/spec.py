@@ -32,7 +32,7 @@ class ProtocolSpec:
         confirms_delivery: Whether a publication is confirmed only when all who are to have it do; otherwise its
             confirmation says less, for example that it is stored.
         keeps_source_order: Whether a subscriber gets all publications of a source in their order.
-        reconfigures: Whether it goes on when links are replaced (`contract.Round.links`).
+        reconfigures: Whether it goes on when links are replaced (`udfs.nodes.program.NodeProgram.notices_links`).
         builds_overlay: Whether its joins make the whole overlay (``overlay.start: joining``).
         maintenance: The kinds of messages that nodes send for ever, though nothing is to be done: a run that ends with
             only such messages in flight is decided.

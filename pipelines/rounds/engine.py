@@ -217,8 +217,7 @@ class RoundEngine(Rounds):
         if result.outbox is not None:
             outbox = network.Outbox(result.outbox, result.sent_fields)
             faults = network.Faults(job.faults.crashes.schedule, job.faults.links, job.faults.pauses)
-            links = job.faults.changes.links
-            messages.append(network.put_on_links(outbox, links, job.latency, job.protocol.payload, faults))
+            messages.append(network.put_on_links(outbox, job.run.link, job.latency, job.protocol.payload, faults))
         if not messages:
             messages.append(job.materialiser.empty(in_flight_schema(job.protocol.payload)))
         return reduce(DataFrame.unionByName, messages)

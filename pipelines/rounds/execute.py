@@ -154,7 +154,7 @@ def _run(
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), materialiser)
-    replacements = Replacements(inputs.replacement, inputs.link, materialiser)
+    replacements = Replacements(inputs.replacement, inputs.link)
     calls = Calls(inputs, materialiser)
 
     def stored(name: str, at: Commit) -> DataFrame:
@@ -183,7 +183,8 @@ def _run(
     elif isinstance(protocol, DataflowProtocol):
         node, settings = _load(materialiser, "node", inputs.node), _load(materialiser, "setting", setting)
         subscription = _load(materialiser, "subscription", inputs.subscription)
-        run, kept = RunTables(node, replacements.standing, settings, subscription), Kept(materialiser, [])
+        link = _load(materialiser, "link", inputs.link)
+        run, kept = RunTables(node, link, settings, subscription), Kept(materialiser, [])
         start = _start(experiment, store.session, run, calls.all(), crashes.runs, kept)
         job = Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
         rounds = engine = RoundEngine(job)

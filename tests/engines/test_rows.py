@@ -25,7 +25,7 @@ from pipelines.engines.rows.held import Held, Unread
 from pipelines.engines.rows.kinds import UnknownPlanError, kinds_of, rows_of, type_of
 from pipelines.engines.rows.operators import Limit, Rows, limited, most_rows
 from pipelines.engines.session import Session
-from pipelines.testing import run_all, run_configs, scenario
+from pipelines.testing import run_all, run_configs
 
 _PAIRS = pa.list_(pa.struct([("p", pa.int64()), ("q", pa.string())]))
 ROWS = pa.table({
@@ -48,20 +48,6 @@ RUNS = {
             {"generate": {"kind": "pause", "count": 2, "down": [3, 9], "rounds": [0, 60]}},
         ],
     },
-    "epidemic": scenario(
-        protocol={"name": "epidemic", "gossip_rounds": 2, "recovery": "combined_pull", "adaptive": True, "buffer": 2},
-        overlay={"links": [["A", "B"], ["B", "C"], ["B", "D"]]},
-        workload={
-            "subscriptions": [{"at": name, "where": "x > 1"} for name in "ACD"],
-            "publications": [{"at": "A", "round": round_, "content": {"x": round_}} for round_ in (4, 5, 6)],
-        },
-        faults=[
-            {"kind": "loss", "rate": 0.4, "kinds": ["EVENT"]},
-            {"kind": "crash", "node": "C", "round": 5, "until": 7},
-            {"kind": "replace", "link": ["B", "D"], "by": ["A", "D"], "round": 6, "after": 1},
-        ],
-        time={"rounds": 12},
-    ),
 }
 VALUES = """
 a + b; a - i; a * 2; a / 2; a div 2; a % 3; pmod(a, 3); pmod(a - 20, 7); -a; abs(a); floor(d); d + a; a between 1 and 5

@@ -30,7 +30,7 @@ from pipelines.experiment.prepared import prepare
 from pipelines.scenario.expand import RunConfig
 
 _SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
-_PROTOCOLS = ("delta", "forwarding", "epidemic")
+_PROTOCOLS = ("delta", "forwarding")
 
 
 def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
@@ -73,18 +73,6 @@ def faulty_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
         yield f"faulty {seeds[0]} to {seeds[-1]}", "forwarding", runs
 
 
-def gossip_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
-    """Yields random runs of `epidemic` with crashes, pauses, replaced links and all faults of links."""
-    from support.epidemic import random_scenario
-
-    from pipelines.testing import run_configs
-
-    for begin in range(first, first + count, batch):
-        seeds = list(range(begin, min(begin + batch, first + count)))
-        runs = run_configs([random_scenario(seed) for seed in seeds], seeds)
-        yield f"gossip {seeds[0]} to {seeds[-1]}", "epidemic", runs
-
-
 def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
     from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
@@ -112,7 +100,7 @@ def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: f
 def main() -> int:
     """Plays what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["scenarios", "random", "faulty", "gossip", "aimed"])
+    parser.add_argument("what", choices=["scenarios", "random", "faulty", "aimed"])
     parser.add_argument("names", nargs="*")
     for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
         parser.add_argument(f"--{name}", type=int, default=number)
@@ -125,7 +113,6 @@ def main() -> int:
             "scenarios": lambda: scenario_runs(asked.names),
             "random": lambda: random_runs(asked.first, asked.count, asked.batch),
             "faulty": lambda: faulty_runs(asked.first, asked.count, asked.batch),
-            "gossip": lambda: gossip_runs(asked.first, asked.count, asked.batch),
             "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
         }[asked.what]()
         for title, protocol, whole in jobs:

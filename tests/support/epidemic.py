@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Container
 from typing import Any
 
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0", "y = 1", "x < 5 and y = 1")
@@ -11,8 +12,13 @@ LAST = 60
 """The round of the last call; faults end some rounds after it."""
 
 
-def random_scenario(seed: int) -> dict[str, Any]:
-    """Returns a scenario drawn from a seed."""
+def random_scenario(seed: int, kinds: Container[str] | None = None) -> dict[str, Any]:
+    """Returns a scenario drawn from a seed.
+
+    Args:
+        seed: The seed.
+        kinds: The kinds of faults that it may have; None: all.
+    """
     draw = random.Random(seed)
     nodes = [f"N{number}" for number in range(draw.randint(3, 12))]
     links = [[draw.choice(nodes[:index]), node, draw.randint(1, 3)] for index, node in enumerate(nodes) if index]
@@ -28,7 +34,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
                 for _ in range(draw.randint(5, 50))
             ],
         },
-        "faults": _faults(draw, nodes, links),
+        "faults": [one for one in _faults(draw, nodes, links) if kinds is None or _kind(one) in kinds],
         "time": {"rounds": 400},
     }  # fmt: skip
 
@@ -64,6 +70,10 @@ def _subscription(draw: random.Random, nodes: list[str]) -> dict[str, Any]:
     return found
 
 
+def _kind(fault: dict[str, Any]) -> str:
+    return str(fault.get("generate", fault)["kind"])
+
+
 def _faults(draw: random.Random, nodes: list[str], links: list[list[Any]]) -> list[dict[str, Any]]:
     def span() -> dict[str, int]:
         begin = draw.randint(0, LAST)
@@ -78,10 +88,8 @@ def _faults(draw: random.Random, nodes: list[str], links: list[list[Any]]) -> li
         {"kind": "delay", "rounds": [1, draw.randint(1, 8)], "rate": 0.4, "reorder": True, **span()},
         {"kind": "duplicate", "rate": draw.choice([0.3, 1.0]), "after": [0, draw.randint(0, 4)], **span()},
         {"kind": "partition", "groups": [[draw.choice(nodes)]], **span()},
-        {"kind": "pause", "node": draw.choice(nodes), **span()},
-        {"kind": "pause", "node": draw.choice(nodes), **span()},
-        {"kind": "crash", "node": draw.choice(nodes), **span()},
-        {"kind": "crash", "node": draw.choice(nodes), **span()},
+        *({"kind": "pause", "node": node, **span()} for node in draw.sample(nodes, 2)),
+        *({"kind": "crash", "node": node, **span()} for node in draw.sample(nodes, 2)),
         {"generate": {"kind": "replace", "count": draw.randint(1, 5), "rounds": [2, LAST], "after": [0, 6]}},
     ]
     return draw.sample(possible, draw.randint(0, 5))

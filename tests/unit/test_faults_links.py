@@ -17,7 +17,7 @@ from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.rounds.faults.link_changes import link_times
+from pipelines.rounds.faults.link_changes import Replacements
 from pipelines.spec.faults import Fault
 from pipelines.spec.link_faults import Burst
 
@@ -241,22 +241,18 @@ def test_a_replaced_link_breaks_and_the_other_comes_later() -> None:
     ]  # fmt: skip
 
 
-def test_times_of_links_are_those_between_replacements() -> None:
-    ends = {
-        "run_id": [0, 0, 0, 0, 1, 1],
-        "src": [0, 1, 1, 2, 0, 1],
-        "dst": [1, 0, 2, 1, 1, 0],
-        "latency_rounds": [1] * 6,
-    }
+def test_table_link_has_every_link_of_some_round_once() -> None:
+    ends = {"run_id": [0, 0, 0, 0, 1, 1], "src": [0, 1, 1, 2, 0, 1], "dst": [1, 0, 2, 1, 1, 0]}
+    link = pa.table({**ends, "latency_rounds": [1] * 6})
     swaps = [(0, 5, 0, 1, 0, 2, 7), (0, 9, 2, 0, 1, 0, 1)]
     names = ["run_id", "round", "old_a", "old_b", "a", "b", "latency_rounds"]
     replacement = pa.table(dict(zip(names, map(list, zip(*swaps, strict=True)), strict=True)))
-    times = link_times(replacement, pa.table(ends)).to_pylist()
-    found = sorted((row["run_id"], row["src"], row["dst"], row["round"], row["end_round"]) for row in times)
-    assert found == [
-        (0, 0, 1, 0, 5), (0, 0, 1, 9, FOR_GOOD), (0, 0, 2, 5, 9), (0, 1, 0, 0, 5), (0, 1, 0, 9, FOR_GOOD),
-        (0, 1, 2, 0, FOR_GOOD), (0, 2, 0, 5, 9), (0, 2, 1, 0, FOR_GOOD), (1, 0, 1, 0, FOR_GOOD), (1, 1, 0, 0, FOR_GOOD),
+    found = Replacements(replacement, link)
+    assert sorted(tuple(row.values()) for row in found.rows.to_pylist()) == [
+        (0, 0, 1, 1), (0, 0, 2, 7), (0, 1, 0, 1), (0, 1, 2, 1), (0, 2, 0, 7), (0, 2, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1),
     ]  # fmt: skip
+    assert [found.next_round(after) for after in (0, 5, 9)] == [5, 9, None]
+    assert Replacements(replacement.slice(0, 0), link).rows is link
 
 
 def test_generated_replacements_leave_a_tree_after_each() -> None:

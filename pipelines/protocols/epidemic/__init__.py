@@ -12,10 +12,6 @@ from pipelines.spec.base import Flag, Share, Strict
 _Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _Size = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
-PUSH = ("push", "push_pull")
-SUBSCRIBER_PULL = ("subscriber_pull", "combined_pull", "push_pull")
-PUBLISHER_PULL = ("publisher_pull", "combined_pull", "push_pull")
-
 
 class EpidemicSettings(Strict):
     """Settings of protocol ``epidemic``."""
@@ -67,8 +63,7 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=False,
     reconfigures=True,
-    program="pipelines.protocols.epidemic.program",
-    steps="pipelines.protocols.epidemic.protocol",
+    program="pipelines.protocols.epidemic.protocol",
     variants=tuple({"recovery": one} for one in ("none", "push", "combined_pull", "push_pull")),
     application=("EVENT",),
     recovery=(

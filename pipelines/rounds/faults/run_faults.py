@@ -40,8 +40,8 @@ class RunFaults:
             crashes: What the crash schedule says of it.
         """
         return FaultsDue(
-            crashes.crashed, crashes.recovered, crashes.down, self.pauses.paused(round_), self.changes.due(round_),
-            self.may_duplicate, self.crashes.runs, crashes.disturbed,
+            crashes.crashed, crashes.recovered, crashes.down, self.pauses.paused(round_), self.may_duplicate,
+            self.crashes.runs, crashes.disturbed,
         )  # fmt: skip
 
     def next_rounds(self, after: int) -> list[int]:

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import pyarrow as pa
 import pytest
 from oracles.epidemic.network import Story, play
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.inputs import Inputs
-from pipelines.protocols.epidemic.caching import kept
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
@@ -224,29 +222,6 @@ def test_after_reconfigurations_the_tables_are_those_of_the_new_tree(played: Pla
     table = rows(played.store, "state_routing_entry", "run_id", "node_id", "pattern_id", "next_hop")
     assert {row[1:] for row in table if row[0] == run} == wanted
     assert len(swaps) == 4
-
-
-@pytest.mark.parametrize("eviction", ["oldest", "foreign_first", "random"])
-def test_a_full_cache_keeps_what_its_policy_says(sail: Session, eviction: str) -> None:
-    """Whatever it holds and however much more comes at once: the bound, and own events as long as there are foreign."""
-    buffer, draw = 5, random.Random(eviction)
-    sizes = {node: draw.randrange(1, 12) for node in range(40)}
-    cached = [
-        {"run_id": 0, "node_id": node, "source": 0, "source_seq": n, "position": n, "is_own": draw.random() < 0.5,
-         "cached_round": 0, "hops": 0, "issued_round": 0}
-        for node, size in sizes.items()
-        for n in range(size)
-    ]  # fmt: skip
-    settings = [{"run_id": 0, "seed": 1, "buffer": buffer, "eviction": eviction}]
-    cache, setting = (sail.spark.createDataFrame(pa.Table.from_pylist(table)) for table in (cached, settings))
-    found = {(row.node_id, row.source_seq) for row in kept(cache, setting).collect()}
-    for node, size in sizes.items():
-        of_node = [row for row in cached if row["node_id"] == node]
-        has = [row for row in of_node if (node, row["source_seq"]) in found]
-        assert len(has) == min(size, buffer)
-        newest = sorted(of_node, key=lambda row: (row["is_own"] or eviction == "oldest", row["position"]))[-buffer:]
-        if eviction != "random":
-            assert sorted(row["position"] for row in has) == sorted(row["position"] for row in newest)
 
 
 def test_nothing_is_broken(played: Played) -> None:
