@@ -88,7 +88,7 @@ def _facts(name: str, state: State) -> Iterator[str]:
 
 def _texts(protocol: Protocol) -> Iterator[str]:
     yield from _parsed("body", f"select {protocol.body}")
-    for name in ("bound", "undecided"):
+    for name in ("bound", "undecided", "waited"):
         if isinstance(text := getattr(protocol, name), str):
             yield from _parsed(name, text)
 

@@ -63,7 +63,7 @@ class NodeProtocol(Protocol):
     def __init__(
         self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = NO_RUN,
         undecided: Bound = NO_RUN, assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
-        views: Mapping[str, MadeView] | None = None, shown: Sequence[Shown] = (),
+        views: Mapping[str, MadeView] | None = None, shown: Sequence[Shown] = (), waited: str | None = None,
     ) -> None:  # fmt: skip
         """Makes the relations of a program's declarations.
 
@@ -76,6 +76,7 @@ class NodeProtocol(Protocol):
             waits: By declaration: SQL for the publications that wait in it, as in `State.waits`.
             views: As in `Protocol`.
             shown: More tables that follow from declarations.
+            waited: As in `Protocol`.
         """
         self.program = program
         rows = rows_of(program)
@@ -92,6 +93,7 @@ class NodeProtocol(Protocol):
         self.undecided = undecided
         self.assumes = assumes
         self.views = views or {}
+        self.waited = waited
 
 
 def program_error(error: Exception) -> NodeProgramError | None:

@@ -210,6 +210,9 @@ class Protocol:
             flight: ``run_id``, the ``round`` and a ``reason``; in the form of a bound. By default there are none.
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
         views: Views of its stores beside those in SQL (`ProtocolSpec.views`), by name.
+        waited: SQL over the history for the publications that waited at a node and then went on: ``run_id, node_id,
+            source, source_seq, since_round, until_round``, a ``reason`` in words, and, where a crash made the wait
+            longer, ``crashed``, the node, and ``crash_round``. Stories of late deliveries tell it (`why`). None: none.
     """
 
     kinds: Sequence[str] = ()
@@ -221,6 +224,7 @@ class Protocol:
     undecided: Bound = NO_RUN
     assumes: frozenset[Assumption] = frozenset()
     views: Mapping[str, MadeView] = MappingProxyType({})
+    waited: str | None = None
 
 
 class DataflowProtocol(Protocol, ABC):

@@ -21,8 +21,9 @@ from typing import Any
 from pipelines.why.facts import Down, LinkFault, Message, RunFacts, Subscription
 from pipelines.why.trail import LOST, Trail, make_trail
 
-CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, UNEXPLAINED = (
-    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "unexplained",
+CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, UNEXPLAINED = (
+    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited",
+    "unexplained",
 )  # fmt: skip
 _SHOWN = 3
 
@@ -34,7 +35,8 @@ class Cause:
     Attributes:
         kind: ``crash``; ``link``: a link lost a copy, or delayed it; ``subscription_under_way``: the node did not know
             the subscription yet; ``in_flight``; ``taken_for_duplicate``; ``waiting``: a node keeps it until something
-            else happens; ``unexplained``; or why nobody asked for it, see `asked.not_asked`.
+            else happens; ``waited``: a node kept it for a time; ``unexplained``; or why nobody asked for it, see
+            `asked.not_asked`.
         node: The node that crashed, or where it happened.
         round: Round of the crash, or in which it happened.
         text: The cause in words.
@@ -182,14 +184,32 @@ def lost_copy(facts: RunFacts, copy: Message) -> Cause:
     return from_crash(down, f"{text} (since round {down.until}) but could not use it")
 
 
-def delay(trail: Trail, round_: int) -> Cause | None:
+def waited(facts: RunFacts, publication: tuple[int, int], round_: int) -> Cause | None:
+    """Returns the longest wait of a publication that ended by a round; of equal ones one that a crash made longer."""
+    ended = [wait for wait in facts.waited.get(publication, ()) if wait.until <= round_]
+    if not ended:
+        return None
+    wait = max(ended, key=lambda one: (one.until - one.since, one.crash is not None, -one.node, one.reason))
+    text = f"it waited at {facts.names[wait.node]} from round {wait.since} to {wait.until}: {wait.reason}"
+    if wait.crash is None:
+        return Cause(WAITED, wait.node, wait.since, text)
+    down = facts.down(*wait.crash)
+    if down is None:
+        return Cause(WAITED, wait.node, wait.since, text)
+    return from_crash(down, f"{text}, longer because of {crashed(facts, down)}")
+
+
+def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
     """Finds what kept a publication that came late, up to the round in which it came.
 
     Returns:
-        The first copy on the way that was lost; else the crash because of which a copy waited or went another way; else
-        the first copy that a fault of its link delayed; None where nothing of that shows.
+        The longest wait of which the protocol tells; else the first copy on the way that was lost; else the crash
+        because of which a copy waited or went another way; else the first copy that a fault of its link delayed; None
+        where nothing of that shows.
     """
     facts = trail.facts
+    if cause := waited(facts, publication, round_):
+        return cause
     for copy in trail.chain():
         parent = trail.parent(copy)
         had = trail.start if parent is None else parent.due

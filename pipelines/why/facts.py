@@ -125,6 +125,25 @@ class LinkFault:
         return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
 
 
+@dataclass(frozen=True)
+class Wait:
+    """A time for which a node kept a publication before it went on.
+
+    Attributes:
+        node: The node.
+        since: The first round of it.
+        until: The round in which it ended.
+        reason: What the publication waited for, in words.
+        crash: The node whose crash made it longer, and the round of the crash; None: no crash did.
+    """
+
+    node: int
+    since: int
+    until: int
+    reason: str
+    crash: tuple[int, int] | None
+
+
 @dataclass
 class RunFacts:
     """What is known of a run; keys are ids.
@@ -149,6 +168,7 @@ class RunFacts:
         changes: By ends of a link: the rounds in which it comes, or goes and another replaces it, and what it does.
         link_faults: What went wrong on links.
         waits: By source and number: where it still waits, and for what, in words.
+        waited: By source and number: where it waited, as the protocol tells (`contract.Protocol.waited`).
     """
 
     run_id: int
@@ -169,6 +189,7 @@ class RunFacts:
     changes: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=dict)
     link_faults: list[LinkFault] = field(default_factory=list)
     waits: dict[tuple[int, int], list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    waited: dict[tuple[int, int], list[Wait]] = field(default_factory=lambda: defaultdict(list))
 
     def at(self, round_: int) -> RunFacts:
         """Returns the same with the links that there are in a round."""

@@ -8,7 +8,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pipelines.sql.query import StoreReader
-from pipelines.why.facts import LINKED, NEVER, UNLINKED, Down, LinkFault, Message, Publication, RunFacts, Subscription
+from pipelines.why.facts import (
+    LINKED,
+    NEVER,
+    UNLINKED,
+    Down,
+    LinkFault,
+    Message,
+    Publication,
+    RunFacts,
+    Subscription,
+    Wait,
+)
 
 _END = "_end"
 _RUN = """
@@ -59,6 +70,7 @@ def read_facts(
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
     rows["waits"] = _waiting(reader, texts["runs"])
+    rows["waited"] = _waited(reader, texts)
     is_finished = reader.is_finished()
     facts = {
         row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished, row["maintenance"]) for row in rows["run"]
@@ -110,6 +122,23 @@ def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
         if state.waits is not None
     )
     return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
+
+
+def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What protocols say of the publications that waited and went on."""
+    where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
+    found = (
+        reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
+        for name in reader.protocols
+        if (sql := reader.protocol(name).waited) is not None
+    )
+    return [row for rows in found for row in rows.toArrow().to_pylist()]
+
+
+def _take_waited(run: RunFacts, row: Mapping[str, Any]) -> None:
+    crash = None if row["crashed"] is None else (row["crashed"], row["crash_round"])
+    wait = Wait(row["node_id"], row["since_round"], row["until_round"], row["reason"], crash)
+    run.waited[row["source"], row["source_seq"]].append(wait)
 
 
 def _take_wait(run: RunFacts, row: Mapping[str, Any]) -> None:
@@ -176,6 +205,7 @@ _TAKE = {
     "matching": _take_matching,
     "receiver": _take_receiver,
     "waits": _take_wait,
+    "waited": _take_waited,
 }
 
 

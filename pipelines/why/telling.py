@@ -35,7 +35,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: Publication) -> 
     path = facts.path(publication.source, subscriber)
     deliveries = sorted(facts.deliveries.get((subscriber, publication.source, publication.seq), []))
     trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
-    end = _delivered(trail, deliveries) if deliveries else _missing(trail, subscriber, publication)
+    end = _delivered(trail, publication, deliveries) if deliveries else _missing(trail, subscriber, publication)
     causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
     tree = steps(trail, publication, deliveries, {*causes, *((down.node, down.round) for down in end.also)})
     late = _late_subscription(facts, subscriber, publication, end)
@@ -89,11 +89,11 @@ def _number(facts: RunFacts, source: int, call: int) -> int | None:
     return issued.index(call) + 1 if call in issued else None
 
 
-def _delivered(trail: Trail, deliveries: list[tuple[int, int]]) -> _End:
+def _delivered(trail: Trail, publication: Publication, deliveries: list[tuple[int, int]]) -> _End:
     facts, subscriber = trail.facts, trail.path[-1]
     (round_, hops), again = deliveries[0], deliveries[1:]
     late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
-    cause = delay(trail, round_) if late else None
+    cause = delay(trail, (publication.source, publication.seq), round_) if late else None
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
     if late:
         text += f", {plural(late, 'round')} later than the links allow"

@@ -44,16 +44,20 @@ MENDED = failing(
     [["B0", "B1"], ["B0", "B2"]], {"C0": "B0", "C1": "B1", "C2": "B2"}, "B0",
     [("C1", 48, "total"), ("C2", 49, "causal"), ("C0", 60, "total")],
 )  # fmt: skip
+LOCKED = failing(
+    [["B0", "B1"], ["B0", "B2"]], {"C0": "B0", "C1": "B1", "C2": "B2"}, "B0",
+    [("C1", 30, "total"), ("C1", 31, "causal"), ("C1", 48, "total"), ("C1", 49, "causal")],
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([STUCK, MENDED]), sail, tmp_path_factory.mktemp("why_ginger"))
+    return run_all(run_configs([STUCK, MENDED, LOCKED]), sail, tmp_path_factory.mktemp("why_ginger"))
 
 
-def story(store: Store, subscriber: str, source: str, nth: int) -> Story:
-    """Of the nth publication in run 0."""
-    return Result(store.root, store.session).why(0, subscriber, source, nth)
+def story(store: Store, subscriber: str, source: str, nth: int, run: int = 0) -> Story:
+    """Of the nth publication in a run."""
+    return Result(store.root, store.session).why(run, subscriber, source, nth)
 
 
 def test_a_message_that_came_before_the_failure(store: Store) -> None:
@@ -84,3 +88,33 @@ def test_what_failures_delayed_is_delivered(store: Store) -> None:
     assert len(told) == 9
     assert {one.ended for one in told} == {"delivered"}
     assert any(one.late_rounds for one in told)
+
+
+def test_a_delivered_message_names_the_lock_that_it_waited_for(store: Store) -> None:
+    """C1 - B1 - B0 - B2: call 2 locks k at B1 in round 31; its TotalAck is at B0 in 34, and at B1 unlocked in 35."""
+    found = story(store, "C2", "C1", 2, run=2)
+    assert found.cause is not None
+    assert (found.ended, found.cause.kind, found.cause.round) == ("delivered", "waited", 32)
+    assert found.cause.text == "it waited at B1 from round 32 to 35: key item k was locked by call 2 of C1"
+
+
+def test_a_delivered_message_names_the_crash_that_delayed_its_lock(store: Store) -> None:
+    found = story(store, "C2", "C1", 4, run=2)
+    assert found.cause is not None
+    assert (found.ended, found.cause.kind, found.names[found.cause.node]) == ("delivered", "crash", "B0")
+    assert found.cause.round == 50
+    assert found.cause.text.startswith("it waited at B1 from round 50 to ")
+    assert "key item k was locked by call 4 of C1, longer because of B0 down (crash in round 50" in found.cause.text
+
+
+def test_a_total_order_message_names_the_crash_that_kept_its_keys_locked(store: Store) -> None:
+    found = story(store, "C2", "C1", 3, run=2)
+    assert found.cause is not None
+    assert (found.ended, found.cause.kind, found.cause.round) == ("delivered", "crash", 50)
+    assert "its key items stayed locked until a failure was repaired, longer because of B0 down" in found.cause.text
+
+
+def test_what_nothing_delayed_names_no_wait(store: Store) -> None:
+    """Total order takes longer than the links, and that is no wait for others."""
+    found = story(store, "C2", "C1", 1, run=2)
+    assert (found.ended, found.cause) == ("delivered", None)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pipelines.contract.nodes import NodeProtocol, Shown
 from pipelines.protocols.ginger.audits import AUDITS
 from pipelines.protocols.ginger.bound import beyond
-from pipelines.protocols.ginger.waits import WAITS
+from pipelines.protocols.ginger.waits import WAITED, WAITS
 from pipelines.tables import BIGINT, STRING, table
 from udfs.ginger.program import Ginger
 
@@ -35,5 +35,6 @@ PROTOCOL = NodeProtocol(
     bound=beyond,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     waits=WAITS,
+    waited=WAITED,
     shown=[Shown(LOCKED, "pending", _locked)],
 )
