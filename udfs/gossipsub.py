@@ -299,13 +299,19 @@ class GossipSub(NodeProgram):
         return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Beats: repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
+        """Wakes the node for a heartbeat, which is at the end of the round."""
+
+    def _beat(self, ctx: Context) -> None:
+        """Repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
         for topic in self.topic.values():
             if topic.is_joined:
                 self._repair_mesh(topic, ctx)
                 self._gossip(topic, topic.mesh, ctx)
+            elif ctx.round >= topic.fanout_end:
+                topic.fanout = set()
             elif topic.fanout:
-                self._repair_fanout(topic, ctx)
+                others, n_lacking = topic.peers - topic.fanout, ctx.settings["d"] - len(topic.fanout)
+                topic.fanout.update(_drawn("fanout", topic, others, n_lacking, ctx))
                 self._gossip(topic, topic.fanout, ctx)
         for cached in self.cached.values():
             cached.age += 1
@@ -327,14 +333,6 @@ class GossipSub(NodeProgram):
             outbound = [peer for peer in self._candidates(topic, ctx) if is_outbound(ctx.node, peer)]
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
-    def _repair_fanout(self, topic: Topic, ctx: Context) -> None:
-        """Fills the fanout up to D neighbours, or drops it where nothing was published for a while."""
-        if ctx.round >= topic.fanout_end:
-            topic.fanout = set()
-        else:
-            others, n_lacking = topic.peers - topic.fanout, ctx.settings["d"] - len(topic.fanout)
-            topic.fanout.update(_drawn("fanout", topic, others, n_lacking, ctx))
-
     def _gossip(self, topic: Topic, told: set[int], ctx: Context) -> None:
         """Tells max(D_lazy, a share) of the other peers which publications came in the last windows."""
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
@@ -345,13 +343,15 @@ class GossipSub(NodeProgram):
             _send(IHave(topic.topic, ids), sorted(_drawn("gossip", topic, others, n_told, ctx)), ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Sets the timer to the next heartbeat that has something to do (rule S18)."""
+        """Has its heartbeat if one is due, and sets the timer to the next that has something to do (rule S18)."""
+        phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
+        if (phase - ctx.round) % interval == 0:
+            self._beat(ctx)
         works = [0] if self.cached else [at for topic in self.topic.values() for at in _works(topic, ctx)]
         ctx.cancel_timer("heartbeat")
         if works:
             first = max(min(works), ctx.round + 1)
-            wait = (xxhash64("heartbeat", ctx.settings["seed"], ctx.node) - first) % ctx.settings["heartbeat_rounds"]
-            ctx.set_timer("heartbeat", rounds=first + wait - ctx.round)
+            ctx.set_timer("heartbeat", rounds=first + (phase - first) % interval - ctx.round)
 
     def topic_of(self, name: str) -> Topic:
         """Returns what the node knows of a topic."""

@@ -129,9 +129,7 @@ def _gossipsub(run: Mapping[str, Any]) -> tuple[int, str] | None:
     if not are_joined(set(run["nodes"]) - crashed, around, crashed):
         return _first(crashes), "nodes crash, and others have no way to one another past them"
     if run["left_round"] is not None and (not run["relay"] or degree > run["d_lazy"]):
-        return run[
-            "left_round"
-        ], "a node leaves a topic, and relays nothing or is not grafted for a while"
+        return run["left_round"], "a node leaves a topic, and relays nothing or is not grafted for a while"
     if degree > min(run["d_hi"], run["d_lo"] + run["d_lazy"]):
         return 0, f"a node has {degree} neighbours, so that neither mesh nor gossip reach all of them"
     if is_whole:
