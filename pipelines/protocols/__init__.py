@@ -15,8 +15,10 @@ from pipelines.contract.spec import ProtocolSpec
 from pipelines.errors import ProtocolError
 from pipelines.protocols.delta import SPEC as _DELTA
 from pipelines.protocols.epidemic import SPEC as _EPIDEMIC
+from pipelines.protocols.flooding import SPEC as _FLOODING
 from pipelines.protocols.forwarding import SPEC as _FORWARDING
 from pipelines.protocols.ginger import SPEC as _GINGER
+from pipelines.protocols.gossipsub import SPEC as _GOSSIPSUB
 from pipelines.protocols.repository import SPEC as _REPOSITORY
 from pipelines.protocols.skipring import SPEC as _SKIPRING
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 GROUP = "roundtable.protocols"
 OWN_PACKAGE = "roundtable-pubsub"
 PROTOCOLS: dict[str, ProtocolSpec] = {
-    spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING, _REPOSITORY)
+    spec.name: spec for spec in (_DELTA, _FORWARDING, _EPIDEMIC, _GINGER, _SKIPRING, _REPOSITORY, _FLOODING, _GOSSIPSUB)
 }
 PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 """The package that brings each protocol."""

@@ -52,8 +52,8 @@ LOSSY = (
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The program of the tests is a protocol; workers of Spark get it with each job."""
-    monkeypatch.setitem(PROTOCOLS, "flooding", flooding.SPEC)
-    monkeypatch.setitem(PACKAGES, "flooding", "roundtable-pubsub")
+    monkeypatch.setitem(PROTOCOLS, "flood", flooding.SPEC)
+    monkeypatch.setitem(PACKAGES, "flood", "roundtable-pubsub")
     register_pickle_by_value(flooding)
     yield
     unregister_pickle_by_value(flooding)
@@ -267,7 +267,7 @@ def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
         request.getfixturevalue("workers")
     whole = by_run(run_all(runs(is_lossy=False), sail, tmp_path / "whole"))
     fails = next(round_ for *_, round_ in sorted(_published(whole)) if round_ > 30)
-    place = rf"protocol flooding, run \d, node \d, round {fails}, .*KeyError: 'planted'"
+    place = rf"protocol flood, run \d, node \d, round {fails}, .*KeyError: 'planted'"
     with pytest.raises(NodeProgramError, match=place):
         run_all(runs(is_lossy=False, fails_in_round=fails), sail, tmp_path / "failed", commit_every, rounds_per_job)
     (folder,) = (tmp_path / "failed").iterdir()

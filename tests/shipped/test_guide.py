@@ -57,7 +57,7 @@ def test_the_protocols_are_short() -> None:
 def test_the_package_is_listed_with_its_version_settings_and_scenarios(site: Path) -> None:
     assert "every publication goes everywhere [flooding 1.2]" in call(site, "-m", "pipelines", "list", "protocols")
     assert "\nring " in call(site, "-m", "pipelines", "list", "scenarios")
-    assert "FloodingSettings" in json.loads(call(site, "-m", "pipelines", "schema"))["$defs"]
+    assert "FloodSettings" in json.loads(call(site, "-m", "pipelines", "schema"))["$defs"]
     assert "reached_everybody" in call(site, "-m", "pipelines", "list", "audits")
 
 
@@ -79,7 +79,7 @@ def test_its_scenario_runs_and_its_store_goes_on_with_the_same_version_only(site
     assert "it was begun with flooding 1.2, this is 1.3" in told
     metadata.write_text(text, "utf-8")
     wrong = site / "wrong.yaml"
-    wrong.write_text(ring.read_text("utf-8").replace("{name: flooding}", "{name: flooding, ttl: 3}"), "utf-8")
+    wrong.write_text(ring.read_text("utf-8").replace("{name: flood}", "{name: flood, ttl: 3}"), "utf-8")
     assert f"{wrong}:3:" in call(site, "-m", "pipelines", "validate", wrong, code=64)
 
 

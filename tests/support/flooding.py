@@ -129,7 +129,7 @@ class Hello:
 class Flooding(NodeProgram):
     """A node that passes on what it has not heard before."""
 
-    name = "flooding"
+    name = "flood"
     messages = (Pub, Hello)
     order = ("HELLO", "publish", "*")
     heard = keyed(Heard)
@@ -219,13 +219,13 @@ class Flooding(NodeProgram):
 class FloodingSettings(Strict):
     """Its settings."""
 
-    name: Literal["flooding"] = "flooding"
+    name: Literal["flood"] = "flood"
     detection_rounds: int = 2
     fails_in_round: int | None = None
 
 
 SPEC = ProtocolSpec(
-    name="flooding", summary="flooding", settings=FloodingSettings, needs_tree=False, confirms=True,
+    name="flood", summary="flooding", settings=FloodingSettings, needs_tree=False, confirms=True,
     program="support.flooding",
 )  # fmt: skip
 PROTOCOL = NodeProtocol(Flooding)

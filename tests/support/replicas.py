@@ -22,7 +22,8 @@ from pipelines.testing import rows, scenario
 from support.ginger.setups import coming_back
 
 Tables = dict[str, list[tuple[Any, ...]]]
-PROTOCOLS = ("delta", "epidemic", "forwarding", "ginger")
+PROTOCOLS = ("delta", "epidemic", "forwarding", "ginger", "flooding", "gossipsub")
+WITH_CYCLES = ("flooding", "gossipsub")
 N_CRASHES = 3
 N_NODES = 8
 _NOT_OF_RUNS = ("run", "round_commit", "violation")
@@ -30,6 +31,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "delta": {"delta": 3, "detection_rounds": 4},
     "epidemic": {"recovery": "push_pull", "gossip_rounds": 3, "push_rounds": 9, "lost_rounds": 9, "buffer": 3},
     "forwarding": {},
+    "flooding": {},
+    "gossipsub": {"d": 2, "d_lo": 1, "d_hi": 3, "d_lazy": 1, "d_out": 0, "heartbeat_rounds": 8, "flood_publish": False},
 }
 
 
@@ -41,6 +44,8 @@ def eventful(protocol: str, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     tree = nx.random_labeled_tree(N_NODES, seed=seed)
     names = [f"N{node}" for node in tree]
+    if protocol in WITH_CYCLES:
+        tree.add_edges_from(draw.sample([*nx.complement(tree).edges], N_NODES))
     links = [[f"N{a}", f"N{b}", draw.randint(1, 3)] for a, b in tree.edges]
     subscriptions = [{"at": name, "topic": "t"} for name in draw.sample(names, 3)]
     subscriptions += [{"at": name, "round": 20, "topic": "t", "until": 44} for name in draw.sample(names, 2)]

@@ -1,0 +1,1 @@
+"""Views that know protocol ``gossipsub``."""

@@ -1,0 +1,11 @@
+-- How many neighbours has each node in the mesh of a topic, and how many of those that have announced it?
+-- One row per run, node and topic that the node has joined, at the end (protocol gossipsub).
+-- :topic the topic
+-- :n_peers neighbours that have announced the topic
+-- :degree neighbours in the mesh
+-- :n_backoff neighbours that the node does not graft for a while
+select t.run_id, t.node_id, n.name, t.topic, size(t.peers) as n_peers, size(t.mesh) as degree,
+  size(t.backoff) as n_backoff
+from state_topic t
+join node n on n.run_id = t.run_id and n.node_id = t.node_id
+where t.is_joined

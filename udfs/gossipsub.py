@@ -1,0 +1,399 @@
+"""Protocol ``gossipsub``: libp2p's pubsub over topic meshes, specification v1.1 without scores (rules S1 to S20).
+
+The nodes of a topic form a mesh: a node grafts some of its neighbours that have announced the topic. Publications go
+over the mesh at once. At its heartbeat a node repairs its meshes, and tells some of the other neighbours which
+publications it has had (IHAVE); these ask for what they lack (IWANT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, NamedTuple
+
+from udfs.nodes.context import Context
+from udfs.nodes.hashing import xxhash64
+from udfs.nodes.program import Call, NodeProgram, keyed
+from udfs.nodes.records import message, record
+from udfs.nodes.subscriptions import OwnSubscription, OwnSubscriptions
+from udfs.nodes.world import World
+
+
+class MessageId(NamedTuple):
+    """The id of a publication."""
+
+    source: int
+    source_seq: int
+
+
+@record(key="topic")
+class Topic:
+    """A topic that a node has joined, or that a neighbour of it has announced."""
+
+    topic: Annotated[str, "the topic"]
+    is_joined: Annotated[bool, "whether the node has joined it"]
+    peers: Annotated[set[int], "neighbours that have announced it"]
+    mesh: Annotated[set[int], "neighbours that the node is grafted to"]
+    fanout: Annotated[set[int], "neighbours that get the node's own publications while it has not joined"]
+    fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes before"]
+    backoff: Annotated[dict[int, int], "round before which the node does not graft a neighbour, by neighbour"]
+
+    def forget(self, peer: int) -> None:
+        """Removes a neighbour that has left the topic or the overlay; its backoff stays."""
+        for peers in (self.peers, self.mesh, self.fanout):
+            peers.discard(peer)
+
+    def part(self, peer: int, until: int) -> None:
+        """Removes a neighbour from the mesh, and does not graft it before a round."""
+        self.mesh.discard(peer)
+        self.backoff[peer] = max(self.backoff.get(peer, 0), until)
+
+
+@record(key="source,source_seq")
+class Seen:
+    """A publication that a node has had."""
+
+    source: Annotated[int, "its publisher"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    round: Annotated[int, "round of its first copy"]
+
+
+@record(key="topic")
+class Relayed:
+    """A topic that a node joins without a subscription."""
+
+    topic: Annotated[str, "the topic"]
+
+
+@message("HELLO")
+class Hello:
+    """What a node that has recovered announces to a neighbour."""
+
+    topics: Annotated[tuple[str, ...], "the topics that the sender has joined"]
+
+
+@message()
+class OfTopic:
+    """A message about a topic."""
+
+    topic: Annotated[str, "the topic"]
+
+
+@message("ANNOUNCE")
+class Announce(OfTopic):
+    """The sender joins or leaves a topic."""
+
+    is_joined: Annotated[bool, "whether it joins it"]
+
+
+@message("GRAFT")
+class Graft(OfTopic):
+    """The sender has added the receiver to its mesh."""
+
+
+@message("PRUNE")
+class Prune(OfTopic):
+    """The sender has removed the receiver from its mesh, or refuses a GRAFT."""
+
+    backoff_rounds: Annotated[int, "rounds in which neither grafts the other"]
+
+
+@message("IHAVE")
+class IHave(OfTopic):
+    """Gossip: publications in the sender's cache."""
+
+    ids: Annotated[tuple[MessageId, ...], "their ids"]
+
+
+@message("IWANT")
+class IWant:
+    """A request for publications that the sender lacks."""
+
+    ids: Annotated[tuple[MessageId, ...], "their ids"]
+
+
+@message("PUB", hidden="issued_round,matches")
+class Pub:
+    """A publication that is pushed over the mesh, over the fanout, or by its publisher."""
+
+    source: Annotated[int, "its publisher"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    hops: Annotated[int, "links from the publisher to the receiver"]
+    topic: Annotated[str, "its topic"]
+    issued_round: Annotated[int, "round in which it was issued"]
+    matches: Annotated[tuple[int, ...], "the subscriptions whose predicate it satisfies"]
+
+
+@message("REPLY", hidden="issued_round,matches")
+class Reply(Pub):
+    """A publication that answers an IWANT."""
+
+
+@record(key="source,source_seq")
+class Cached:
+    """A publication in the message cache."""
+
+    source: Annotated[int, "its publisher"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    age: Annotated[int, "history window, from 0: heartbeats of the node since it came"]
+    publication: Annotated[Pub, "the copy that came first"]
+
+
+def is_outbound(node: int, peer: int) -> bool:
+    """Returns whether a node has opened the connection to a neighbour: of two ends the lower id if the sum is even."""
+    return (node < peer) == ((node + peer) % 2 == 0)
+
+
+class GossipSub(NodeProgram):
+    """A node: a peer of libp2p."""
+
+    name = "gossipsub"
+    messages = (Hello, Announce, Graft, Prune, IHave, IWant, Pub, Reply)
+    subscription = keyed(OwnSubscription, is_durable=True)
+    relayed = keyed(Relayed, is_durable=True)
+    topic = keyed(Topic)
+    seen = keyed(Seen)
+    cached = keyed(Cached)
+
+    @classmethod
+    def start(cls, world: World) -> None:
+        """Connects all neighbours; relays have joined all topics, and their neighbours know (rule S2)."""
+        topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
+        relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
+        for at in world.nodes:
+            program, ctx = world.program(at), world.context(at)
+            for peer, latency in ctx.neighbours.items():
+                ctx.watch(peer, latency)
+            for name in topics:
+                topic = program.topic_of(name)
+                topic.peers = relays & ctx.neighbours.keys()
+                if at in relays:
+                    program.relayed[name] = Relayed(name)
+                    program.join(topic, ctx)
+            program.on_round_end(ctx)
+
+    def call_subscribe(self, call: Call, ctx: Context) -> None:
+        """Subscribes; the first subscription of a topic joins it (rule S3)."""
+        OwnSubscriptions.add(self.subscription, call)
+        topic = self.topic_of(str(call.topic))
+        if not topic.is_joined:
+            _send(Announce(topic.topic, is_joined=True), ctx.neighbours, ctx)
+            self.join(topic, ctx)
+
+    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+        """Unsubscribes; the end of the last subscription of a topic leaves it (rule S4)."""
+        ended = self.subscription.get(call.subscription_id or 0)
+        OwnSubscriptions.remove(self.subscription, call)
+        if ended is not None and ended.topic not in self._wanted_topics():
+            topic = self.topic_of(str(ended.topic))
+            topic.is_joined = False
+            self._prune(topic, sorted(topic.mesh), "unsubscribe_backoff", ctx)
+            _send(Announce(topic.topic, is_joined=False), ctx.neighbours, ctx)
+
+    def join(self, topic: Topic, ctx: Context) -> None:
+        """Grafts D neighbours, those of the fanout first."""
+        topic.is_joined = True
+        others, d = self._candidates(topic, ctx) - topic.fanout, ctx.settings["d"]
+        self._graft(topic, _drawn("join", topic, topic.fanout, d, ctx), ctx)
+        self._graft(topic, _drawn("join", topic, others, d - len(topic.mesh), ctx), ctx)
+        topic.fanout = set()
+
+    def on_announce(self, m: Announce, src: int, ctx: Context) -> None:
+        """Notes a neighbour that joins or leaves a topic."""
+        topic = self.topic_of(m.topic)
+        if m.is_joined:
+            topic.peers.add(src)
+        else:
+            topic.forget(src)
+
+    def on_recover(self, ctx: Context) -> None:
+        """Connects to all neighbours again; the application subscribes again (rule S5)."""
+        for peer, latency in ctx.neighbours.items():
+            ctx.watch(peer, latency)
+        for name in self._wanted_topics():
+            self.topic_of(name).is_joined = True
+        _send(Hello(self._wanted_topics()), ctx.neighbours, ctx)
+
+    def on_hello(self, m: Hello, src: int, ctx: Context) -> None:
+        """Takes a neighbour that has recovered as a new one, and announces the joined topics to it."""
+        self.on_down(src, ctx)
+        ctx.watch(src, ctx.neighbours[src])
+        for name in m.topics:
+            self.topic_of(name).peers.add(src)
+        for name in self._wanted_topics():
+            ctx.send(src, Announce(name, is_joined=True))
+
+    def on_down(self, peer: int, ctx: Context) -> None:
+        """Forgets a neighbour whose connection is broken."""
+        for topic in self.topic.values():
+            topic.forget(peer)
+
+    def call_publish(self, call: Call, ctx: Context) -> None:
+        """Publishes to all known peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
+        topic = self.topic_of(str(call.topic))
+        m = Pub(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
+        self._take(m, topic, ctx)
+        to = topic.peers if ctx.settings["flood_publish"] else topic.mesh
+        if not (topic.is_joined or ctx.settings["flood_publish"]):
+            to = topic.fanout = topic.fanout or set(_drawn("fanout", topic, topic.peers, ctx.settings["d"], ctx))
+            topic.fanout_end = ctx.round + ctx.settings["fanout_ttl"] * ctx.settings["heartbeat_rounds"]
+        _send(_onward(m), sorted(to), ctx)
+
+    def on_pub(self, m: Pub, src: int, ctx: Context) -> None:
+        """Takes a publication, and passes it on over the mesh, but not to its sender or publisher (rule S9)."""
+        topic = self.topic_of(m.topic)
+        if self._has_seen((m.source, m.source_seq), ctx):
+            ctx.drop()
+        elif topic.is_joined:
+            self._take(m, topic, ctx)
+            _send(_onward(m), sorted(topic.mesh - {src, m.source}), ctx)
+
+    on_reply = on_pub
+
+    def _take(self, m: Pub, topic: Topic, ctx: Context) -> None:
+        self.seen[m.source, m.source_seq] = Seen(m.source, m.source_seq, ctx.round)
+        if topic.is_joined or not ctx.settings["flood_publish"]:
+            self.cached[m.source, m.source_seq] = Cached(m.source, m.source_seq, 0, m)
+        if OwnSubscriptions.any_of(self.subscription, m.matches):
+            ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)
+
+    def on_ihave(self, m: IHave, src: int, ctx: Context) -> None:
+        """Asks for publications of a joined topic that the node has not seen (rule S15)."""
+        lacking = tuple(one for one in m.ids if not self._has_seen(one, ctx))
+        if lacking and self.topic_of(m.topic).is_joined:
+            ctx.send(src, IWant(lacking))
+
+    def on_iwant(self, m: IWant, src: int, ctx: Context) -> None:
+        """Sends the publications that are in the cache (rule S16)."""
+        for key in m.ids:
+            if key in self.cached:
+                ctx.send(src, _onward(self.cached[key].publication, Reply))
+
+    def on_graft(self, m: Graft, src: int, ctx: Context) -> None:
+        """Adds a neighbour to the mesh, or refuses it with PRUNE (rule S10)."""
+        topic = self.topic_of(m.topic)
+        if not topic.is_joined or src in topic.mesh:
+            return
+        may_enter = len(topic.mesh) < ctx.settings["d_hi"] or is_outbound(ctx.node, src)
+        if topic.backoff.get(src, 0) > ctx.round or not may_enter:
+            self._prune(topic, [src], "prune_backoff", ctx)
+        else:
+            topic.mesh.add(src)
+
+    def on_prune(self, m: Prune, src: int, ctx: Context) -> None:
+        """Removes a neighbour from the mesh, and does not graft it for a while (rule S11)."""
+        self.topic_of(m.topic).part(src, ctx.round + m.backoff_rounds)
+
+    def _graft(self, topic: Topic, peers: Iterable[int], ctx: Context) -> None:
+        chosen = sorted(peers)
+        topic.mesh.update(chosen)
+        _send(Graft(topic.topic), chosen, ctx)
+
+    def _prune(self, topic: Topic, peers: Iterable[int], backoff: str, ctx: Context) -> None:
+        rounds = ctx.settings[backoff] * ctx.settings["heartbeat_rounds"]
+        for peer in peers:
+            topic.part(peer, ctx.round + rounds)
+            ctx.send(peer, Prune(topic.topic, rounds))
+
+    def _candidates(self, topic: Topic, ctx: Context) -> set[int]:
+        """Returns the peers that may be grafted: their backoff, and a heartbeat beyond it, is over."""
+        return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
+
+    def on_timer(self, name: str, key: int, ctx: Context) -> None:
+        """Wakes the node for a heartbeat, which is at the end of the round."""
+
+    def _beat(self, ctx: Context) -> None:
+        """Repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
+        for topic in self.topic.values():
+            if topic.is_joined:
+                self._repair_mesh(topic, ctx)
+                self._gossip(topic, topic.mesh, ctx)
+            elif ctx.round >= topic.fanout_end:
+                topic.fanout = set()
+            elif topic.fanout:
+                others, n_lacking = topic.peers - topic.fanout, ctx.settings["d"] - len(topic.fanout)
+                topic.fanout.update(_drawn("fanout", topic, others, n_lacking, ctx))
+                self._gossip(topic, topic.fanout, ctx)
+        for cached in self.cached.values():
+            cached.age += 1
+        self.cached = {key: at for key, at in self.cached.items() if at.age < ctx.settings["history_length"]}
+        self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
+
+    def _repair_mesh(self, topic: Topic, ctx: Context) -> None:
+        """Brings the mesh to D neighbours where it has fewer than D_lo or more than D_hi, D_out of them outbound."""
+        d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
+        if len(topic.mesh) < d_lo:
+            self._graft(topic, _drawn("graft", topic, self._candidates(topic, ctx), d - len(topic.mesh), ctx), ctx)
+        if len(topic.mesh) > d_hi:
+            order = _drawn("prune", topic, topic.mesh, len(topic.mesh), ctx)
+            outbound = [peer for peer in order if is_outbound(ctx.node, peer)][:d_out]
+            others = [peer for peer in order if peer not in outbound]
+            self._prune(topic, sorted(others[d - len(outbound) :]), "prune_backoff", ctx)
+        n_lacking = d_out - sum(is_outbound(ctx.node, peer) for peer in topic.mesh)
+        if len(topic.mesh) >= d_lo and n_lacking > 0:
+            outbound = [peer for peer in self._candidates(topic, ctx) if is_outbound(ctx.node, peer)]
+            self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
+
+    def _gossip(self, topic: Topic, told: set[int], ctx: Context) -> None:
+        """Tells max(D_lazy, a share) of the other peers which publications came in the last windows."""
+        newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
+        ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
+        if ids:
+            others = topic.peers - told
+            n_told = max(ctx.settings["d_lazy"], int(ctx.settings["gossip_factor"] * len(others)))
+            _send(IHave(topic.topic, ids), sorted(_drawn("gossip", topic, others, n_told, ctx)), ctx)
+
+    def on_round_end(self, ctx: Context) -> None:
+        """Has its heartbeat if one is due, and sets the timer to the next that has something to do (rule S18)."""
+        phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
+        if (phase - ctx.round) % interval == 0:
+            self._beat(ctx)
+        works = [0] if self.cached else [at for topic in self.topic.values() for at in _works(topic, ctx)]
+        ctx.cancel_timer("heartbeat")
+        if works:
+            first = max(min(works), ctx.round + 1)
+            ctx.set_timer("heartbeat", rounds=first + (phase - first) % interval - ctx.round)
+
+    def topic_of(self, name: str) -> Topic:
+        """Returns what the node knows of a topic."""
+        return self.topic.setdefault(name, Topic(name, False, set(), set(), set(), 0, {}))
+
+    def _wanted_topics(self) -> tuple[str, ...]:
+        return tuple(sorted({str(one.topic) for one in self.subscription.values()} | {*self.relayed}))
+
+    def _has_seen(self, key: tuple[int, int], ctx: Context) -> bool:
+        found, ttl = self.seen.get(key), ctx.settings["seen_ttl"] * ctx.settings["heartbeat_rounds"]
+        return found is not None and ctx.round < found.round + ttl
+
+
+def _works(topic: Topic, ctx: Context) -> Iterator[int]:
+    """Yields rounds from which on a heartbeat has something to do for a topic beside gossip; 0: at once."""
+    d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
+    if topic.is_joined:
+        lacks_outbound = sum(is_outbound(ctx.node, peer) for peer in topic.mesh) < d_out
+        if len(topic.mesh) > d_hi:
+            yield 0
+        for peer in topic.peers - topic.mesh:
+            if len(topic.mesh) < d_lo or (lacks_outbound and is_outbound(ctx.node, peer)):
+                yield _graft_round(topic, peer, ctx)
+    elif topic.fanout:
+        can_grow = len(topic.fanout) < d and topic.peers - topic.fanout
+        yield 0 if can_grow else topic.fanout_end
+
+
+def _graft_round(topic: Topic, peer: int, ctx: Context) -> int:
+    """Returns the first round in which a peer may be grafted."""
+    return topic.backoff[peer] + int(ctx.settings["heartbeat_rounds"]) if peer in topic.backoff else -1
+
+
+def _drawn(purpose: str, topic: Topic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
+    """Returns up to ``count`` of some peers, in the order of draws."""
+    return sorted(among, key=lambda peer: (ctx.draw(f"{purpose} {topic.topic}", peer), peer))[: max(0, count)]
+
+
+def _onward(m: Pub, kind: type[Pub] = Pub) -> Pub:
+    return kind(m.source, m.source_seq, m.hops + 1, m.topic, m.issued_round, m.matches)
+
+
+def _send(m: object, to: Iterable[int], ctx: Context) -> None:
+    for peer in to:
+        ctx.send(peer, m)

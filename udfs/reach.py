@@ -1,0 +1,145 @@
+"""Which nodes of an overlay reach one another: for the bounds of protocols whose overlays have cycles."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from udfs.batches import as_batch, schema_of
+
+BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
+"""Columns of `flooding_beyond` and `gossipsub_beyond`, with their SQL types."""
+_OUT = schema_of(BEYOND)
+Link = tuple[int, int]
+
+
+def hops(start: int, links: Mapping[int, Collection[int]], blocked: Collection[int] = ()) -> dict[int, int]:
+    """Returns the fewest links from a node to each node that it reaches; blocked nodes are reached, but not passed.
+
+    Args:
+        start: The node.
+        links: The neighbours of each node.
+        blocked: Nodes that pass nothing on, unless they are the start.
+    """
+    found, queue = {start: 0}, deque([start])
+    while queue:
+        node = queue.popleft()
+        for other in links.get(node, ()) if node == start or node not in blocked else ():
+            if other not in found:
+                found[other] = found[node] + 1
+                queue.append(other)
+    return found
+
+
+def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
+    """Returns the neighbours of each node, of links by their ends in one direction or both."""
+    found: dict[int, set[int]] = {}
+    for a, b in links:
+        found.setdefault(a, set()).add(b)
+        found.setdefault(b, set()).add(a)
+    return found
+
+
+def components(nodes: Collection[int], links: Iterable[Link]) -> list[set[int]]:
+    """Returns the parts of a graph of some nodes and of the links between them, by their lowest ids."""
+    around = neighbours((a, b) for a, b in links if a in nodes and b in nodes)
+    parts: list[set[int]] = []
+    for node in sorted(nodes):
+        if not any(node in part for part in parts):
+            parts.append(set(hops(node, around)))
+    return parts
+
+
+def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], crashed: Collection[int]) -> bool:
+    """Returns whether all nodes reach one another on ways that pass no node that crashes.
+
+    Args:
+        nodes: The nodes that are to reach one another, of which some may crash.
+        around: The neighbours of each node.
+        crashed: The nodes that crash.
+    """
+    steady = [node for node in sorted(nodes) if node not in crashed]
+    return not steady or set(nodes) <= hops(steady[0], around, crashed).keys()
+
+
+def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the runs in which flooding promises less than that everything is delivered once.
+
+    Args:
+        batches: One row a run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``; pairs are a
+            publisher and a subscriber), ``crashes`` (structs ``round, node_id, is_final``), ``max_hops`` and
+            ``has_duplicates``.
+
+    Yields:
+        Rows of `BEYOND`: at most one a run.
+    """
+    return _beyond(batches, _flooding)
+
+
+def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the runs in which gossipsub delivers with high probability only.
+
+    Args:
+        batches: One row a run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,
+            ``slow_round`` (the first pause or delay), ``left_round`` (the first unsubscription), ``latency_rounds``
+            (the largest), and settings.
+
+    Yields:
+        Rows of `BEYOND`: at most one a run.
+    """
+    return _beyond(batches, _gossipsub)
+
+
+def _beyond(batches: Iterable[pa.RecordBatch], judge: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - a function
+    for batch in batches:
+        found = ((run["run_id"], judge(run)) for run in batch.to_pylist())
+        yield as_batch([(run, *why) for run, why in found if why is not None], _OUT)
+
+
+def _flooding(run: Mapping[str, Any]) -> tuple[int, str] | None:
+    around = neighbours((link["src"], link["dst"]) for link in run["links"] or ())
+    crashes = run["crashes"] or []
+    crashed = {one["node_id"] for one in crashes}
+    lasting = set(run["nodes"]) - {one["node_id"] for one in crashes if one["is_final"]}
+    if not are_joined(lasting, around, crashed):
+        return _first(crashes), "nodes crash, and others have no way to one another past them"
+    most = run["max_hops"]
+    if most is None:
+        return None
+    if sum(map(len, around.values())) // 2 >= len(run["nodes"]) or run["has_duplicates"]:
+        return 0, "nodes remember nothing (max_hops), and copies come twice: over a cycle, or by links"
+    if any(hops(pair["src"], around).get(pair["dst"], most + 1) > most for pair in run["pairs"] or ()):
+        return 0, "a subscriber is more than max_hops links away from a publisher"
+    return None
+
+
+def _gossipsub(run: Mapping[str, Any]) -> tuple[int, str] | None:
+    around = neighbours((link["src"], link["dst"]) for link in run["links"] or ())
+    crashes = run["crashes"] or []
+    degree = max(map(len, around.values()), default=0)
+    is_whole = degree <= run["d_lo"]
+    if any(not one["is_final"] for one in crashes):
+        return _first(crashes), "a node recovers, and has forgotten which publications it had"
+    if crashes and not is_whole:
+        return _first(crashes), "a node crashes, and the mesh that remains is drawn"
+    crashed = {one["node_id"] for one in crashes}
+    if not are_joined(set(run["nodes"]) - crashed, around, crashed):
+        return _first(crashes), "nodes crash, and others have no way to one another past them"
+    if run["left_round"] is not None and (not run["relay"] or degree > run["d_lazy"]):
+        return run["left_round"], "a node leaves a topic, and relays nothing or is not grafted for a while"
+    if degree > min(run["d_hi"], run["d_lo"] + run["d_lazy"]):
+        return 0, f"a node has {degree} neighbours, so that neither mesh nor gossip reach all of them"
+    if is_whole:
+        return None
+    if run["slow_round"] is not None:
+        return run["slow_round"], "messages take longer than links do, and the cache may end before an IWANT"
+    if 2 * run["latency_rounds"] >= (run["history_length"] - 1) * run["heartbeat_rounds"]:
+        return 0, "a way there and back takes longer than the cache lasts"
+    return None
+
+
+def _first(crashes: Iterable[Mapping[str, Any]]) -> int:
+    return min((int(one["round"]) for one in crashes), default=0)
