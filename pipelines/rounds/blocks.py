@@ -32,6 +32,7 @@ from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_w
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
+from pipelines.matching.predicate_table import compiled
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls
@@ -42,6 +43,7 @@ from pipelines.scenario.expand import RunConfig
 from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, rows_of
 from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.matching import ATTRIBUTE
 from udfs.nodes.world import BEFORE
 
 _NODE = ["run_id", "node_id"]
@@ -112,6 +114,7 @@ class Blocks(Rounds):
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
             "on_link": links.on_link, "anywhere": links.anywhere, "sides": links.sides,
             "subscriptions": inputs.subscription, "replacements": inputs.replacement,
+            "comparisons": compiled(inputs.predicate),
         }  # fmt: skip
         run = self._run
         lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
@@ -182,10 +185,11 @@ class Blocks(Rounds):
 
     def _begun(self, last: int) -> _Block:
         """Begins to play the rounds up to one."""
-        called, reached = self._calls.between(self.round, last)
+        called, attribute, reached = self._calls.between(self.round, last)
         run = self._run
         given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
         given = given.append_column("calls", listed(called, _CALL, run))
+        given = given.append_column("attributes", listed(attribute, ATTRIBUTE, run))
         if self._between is None:
             given = self._with_worlds(given)
         else:
@@ -210,9 +214,8 @@ class Blocks(Rounds):
     def _with_worlds(self, given: pa.Table) -> pa.Table:
         """Adds what runs begin with."""
         run = self._run
-        call = self._inputs.call.append_column("matches", pa.nulls(len(self._inputs.call), CALL["matches"]))
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
-        given = given.append_column("all_calls", listed(call, _CALL, run))
+        given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
         return given.append_column("has_crashes", pc.is_in(run, self._inputs.crash["run_id"]))
 
     def _forget(self, crashed: pa.Table) -> None:

@@ -1,14 +1,13 @@
-"""The application calls by round, read in windows of rounds.
+"""The application calls by round.
 
-Publications are matched against the subscriptions of their run when their window is read, so that memory holds the
-matches of one window only. The engine matches them.
+Node programs match publications against subscriptions themselves (`udfs.nodes.matching`). For dataflow steps the engine
+does, a window of rounds at a time, so that memory holds the matches of one window only.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -81,21 +80,26 @@ class Calls:
             self._relation = self._materialiser.load("call_window", self._rows, from_arrow_schema(WINDOW))
         return self._relation.frame.where(f"round = {round_}")
 
-    def between(self, after: int, last: int) -> tuple[pa.Table, int]:
-        """Returns the calls of some rounds, columns of `WINDOW`, and the last of these rounds: a window may end before.
+    def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
+        """Returns the calls of some rounds, the attributes of their publications, and the last of these rounds.
+
+        It is an earlier one than is asked for where there are very many calls.
 
         Args:
             after: The round before the first one.
             last: The last round that is asked for.
+
+        Returns:
+            Columns of `CALL`; ``run_id, source, source_seq, attribute, number, whole, text``; a round.
         """
-        first = self.next_round(after)
-        if first is None or first > last:
-            return WINDOW.empty_table(), last
-        self._read_window(first)
-        beyond = self.next_round(self._window[1] - 1)
-        reach = last if beyond is None or beyond > last else beyond - 1
-        round_ = self._rows["round"]
-        return self._rows.filter(pc.and_(pc.greater(round_, after), pc.less_equal(round_, reach))), reach
+        first, end = np.searchsorted(self._rounds, [after, last], side="right")
+        reach = last
+        if end - first > _WINDOW_CALLS:
+            reach = self._last_round(int(first), int(first) + _WINDOW_CALLS)
+            end = np.searchsorted(self._rounds, reach, side="right")
+        of_calls = np.searchsorted(self._attribute_rounds, [after, reach], side="right")
+        attribute = self._attribute.slice(int(of_calls[0]), int(of_calls[1] - of_calls[0]))
+        return self._call.slice(int(first), int(end - first)).select(CALL.names), attribute.select(_ATTRIBUTE), reach
 
     def all(self) -> DataFrame:
         """Returns all calls of all rounds as a frame, without ``matches``."""
@@ -111,10 +115,7 @@ class Calls:
         if self._window[0] <= round_ < self._window[1]:
             return
         start = int(np.searchsorted(self._rounds, round_))
-        end = min(start + _WINDOW_CALLS, len(self._rounds))
-        last_round = int(self._rounds[end - 1])
-        if end < len(self._rounds) and int(self._rounds[start]) < last_round:
-            last_round = int(self._rounds[int(np.searchsorted(self._rounds, last_round)) - 1])
+        last_round = self._last_round(start, start + _WINDOW_CALLS)
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
         if self._relation is not None:
             self._retired.append(self._relation)
@@ -135,3 +136,10 @@ class Calls:
         place = given.append_column("place", pa.array(range(len(call)), pa.int64()))
         joined = place.join(index, _PUBLICATION, join_type="left outer").sort_by("place")
         return found["matches"].take(joined["index"])
+
+    def _last_round(self, start: int, end: int) -> int:
+        """Returns the last round whose calls all lie before an index; the first one if it has more calls."""
+        last = int(self._rounds[min(end, len(self._rounds)) - 1])
+        if end < len(self._rounds) and int(self._rounds[start]) < last:
+            return int(self._rounds[int(np.searchsorted(self._rounds, last)) - 1])
+        return last

@@ -38,7 +38,7 @@ KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
 """The columns of what survives a crash; `Rows.durable` names the tables."""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
-    "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT, "matches": pa.list_(_LONG),
+    "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
 }  # fmt: skip
 DONE: Mapping[str, pa.DataType] = {
     "delivery": structs(source=_LONG, source_seq=_LONG, latency_rounds=_LONG, hops=_LONG),
@@ -215,12 +215,16 @@ def settings_of(text: str) -> Mapping[str, Any]:
     return found
 
 
-def as_call(values: Sequence[Any]) -> Call:
-    """Returns a call of its columns, in the order of `CALL`."""
-    kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role, matches = values
+def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
+    """Returns a call.
+
+    Args:
+        values: Its columns, in the order of `CALL`.
+        matches: The subscriptions that its publication satisfies.
+    """
+    kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
     return Call(
-        kind, seq, round_, subscription, join_point, topic, guarantee, tuple(keys or ()), tuple(matches or ()), peer,
-        role,
+        kind, seq, round_, subscription, join_point, topic, guarantee, tuple(keys or ()), matches, peer, role
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from udfs.nodes.arrow import (
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
 from udfs.nodes.links import Replacement
+from udfs.nodes.matching import COMPARISON, Matcher, values_of
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Strike
 from udfs.nodes.program import Call, Declared, NodeProgram
 from udfs.nodes.run import Span, Spans
@@ -54,6 +55,7 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "anywhere": ("round", "end_round", "faults"),
     "sides": ("node_id", "round", "end_round", "side"),
     "subscriptions": ("subscription_id", "subscriber", "predicate"),
+    "comparisons": COMPARISON,
     "replacements": Replacement._fields,
 }
 """What a run is given, beside its calls: lists of structs, which may be null; for faults of links see `link_faults`."""
@@ -115,7 +117,8 @@ def first_block_of(program: type[NodeProgram]) -> Play:
     """Returns the function that starts runs, and plays the rounds of their first block.
 
     It takes one row a run: ``run_id, settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
-    lists `GIVEN`, ``calls`` (node_id, and `arrow.CALL`; those of the block), and what `world.World` has: lists
+    lists `GIVEN`, ``calls`` (node_id, and `arrow.CALL`; those of the block), ``attributes`` (`matching.ATTRIBUTE`) of
+    their publications, and what `world.World` has: lists
     ``overlay`` (node_id, name, role) and ``all_calls`` (as ``calls``), and ``has_crashes``; it returns one row a run,
     columns of `block_schema`.
     """
@@ -193,12 +196,12 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
 
 def _given(batch: pa.RecordBatch) -> Iterator[Given]:
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
-    lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls")}
+    lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
         crashes, pauses = (Spans(Span(*row) for row in lists[name][place]) for name in ("crashes", "pauses"))
         yield Given(
             run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
-            _by_round(lists["calls"][place]), crashes, pauses,
+            _by_round(*(lists[name][place] for name in ("calls", "attributes", "comparisons"))), crashes, pauses,
             _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), may_duplicate,
             {number: node for number, node, _ in lists["subscriptions"][place]},
             {number: predicate for number, _, predicate in lists["subscriptions"][place]},
@@ -210,10 +213,15 @@ def _strike(*faults: Sequence[Any]) -> Strike | None:
     return LinkFaults(*faults).strike if any(faults) else None
 
 
-def _by_round(called: Sequence[Sequence[Any]]) -> dict[int, dict[int, list[Call]]]:
+def _by_round(
+    called: Sequence[Sequence[Any]], attributes: Sequence[tuple[Any, ...]], comparisons: Sequence[tuple[Any, ...]]
+) -> dict[int, dict[int, list[Call]]]:  # fmt: skip
+    """Returns the calls of a block by round and node, publications with the subscriptions that they satisfy."""
+    matcher, values = Matcher(comparisons if attributes else ()), values_of(attributes)
     found: dict[int, dict[int, list[Call]]] = {}
-    for node, *values in called:
-        call = as_call(values)
+    for node, kind, seq, *others in called:
+        matches = matcher.matches(values[node, seq]) if kind == "publish" and (node, seq) in values else ()
+        call = as_call((kind, seq, *others), matches)
         found.setdefault(call.round, {}).setdefault(node, []).append(call)
     return found
 

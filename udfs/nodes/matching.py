@@ -1,0 +1,123 @@
+"""The subscriptions that a publication satisfies, as `pipelines.matching.matches` has them as joins."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NamedTuple
+
+COMPARISON = ("subscription_id", "attribute", "op", "number", "whole", "text")
+"""The columns of a comparison of a predicate."""
+ATTRIBUTE = ("source", "source_seq", "attribute", "number", "whole", "text")
+"""The columns of an attribute of a publication."""
+
+
+class Value(NamedTuple):
+    """A value of an attribute, or the one that it is compared with; exactly one of `number` and `text` is given.
+
+    Attributes:
+        number: A number.
+        whole: The same where it is a whole number of 64 bits: doubles are not exact beyond 2^53.
+        text: A string.
+    """
+
+    number: float | None
+    whole: int | None
+    text: str | None
+
+
+class _Comparison(NamedTuple):
+    op: str
+    value: Value
+
+
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
+_pattern = cache(re.compile)
+
+
+def holds(op: str, value: Value, given: Value) -> bool:
+    """Returns whether a comparison holds: ``value op given``; a string and a number are different, and not ordered."""
+    is_alike = (value.number is None) == (given.number is None)
+    if op == "!=":
+        return not is_alike or _compared(ne, value, given)
+    if not is_alike:
+        return False
+    if op in _ORDERS:
+        return _compared(_ORDERS[op], value, given)
+    if value.text is None or given.text is None:
+        return False
+    if op == "prefix":
+        return value.text.startswith(given.text)
+    if op == "suffix":
+        return value.text.endswith(given.text)
+    if op == "contains":
+        return given.text in value.text
+    return bool(_pattern(given.text).search(f"{value.text}/"))
+
+
+def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> bool:
+    if given.number is None:
+        return order(value.text, given.text)
+    if given.whole is not None and value.whole is not None:
+        return order(value.whole, given.whole)
+    return order(value.number, given.number)
+
+
+class Matcher:
+    """The predicates of a run's subscriptions, by a comparison of each that a publication has to satisfy.
+
+    Predicates are conjunctions. One with an equality is looked up by its value, another one by an attribute.
+    """
+
+    def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:
+        """Indexes predicates.
+
+        Args:
+            comparisons: Columns `COMPARISON`; topic filters are regular expressions.
+        """
+        self._predicates: dict[int, dict[str, list[_Comparison]]] = defaultdict(lambda: defaultdict(list))
+        for subscription, attribute, op, *value in comparisons:
+            self._predicates[subscription][attribute].append(_Comparison(op, Value(*value)))
+        self._equal: dict[tuple[str, float | str | None], list[int]] = defaultdict(list)
+        self._others: dict[str, list[int]] = defaultdict(list)
+        for subscription, predicate in self._predicates.items():
+            equal = next(
+                ((attribute, one.value) for attribute, of in predicate.items() for one in of if one.op == "="), None
+            )
+            if equal is None:
+                self._others[next(iter(predicate))].append(subscription)
+            else:
+                self._equal[equal[0], _key(equal[1])].append(subscription)
+
+    def matches(self, values: Mapping[str, Value]) -> tuple[int, ...]:
+        """Returns the subscriptions that a publication satisfies, ascending.
+
+        Args:
+            values: The attributes of the publication.
+        """
+        candidates = [
+            one for name, value in values.items()
+            for one in (*self._equal.get((name, _key(value)), ()), *self._others.get(name, ()))
+        ]  # fmt: skip
+        return tuple(sorted(one for one in candidates if self._is_satisfied(one, values)))
+
+    def _is_satisfied(self, subscription: int, values: Mapping[str, Value]) -> bool:
+        return all(
+            attribute in values and all(holds(one.op, values[attribute], one.value) for one in comparisons)
+            for attribute, comparisons in self._predicates[subscription].items()
+        )
+
+
+def _key(value: Value) -> float | str | None:
+    return value.text if value.number is None else value.number
+
+
+def values_of(attributes: Iterable[tuple[Any, ...]]) -> dict[tuple[int, int], dict[str, Value]]:
+    """Returns the attributes of each publication, by source and number; rows have columns `ATTRIBUTE`."""
+    found: dict[tuple[int, int], dict[str, Value]] = defaultdict(dict)
+    for source, source_seq, attribute, *value in attributes:
+        found[source, source_seq][attribute] = Value(*value)
+    return found
