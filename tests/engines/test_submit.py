@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -103,3 +104,36 @@ def test_what_the_submitter_sets_wins_over_what_is_shipped(tmp_path: Path) -> No
         [*command, str(tmp_path / "job.py")], env=environment, capture_output=True, text=True, check=True
     )
     assert told.stdout.splitlines()[-1] == "+01:00 false"
+
+
+@pytest.mark.spark
+def test_executors_play_the_rounds_and_the_event_log_shows_it(tmp_path: Path) -> None:
+    """Each block of rounds is a job with its description and a task for each executor; blocks take most of the time."""
+    log = tmp_path / "log"
+    log.mkdir()
+    sweep = ["crash_sweep", "--engine", "spark", "--set", "runs.seeds={count: 8}", "--commit-every", "40"]
+    command, environment = submitted(tmp_path, *sweep, "--store", str(tmp_path / "store"))
+    confs = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri(), "spark.eventLog.compress": "false"}
+    options = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
+    place = command.index("--properties-file")
+    environment = {name: value for name, value in environment.items() if name != "ROUNDTABLE_DRIVER_ROWS"}
+    told = subprocess.run(
+        [*command[:place], *options, *command[place:]], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr[-3000:]
+    assert told.stdout.splitlines()[-1].startswith("valid: 24 runs")
+    events = [json.loads(line) for path in log.rglob("events_*") for line in path.read_text().splitlines()]
+    started = {event["Job ID"]: event for event in events if event["Event"] == "SparkListenerJobStart"}
+    ended = {event["Job ID"]: event["Completion Time"] for event in events if event["Event"] == "SparkListenerJobEnd"}
+    described = {number: job["Properties"].get("spark.job.description") or "" for number, job in started.items()}
+    blocks = sorted(number for number, text in described.items() if text.startswith("delta: runs 0 to 23, rounds "))
+    assert len(blocks) > 1
+    stages = {stage: number for number in blocks for stage in started[number]["Stage IDs"]}
+    tasks = [event for event in events if event["Event"] == "SparkListenerTaskEnd" and event["Stage ID"] in stages]
+    executors_of = {number: set[str]() for number in blocks}
+    for task in tasks:
+        executors_of[stages[task["Stage ID"]]].add(task["Task Info"]["Executor ID"])
+    assert {len(of) for of in executors_of.values()} == {2}
+    spent = sum(ended[number] - started[number]["Submission Time"] for number in blocks)
+    assert spent > 0.5 * (ended[blocks[-1]] - started[blocks[0]]["Submission Time"])
