@@ -9,7 +9,7 @@ from functools import partial, reduce
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, types as T
+from pyspark.sql import DataFrame, Row, functions as F, types as T
 
 from pipelines.audits.fetched_reader import fetched_reader
 from pipelines.audits.general import GENERAL
@@ -317,21 +317,31 @@ def undecided_runs(reader: Reader, protocol: Protocol, materialiser: Materialise
 
 
 def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:
-    """Returns the runs of which nothing was promised: ``run_id``."""
-    schema = T.StructType([T.StructField("run_id", T.LongType(), False)])
-    run_id = pa.array([run.run_id for run in beyond], pa.int64())
-    return materialiser.load("audit_excused", pa.table({"run_id": run_id}), schema)
+    """Returns the runs of which nothing was promised from a round on: ``run_id, beyond_round``."""
+    schema = T.StructType([T.StructField(name, T.LongType(), False) for name in ("run_id", "beyond_round")])
+    columns = {"run_id": [run.run_id for run in beyond], "beyond_round": [run.round for run in beyond]}
+    arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
+    return materialiser.load("audit_excused", pa.table(arrays), schema)
+
+
+_EVENT = ("run_id", "node_id", "source", "source_seq", "round")
+
+
+def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
+    """Returns the violating rows of an audit; a fault excuses none that is a delivery of a round before it."""
+    if audit.is_unconditional:
+        return audit.find(evidence).select(*FOUND, F.lit(False).alias("excused"))
+    delivery = evidence.table("delivery").withColumnRenamed("subscriber", "node_id").join(excused, "run_id")
+    early = evidence.keep("early", lambda: delivery.where("round < beyond_round").select(*_EVENT).distinct())
+    found = audit.find(evidence).select(*FOUND).join(excused, "run_id", "left")
+    is_excused = F.expr("beyond_round is not null and is_early is null").alias("excused")
+    return found.join(early.withColumn("is_early", F.lit(True)), [*_EVENT], "left").select(*FOUND, is_excused)
 
 
 def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Finding, Relation | None]:
     """Runs one audit over all runs; returns its rows of table ``violation`` if there are any."""
-    is_excused = "false" if audit.is_unconditional else "coalesce(is_beyond, false)"
     try:
-        rows = (
-            audit.find(evidence)
-            .join(excused.selectExpr("run_id", "true as is_beyond"), "run_id", "left")
-            .selectExpr(f"'{audit.name}' as guarantee", *FOUND, f"{is_excused} as excused")
-        )
+        rows = _judged(audit, evidence, excused).selectExpr(f"'{audit.name}' as guarantee", *FOUND, "excused")
         counted = {"violation": {"n_violations": "count_if(not excused)", "n_excused": "count_if(excused)"}}
         relations, facts = evidence.materialiser.checkpoint({"violation": rows.select(VIOLATION.columns)}, counted)
         relation = relations["violation"]

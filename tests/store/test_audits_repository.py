@@ -117,7 +117,10 @@ def test_nothing_breaks(clean: Store) -> None:
 
 AT_S2 = f"subscriber = {S2} and source_seq"
 PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
-    ("never delivered", "delivery", removed(f"{AT_S2} = 2"), {"stored_delivered", "sync_passes_nothing"}),
+    ("never delivered", "delivery", removed(f"{AT_S2} = 2"),
+     {"stored_delivered", "sync_passes_nothing", "all_or_none"}),
+    ("a subscription for ever", "subscription", replaced(f"subscriber = {S1}", confirmed_round="null"),
+     {"subscription_confirmed"}),
     (
         "delivered late", "delivery", replaced(f"{AT_S2} = 1", round="round + 500"),
         {"publisher_order", "repository_order", "sync_passes_nothing"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.contract.audit import Audit
 from pipelines.protocols.repository.audits.authorisation import authorised_only
-from pipelines.protocols.repository.audits.delivery import starts_at_cut, stored_delivered
+from pipelines.protocols.repository.audits.delivery import starts_at_cut, stored_delivered, subscription_confirmed
 from pipelines.protocols.repository.audits.order import all_or_none, publisher_order, repository_order
 from pipelines.protocols.repository.audits.pending import nothing_pending
 from pipelines.protocols.repository.audits.steering import asked_to_steer
@@ -13,10 +13,11 @@ from pipelines.protocols.repository.audits.syncs import sync_passes_nothing
 
 AUDITS = (
     Audit("stored_delivered", "an authorised subscriber gets every stored message that it asks for", stored_delivered),
+    Audit("subscription_confirmed", "an authorised client's subscription is confirmed", subscription_confirmed),
     Audit("starts_at_cut", "a subscription gets nothing that was stored before it", starts_at_cut),
     Audit("publisher_order", "messages of one life of a publisher are delivered in their order", publisher_order),
     Audit("repository_order", "a subscriber delivers in the order of its repository", repository_order),
-    Audit("all_or_none", "nothing is delivered that is not stored, or before a repository says so", all_or_none),
+    Audit("all_or_none", "deliveries are stored and announced before, and go to all or none", all_or_none),
     Audit("stored_once", "a repository stores messages once, in order and without gaps", stored_once),
     Audit("kept_until_stable", "a publisher drops no copy that a member of the bundle lacks", kept_until_stable),
     Audit("sync_passes_nothing", "a sync passes no message that its subscriber has not delivered", sync_passes_nothing),

@@ -15,6 +15,30 @@ join settled_run s on s.run_id = o.run_id
 where o.delivery_round is null and o.excuse is null and s.is_settled
 """
 
+UNCONFIRMED = """
+with about as (
+  select run_id, subscription_id, max(case when attribute = 'topic' and op = '=' then text end) as topic
+  from predicate
+  group by run_id, subscription_id
+), standing as (
+  select distinct run_id, topic, node_id from authorisation where role = 'subscriber' and end_round is null
+), gone as (
+  select distinct run_id, node_id from node_recovery where recovery_round is null
+)
+select u.run_id, u.issued_round as round, u.subscriber as node_id, cast(null as bigint) as source,
+  cast(null as bigint) as source_seq, concat('subscription ', u.subscription_id, ' is never confirmed') as detail
+from subscription u
+join settled_run s on s.run_id = u.run_id and s.is_settled
+left join about b on b.run_id = u.run_id and b.subscription_id = u.subscription_id
+join topic_service v on v.run_id = u.run_id and v.topic = coalesce(b.topic, '') and v.n_serving > 0
+left join topic_owner o on o.run_id = u.run_id and o.topic = v.topic
+left join standing a on a.run_id = u.run_id and a.topic = v.topic and a.node_id = u.subscriber
+left join gone g on g.run_id = u.run_id and g.node_id = u.subscriber
+where u.confirmed_round is null and u.unsubscribed_round is null and g.node_id is null
+  and (o.topic is null or a.node_id is not null)
+"""
+"""Subscriptions that wait for ever, of clients that are up and registered in the end."""
+
 UNDECIDED = """
 select o.run_id, min(o.issued_round) as round,
   concat(count(1), ' deliveries are missing, and the run went on for ', min(s.last_round - s.disturbed_round),
@@ -53,6 +77,11 @@ having count(t.unsubscribed_round) = 0 and min(coalesce(b.one.n, 0)) >= p.n
 def starts_at_cut(evidence: Evidence) -> DataFrame:
     """A subscription gets nothing of what was stored when it was made (rule P10)."""
     return evidence.sql(EARLY).select(*FOUND)
+
+
+def subscription_confirmed(evidence: Evidence) -> DataFrame:
+    """A subscription of a client that is up and registered in the end is confirmed (sections 3.3, 3.11)."""
+    return evidence.sql(UNCONFIRMED).select(*FOUND)
 
 
 def stored_delivered(evidence: Evidence) -> DataFrame:

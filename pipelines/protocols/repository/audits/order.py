@@ -98,6 +98,20 @@ left join first f on f.run_id = d.run_id and f.subscriber = d.subscriber
 where f.round is null or f.round > d.round
 """
 
+DIVIDED = """
+select o.run_id, o.issued_round as round, o.subscriber as node_id, o.source, o.source_seq,
+  concat('never delivered here, and delivered to ', count(t.subscriber), ' others, first in round ',
+    min(t.delivery_round)) as detail
+from owed_message o
+join settled_run s on s.run_id = o.run_id and s.is_settled
+join topic_owner r on r.run_id = o.run_id and r.topic = o.topic
+join owed_message t on t.run_id = o.run_id and t.source = o.source and t.source_seq = o.source_seq
+  and t.delivery_round is not null
+where o.delivery_round is null and o.excuse is null
+group by o.run_id, o.issued_round, o.subscriber, o.source, o.source_seq
+"""
+"""Publications on topics with registrations that some registered subscribers have, and others lack."""
+
 
 def publisher_order(evidence: Evidence) -> DataFrame:
     """A subscriber delivers the messages of a publisher on a topic, published between two crashes, in their order."""
@@ -110,5 +124,6 @@ def repository_order(evidence: Evidence) -> DataFrame:
 
 
 def all_or_none(evidence: Evidence) -> DataFrame:
-    """What is delivered is stored at the steering repository, which has said so to the subscriber before."""
-    return evidence.sql(UNSTORED).unionByName(evidence.sql(UNNOTIFIED)).select(*FOUND)
+    """Deliveries are announced by the steering repository, and go to all subscribers or none (section 3.8)."""
+    found = evidence.sql(UNSTORED).unionByName(evidence.sql(UNNOTIFIED))
+    return found.unionByName(evidence.sql(DIVIDED)).select(*FOUND)

@@ -4,6 +4,7 @@
 -- :disturbed_round round of the last call, publication, crash, recovery or change of links
 -- :needed_rounds what timers, ways and what a recovery has to fetch may take together, by the settings and the
 --   overlay
+-- :ways_rounds what a stored message needs to come without a fault: three ways, and the work of repositories
 -- :is_settled whether so many rounds came after disturbed_round
 with ended as (
   select r.run_id, max(c.last_round) as last_round
@@ -52,7 +53,8 @@ with ended as (
     end as disturbed_round,
     t.timer_rounds + 10 * (w.rounds + t.work_rounds)
       + case when coalesce(f.n_crashes, 0) + coalesce(c.n_joins, 0) > 0
-          then coalesce(p.n_publications, 0) * (2 * w.rounds + t.work_rounds) else 0 end as needed_rounds
+          then coalesce(p.n_publications, 0) * (2 * w.rounds + t.work_rounds) else 0 end as needed_rounds,
+    3 * w.rounds + 2 * t.work_rounds as ways_rounds
   from ended e
   join setting t on t.run_id = e.run_id
   join way w on w.run_id = e.run_id
@@ -61,5 +63,5 @@ with ended as (
   left join subscribed s on s.run_id = e.run_id
   left join called c on c.run_id = e.run_id
 )
-select run_id, last_round, disturbed_round, needed_rounds, last_round - disturbed_round >= needed_rounds as is_settled
+select run_id, last_round, disturbed_round, needed_rounds, ways_rounds, last_round - disturbed_round >= needed_rounds as is_settled
 from timed

@@ -1,30 +1,44 @@
 -- Who serves each topic to the end, and which of those that it needs are gone?
--- One row per run and topic (protocol repository). Nobody serves any with best effort (protocol.baseline).
+-- One row per run and topic (protocol repository). Nobody serves any with best effort (protocol.baseline). A repository
+-- that joins counts if it had needed_rounds of view settled_run before the first death of a member: it has to fetch all.
 -- :topic the topic
--- :n_serving repositories that serve it from the start, are not asked to leave, not removed, and are up or come back
+-- :n_serving repositories that serve it, are not asked to leave, not removed, and are up or come back
 -- :n_gone repositories of the topic that crashed for good
--- :n_gone_publishers clients that publish on it and crashed for good: a number that is set aside for a message that
---   only they had blocks the topic
+-- :n_gone_publishers clients that publish on it and crashed for good
+-- :served_round round in which the last one was asked to leave or crashed for good; null: one serves to the end
 with gone as (
-  select distinct run_id, node_id from node_recovery where recovery_round is null
+  select run_id, node_id, min(crash_round) as round
+  from node_recovery where recovery_round is null
+  group by run_id, node_id
 ), moved as (
-  select run_id, node_id from control_call where kind in ('join', 'leave')
-  union
-  select run_id, peer as node_id from control_call where kind = 'remove'
-), serving as (
-  select l.run_id, l.topic, count_if(g.node_id is null and m.node_id is null) as n_serving,
-    count_if(g.node_id is not null) as n_gone
+  select run_id, node_id, min(case when kind = 'join' then round end) as join_round,
+    max(case when kind = 'leave' then round end) as leave_round
+  from (
+    select run_id, node_id, kind, round from control_call where kind in ('join', 'leave')
+    union all
+    select run_id, peer, 'leave', round from control_call where kind = 'remove'
+  ) c
+  group by run_id, node_id
+), member as (
+  select l.run_id, l.topic, l.node_id, m.join_round, g.round as gone_round, least(g.round, m.leave_round) as end_round,
+    min(g.round) over (partition by l.run_id, l.topic) as death_round, s.needed_rounds
   from state_log l
   join parameter a on a.run_id = l.run_id and not a.protocol_baseline
+  join settled_run s on s.run_id = l.run_id
   left join gone g on g.run_id = l.run_id and g.node_id = l.node_id
   left join moved m on m.run_id = l.run_id and m.node_id = l.node_id
-  group by l.run_id, l.topic
+), serving as (
+  select run_id, topic, count(gone_round) as n_gone, max(end_round) as last_round, count_if(end_round is null and
+    (join_round is null or death_round is null or death_round >= join_round + needed_rounds)) as n_serving
+  from member
+  group by run_id, topic
 ), publishing as (
   select p.run_id, coalesce(p.topic, '') as topic, count(distinct p.source) as n_gone_publishers
   from publication p
   join gone g on g.run_id = p.run_id and g.node_id = p.source
   group by p.run_id, coalesce(p.topic, '')
 )
-select s.run_id, s.topic, s.n_serving, s.n_gone, coalesce(p.n_gone_publishers, 0) as n_gone_publishers
+select s.run_id, s.topic, s.n_serving, s.n_gone, coalesce(p.n_gone_publishers, 0) as n_gone_publishers,
+  case when s.n_serving = 0 then coalesce(s.last_round, 0) end as served_round
 from serving s
 left join publishing p on p.run_id = s.run_id and p.topic = s.topic
