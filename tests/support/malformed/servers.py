@@ -23,6 +23,7 @@ WRONG_SERVERS = (
         "publisher, subscriber",
     ),
     _case("a leave with a peer", _CALLS + "{at: A, round: 1, kind: leave, §peer: B}]}\n", "no key 'peer'"),
+    _case("a removal without a peer", _CALLS + "§{at: A, round: 1, kind: remove}]}\n", "'peer'"),
     _case("a call of an unknown node", _CALLS + "{at: §D, round: 1, kind: leave}]}\n", "'D'"),
     _case("a call about an unknown node", _CALLS + "{at: A, round: 1, kind: steer, peer: §D}]}\n", "'D'"),
     _case("a call after the horizon", _CALLS + "{at: A, round: §9999, kind: leave}]}\n", "horizon"),
@@ -108,6 +109,10 @@ SERVERS_NEED_BUILD = (
     _build(
         "repository: a repository that leaves twice",
         _REPOSITORY + _CALLED + "{at: R, round: 5, kind: leave}, {at: R, round: 9, kind: §leave}]}\n", "once",
+    ),
+    _build(
+        "repository: a repository that removes itself",
+        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "no other server",
     ),
     _build(
         "repository: a repository that leaves before it joins",
