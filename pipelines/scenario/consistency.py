@@ -22,6 +22,7 @@ from pipelines.spec.link_faults import LinkFault, Partition, Replace
 from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.workload import (
     Join,
+    JoinGenerator,
     Publication,
     PublicationFileSource,
     PublicationGenerator,
@@ -104,7 +105,9 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
         yield from _generator_nodes((*path, "generate"), part.generate)
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.nodes, list):
         yield from (((*path, "file", "nodes", index), name) for index, name in enumerate(part.file.nodes))
-    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator)) and isinstance(part.generate.nodes, list):
+    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator, JoinGenerator)) and (
+        isinstance(part.generate.nodes, list)
+    ):
         yield from (((*path, "generate", "nodes", index), name) for index, name in enumerate(part.generate.nodes))
 
 
@@ -138,7 +141,9 @@ def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
             yield (*path, "until"), part.until
     elif isinstance(part, (SubscriptionFileSource, PublicationFileSource)) and isinstance(part.file.round, int):
         yield (*path, "file", "round"), part.file.round
-    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator, FaultGenerator)) and part.generate.rounds:
+    elif isinstance(part, (SubscriptionGenerator, PublicationGenerator, JoinGenerator, FaultGenerator)) and (
+        part.generate.rounds
+    ):
         yield (*path, "generate", "rounds", 1), part.generate.rounds[1]
 
 

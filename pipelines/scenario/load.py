@@ -24,6 +24,7 @@ from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.times import TimeSpec
 from pipelines.spec.workload import (
     Join,
+    JoinGenerator,
     Publication,
     PublicationFileSource,
     PublicationGenerator,
@@ -45,7 +46,7 @@ _ITEMS: dict[tree.Path, tuple[Any, Any]] = {
         TypeAdapter(SubscriptionFileSource | SubscriptionGenerator),
     ),
     ("workload", "publications"): (TypeAdapter(Publication), TypeAdapter(PublicationFileSource | PublicationGenerator)),
-    ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(Join)),
+    ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(JoinGenerator)),
     ("workload", "calls"): (TypeAdapter(OtherCall), TypeAdapter(OtherCall)),
     ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
 }

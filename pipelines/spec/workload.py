@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from math import prod
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, field_validator, model_validator
 
 from pipelines.errors import Problem, WorkloadError
 from pipelines.matching.predicate import parse_predicates
 from pipelines.spec.base import (
+    MAX_NODES,
     ORDERED,
     NodeName,
     Nodes,
@@ -28,6 +30,7 @@ from pipelines.spec.rules import repetition_problems
 from pipelines.spec.times import Timed, TimedSpan
 from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
 
+MAX_TOPICS = 10_000_000
 Rounds = Annotated[tuple[Round, Round], ORDERED]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
@@ -113,6 +116,20 @@ class Join(Timed):
     round: Round = Field(description="the round of the join call")
 
 
+class GeneratedJoins(Strict):
+    """Brokers that join one after the other: drawn ends of the overlay, and what these leave as ends."""
+
+    count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exactly so many")
+    nodes: Nodes = Field("all", description="who may join: names, a number of nodes (drawn), all, leaves, or brokers")
+    rounds: Rounds = Field(description="first and last round of a join call, drawn; no two join in one round")
+
+
+class JoinGenerator(Strict):
+    """Joins made from the seed."""
+
+    generate: GeneratedJoins
+
+
 class _GeneratedSubscriptions(Strict):
     nodes: Nodes = Field(
         "all", description="who subscribes: names, a number of nodes (drawn), all, leaves, brokers, or clients"
@@ -135,8 +152,28 @@ class _GeneratedPublications(Strict):
 
 
 class _Topics(Strict):
-    topics: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(10, description="number of topics")
+    topics: Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)] = Field(10, description="number of topics")
+    levels: Annotated[list[Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]], Field(min_length=2)] | None = (
+        Field(
+            None, description="in place of topics: names in each level; [3, 4] are the 12 topics topic1/1 to topic3/4"
+        )
+    )
     zipf: Zipf = 1.0
+
+    @property
+    def n_topics(self) -> int:
+        """The number of topics."""
+        return self.topics if self.levels is None else prod(self.levels)
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if self.levels is not None and "topics" in self.model_fields_set:
+            message = "levels and topics are given; allowed: one of the two, so leave one out"
+            raise WorkloadError(Problem(("levels",), message))
+        if self.n_topics > MAX_TOPICS:
+            message = f"the levels make {self.n_topics:,} topics; allowed: at most {MAX_TOPICS:,}"
+            raise WorkloadError(Problem(("levels",), message))
+        return self
 
 
 class AttributeRange(Strict):
@@ -176,13 +213,21 @@ class TopicSubscriptions(_Topics, _GeneratedSubscriptions):
 
     kind: Literal["topics"] = Field(description="what is drawn")
 
+    wildcards: Share = Field(
+        0.0,
+        description="levels: share of subscriptions to filters of MQTT, half with #, half with +",
+    )
+
     @model_validator(mode="after")
     def _enough_topics(self) -> TopicSubscriptions:
-        if self.per_node > self.topics:
+        if self.per_node > self.n_topics:
             message = (
-                f"{self.per_node} topics a node cannot be drawn from {self.topics}; allowed: at most {self.topics}"
+                f"{self.per_node} topics a node cannot be drawn from {self.n_topics}; allowed: at most {self.n_topics}"
             )
             raise WorkloadError(Problem(("per_node",), message))
+        if self.wildcards and self.levels is None:
+            message = "wildcards is given without levels; add them, or leave wildcards out"
+            raise WorkloadError(Problem(("wildcards",), message))
         return self
 
 
@@ -309,5 +354,17 @@ class WorkloadSpec(Strict):
     topics: Literal["exact", "mqtt"] = Field(
         default="exact", description="mqtt: + and # in topics of subscriptions are the wildcards of MQTT; exact: names"
     )
-    joins: list[Join] = Field(default_factory=list, description="nodes that join the overlay while a run goes on")
+    joins: Annotated[
+        Annotated[list[Join], Tag("<list>")] | Annotated[JoinGenerator, Tag("<generate>")], by_form(nodes_form)
+    ] = Field(
+        default_factory=list, description="nodes that join the overlay while a run goes on: a list, or a generator"
+    )
     calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that take some")
+
+    @model_validator(mode="after")
+    def _filters(self) -> Self:
+        made = self.subscriptions.generate if isinstance(self.subscriptions, SubscriptionGenerator) else None
+        if isinstance(made, TopicSubscriptions) and made.wildcards and self.topics != "mqtt":
+            message = "wildcards need topics: mqtt beside subscriptions; write that, or leave wildcards out"
+            raise WorkloadError(Problem(("subscriptions", "generate", "wildcards"), message))
+        return self

@@ -20,7 +20,7 @@ from pipelines.inputs.workload.file_source import (
 )
 from pipelines.inputs.workload.generated_publications import generated_publications
 from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
-from pipelines.inputs.workload.joins import listed_joins
+from pipelines.inputs.workload.joins import generated_joins, listed_joins
 from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, listed_publications, listed_subscriptions
 from pipelines.inputs.workload.other_calls import listed_calls
 from pipelines.inputs.workload.tables import Workload
@@ -28,6 +28,7 @@ from pipelines.matching.predicate_table import topics_of
 from pipelines.matching.topic_filter import has_wildcard
 from pipelines.spec.times import DEFAULT_CLOCK, Clock
 from pipelines.spec.workload import (
+    JoinGenerator,
     PublicationFileSource,
     PublicationGenerator,
     SubscriptionFileSource,
@@ -66,12 +67,18 @@ def build_workload(
 
     subscription = gather(lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
     publications = gather(lambda: _publications(spec, overlay, seed, clock, horizon, beside))
-    join = gather(lambda: listed_joins(spec.joins, overlay, horizon))
+    join = gather(lambda: _joins(spec, overlay, seed, horizon))
     other_call = gather(lambda: listed_calls(spec.calls, overlay, horizon))
     if subscription is None or publications is None or join is None or other_call is None:
         raise WorkloadError(*problems)
     publication, attribute = publications
     return Workload(subscription, publication, attribute, join, other_call)
+
+
+def _joins(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+    if isinstance(spec.joins, JoinGenerator):
+        return generated_joins(spec.joins.generate, overlay, seed, horizon)
+    return listed_joins(spec.joins, overlay, horizon)
 
 
 def _subscriptions(
@@ -163,7 +170,7 @@ def describe() -> list[tuple[str, str]]:
         ("file jsonl", "JSON lines: an object a row"),
         ("file parquet", "Parquet: columns named by the scenario"),
         ("file padres", "PADRES quotes [class,'STOCK'],[symbol,'A'],..., one file or an archive with one a symbol"),
-        ("generate topics", "topics topic1, topic2, ... by Zipf popularity"),
+        ("generate topics", "topics topic1, topic2, ... by Zipf popularity; with levels topic1/1, and filters of MQTT"),
         (
             "generate content",
             "classes class1, class2, ... by Zipf popularity with numeric attributes, intervals asked for",
@@ -171,6 +178,10 @@ def describe() -> list[tuple[str, str]]:
         (
             "generate quotes",
             "stock quotes with symbol, price and volume: symbols by popularity, prices as random walks",
+        ),
+        (
+            "generate joins",
+            "brokers that join one after the other: ends of the overlay, drawn, each at its one neighbour",
         ),
         (
             "generate bank",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -33,6 +33,21 @@ def decimals(low: float, high: float) -> int:
 def _masses(size: int, exponent: float) -> Floats:
     """Returns running sums of the weights rank^-exponent from the least popular rank up: exact in the tail."""
     return np.cumsum(np.arange(size, 0, -1, dtype=np.float64) ** -exponent)
+
+
+def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
+    """Returns the names of a topic's levels; one where topics have no levels."""
+    digits: list[int] = []
+    for size in reversed(levels or ()):
+        digits.append(rank % size)
+        rank //= size
+    numbers = [digit + 1 for digit in reversed(digits)] or [rank + 1]
+    return [f"topic{numbers[0]}", *map(str, numbers[1:])]
+
+
+def topic_name(rank: int, levels: Sequence[int] | None) -> str:
+    """Returns the name of a topic: ``topic3``, or with levels ``topic3/1/7``."""
+    return "/".join(topic_path(rank, levels))
 
 
 def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> Ints:

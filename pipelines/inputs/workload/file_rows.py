@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import Problem, WorkloadError, nearest
+from pipelines.inputs.overlay.edgelist import is_number
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.timestamps import moments_of
@@ -121,8 +122,15 @@ class FileRows:
         """Returns a column, or notes that the file has none of this name."""
         if name in self.table.column_names:
             return self.table[name]
-        self.refuse(key, f"no column {name!r};{nearest(name, self.table.column_names)} columns: {self.titles}")
+        hint = nearest(name, self.table.column_names)
+        self.refuse(key, f"no column {name!r};{hint} columns: {self.titles}{self._without_titles()}")
         return None
+
+    def _without_titles(self) -> str:
+        """Returns the cure for a file whose first line may be no titles, or an empty string."""
+        if not any(is_number(title) for title in self.table.column_names):
+            return ""
+        return "; without titles name columns by numbers, '1' for the first"
 
     def times(self, key: str, name: str, unit: str | None) -> Ints:
         """Returns the round of each row by its time; -1 where the cell is empty.

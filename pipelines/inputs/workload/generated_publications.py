@@ -15,7 +15,7 @@ from pipelines.inputs.overlay.nodes import Ints, Place, choose_nodes
 from pipelines.inputs.workload import quotes
 from pipelines.inputs.workload.bank import bank_operations
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.distributions import Floats, decimals, publication_slots, zipf
+from pipelines.inputs.workload.distributions import Floats, decimals, publication_slots, topic_name, zipf
 from pipelines.inputs.workload.lists import PUBLICATIONS, after_horizon
 from pipelines.spec.workload import (
     BankPublications,
@@ -78,7 +78,10 @@ def _popular(prefix: str, size: int, exponent: float, seed: int, keys: tuple[Int
 
 
 def _topics(spec: TopicPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
-    return _popular("topic", spec.topics, spec.zipf, seed, keys), {}
+    ranks = zipf(draws_numpy.uniform(seed, f"{_PURPOSE}.topic", *keys), spec.n_topics, spec.zipf)
+    distinct, place = np.unique(ranks, return_inverse=True)
+    names = [topic_name(rank, spec.levels) for rank in distinct.tolist()]
+    return pa.array(names, pa.string()).take(pa.array(place)), {}
 
 
 def _contents(spec: ContentPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:

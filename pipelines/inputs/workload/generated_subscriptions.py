@@ -18,6 +18,8 @@ from pipelines.inputs.workload.distributions import (
     decimals,
     distinct_ranks,
     distinct_rows,
+    topic_name,
+    topic_path,
     zipf,
 )
 from pipelines.inputs.workload.lists import SUBSCRIPTIONS, after_horizon, canonical_text
@@ -64,8 +66,8 @@ def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: i
     try:
         match spec:
             case TopicSubscriptions():
-                ranks = distinct_ranks(nodes, spec.per_node, spec.topics, spec.zipf, seed, f"{_PURPOSE}.topic")
-                return _topic_texts(ranks.ravel())
+                ranks = distinct_ranks(nodes, spec.per_node, spec.n_topics, spec.zipf, seed, f"{_PURPOSE}.topic")
+                return _topic_texts(spec, ranks.ravel(), node, index, seed)
             case ContentSubscriptions():
                 return _content_texts(spec, nodes, node, index, seed)
             case QuoteSubscriptions():
@@ -75,10 +77,25 @@ def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: i
         raise WorkloadError(Problem((*PLACE, "per_node"), message)) from None
 
 
-def _topic_texts(ranks: Ints) -> pa.Array:
+def _topic_texts(spec: TopicSubscriptions, ranks: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
     distinct, place = np.unique(ranks, return_inverse=True)
-    texts = [canonical_text(f"topic{rank + 1}", None) for rank in distinct.tolist()]
-    return pa.array(texts, pa.string()).take(pa.array(place))
+    texts = [canonical_text(topic_name(rank, spec.levels), None) for rank in distinct.tolist()]
+    exact = pa.array(texts, pa.string()).take(pa.array(place))
+    if not spec.wildcards:
+        return exact
+    draw = [draws_numpy.uniform(seed, f"{_PURPOSE}.{what}", node, index) for what in ("wildcard", "filter", "level")]
+    found, seen = exact.to_pylist(), set[tuple[int, str]]()
+    for row in np.flatnonzero(draw[0] < spec.wildcards).tolist():
+        path = topic_path(int(ranks[row]), spec.levels)
+        if draw[1][row] < 0.5:
+            path = [*path[: 1 + int(draw[2][row] * (len(path) - 1))], "#"]
+        else:
+            path[int(draw[2][row] * len(path))] = "+"
+        filtered = canonical_text("/".join(path), None, is_mqtt=True)
+        if (int(node[row]), filtered) not in seen:
+            seen.add((int(node[row]), filtered))
+            found[row] = filtered
+    return pa.array(found, pa.string())
 
 
 def _content_texts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import networkx as nx
+import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import Problem, WorkloadError
+from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.overlay.nodes import Place, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import Place, choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.workload.lists import after_horizon
 from pipelines.inputs.workload.tables import JOIN
-from pipelines.spec.workload import Join
+from pipelines.spec.workload import GeneratedJoins, Join
 
 _PLACE: Place = ("workload", "joins")
+_PURPOSE = "workload.joins"
 
 
 def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
@@ -36,6 +40,42 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
         raise WorkloadError(*problems)
     columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
     return pa.table(columns, schema=JOIN)
+
+
+def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+    """Returns the join table of a generator.
+
+    The last node to join is drawn from the ends of the overlay, that before it from the ends that remain without it,
+    and so on; each joins at its one remaining neighbour.
+
+    Raises:
+        WorkloadError: The nodes cannot be chosen, there are too few ends, or too few rounds.
+    """
+    first, last = spec.rounds
+    if last > horizon:
+        raise WorkloadError(Problem((*_PLACE, "generate", "rounds"), after_horizon(last, horizon)))
+    if spec.count > last - first + 1:
+        message = f"{spec.count} joins do not fit in rounds {first} to {last}, one a round; give more rounds or fewer"
+        raise WorkloadError(Problem((*_PLACE, "generate", "count"), message))
+    graph = nx.Graph(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+    chosen = choose_nodes(spec.nodes, overlay, seed, f"{_PURPOSE}.nodes", (*_PLACE, "generate", "nodes")).tolist()
+    ends = {node for node in chosen if node < overlay.n_brokers and node in graph and graph.degree(node) == 1}
+    allowed, rows = {node for node in chosen if node < overlay.n_brokers}, list[tuple[int, int]]()
+    while len(rows) < spec.count:
+        if not ends or len(graph) < 2:
+            message = f"{spec.count} nodes are to join, and {len(rows)} can: each needs one link when it joins"
+            raise WorkloadError(Problem((*_PLACE, "generate", "count"), f"{message}; give fewer, or another overlay"))
+        ordered = sorted(ends)
+        node = ordered[int(draws_numpy.integers(seed, f"{_PURPOSE}.node", 0, len(ordered) - 1, len(rows)))]
+        (point,) = graph.neighbors(node)
+        rows.append((node, point))
+        graph.remove_node(node)
+        ends.discard(node)
+        ends = ends | {point} if point in allowed and graph.degree(point) == 1 else ends - {point}
+    order = np.argsort(draws_numpy.bits(seed, f"{_PURPOSE}.round", np.arange(first, last + 1)), kind="stable")
+    rounds = np.sort(order[: spec.count] + first)
+    nodes, points = np.array(rows[::-1], dtype=np.int64).T
+    return pa.table([pa.array(nodes), pa.array(points), pa.array(rounds.astype(np.int64))], schema=JOIN)
 
 
 def _unknown(joins: Sequence[Join], ids: dict[str, int], overlay: Overlay) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
+from pipelines.inputs.overlay.edgelist import is_number
 from pipelines.inputs.text_rows import TextRows, open_data, split, with_decimal_points
 from pipelines.inputs.workload.padres import padres_table
 
@@ -28,6 +29,7 @@ _FORMATS: dict[str, Format] = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }  # fmt: skip
+_INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 _PUBLISHED_TITLES = {  # of well-known files that go round without their first line
     "user_artists.dat": ("userID", "artistID", "weight"),
@@ -187,6 +189,9 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
     table = lines.table(titles.names, skip=titles.skip)
     rows, commas = with_decimal_points(table)
     notes = []
+    if _INDEX in titles.names:
+        rows = rows.drop_columns([_INDEX])
+        notes.append("a first column without a title, as pandas writes its index, which is left out")
     if is_csv and lines.delimiter != ",":
         notes.append(f"{lines.delimiter_name} between its cells")
     if not titles.skip:
@@ -211,20 +216,14 @@ def _titles(source: Source, lines: TextRows) -> _Titles:
     path, first = source.path, lines.first
     named = source.named
     is_numbered = bool(named) and all(name.isdigit() for name in named) and not {*named} & {*first}
-    if is_numbered or all(_is_number(cell) for cell in first):
+    if is_numbered or all(is_number(cell) for cell in first):
         known = _PUBLISHED_TITLES.get(
             path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name, ()
         )
         return _Titles(list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0)
+    if len(first) > 1 and not first[0]:
+        first[0] = _INDEX
     for i, title in enumerate(first):
         if not title:
             raise DataFileError(f"column {i + 1} has no title in the first line; give it one")
     return _Titles(first, 1)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

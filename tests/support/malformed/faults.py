@@ -195,7 +195,7 @@ WRONG_FAULTS = (
         "an unknown distribution",
         _generated("kind: crash, rate: {up: {kind: §wiebull, shape: 1, scale: 2}}"),
         "did you mean 'weibull'?",
-        "exponential, weibull, lognormal",
+        "exponential, weibull, pareto, lognormal",
     ),
     _case(
         "a distribution without its numbers",
