@@ -1,5 +1,5 @@
 # Databricks notebook source
-"""Six protocols side by side: runs the scenarios in ``conf/scenarios/compared``, and compares what they do and cost.
+"""Eight protocols side by side: runs the scenarios in ``conf/scenarios/compared``, and compares what they do and cost.
 
 As a script: ``python -m pipelines.notebooks.protocols_compared [--help]`` prints the tables and writes the stores, the
 tables and the pictures into a folder.
@@ -7,7 +7,7 @@ Needs the extra ``report`` (Altair).
 """
 
 # MAGIC %md
-# MAGIC # Six protocols on the same work
+# MAGIC # Eight protocols on the same work
 # MAGIC Each scenario plays all protocols, or those that its faults suit, on the same overlays, calls and faults.
 
 # COMMAND ----------
@@ -30,9 +30,9 @@ from pipelines.notebooks.study import alt, write
 
 SCENARIOS = (
     "no_fault", "broker_crashes", "broken_brokers", "publisher_crashes", "subscriber_crashes", "loss", "disorder",
-    "partition", "churn",
+    "partition", "churn", "cycles",
 )  # fmt: skip
-PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repository"]
+PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repository", "flooding", "gossipsub"]
 
 # COMMAND ----------
 

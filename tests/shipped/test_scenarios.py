@@ -54,6 +54,7 @@ OF_GINGER = {
 OF_SKIPRING = ("skip_ring", "skip_ring_figure1", "skip_ring_tries", "skip_ring_arbitrary", "skip_ring_churn",
                "skip_ring_topics")  # fmt: skip
 
+OF_FLOODING = ("bridge_loop", "gossipsub", "gossipsub_simsub")
 OF_REPOSITORY = (
     "repository_a", "repository_b", "repository_c", "repository_baseline", "repository_loss", "repository_bundle",
     "repository_moves", "repository_publishers",
@@ -211,7 +212,7 @@ def why(stories: Result, story: str, run: int, subscriber: str, seq: int) -> Sto
 
 def test_stories_are_all_told(stories: Result) -> None:
     shipped = {path.stem for path in SCENARIOS.glob("*.yaml")}
-    assert shipped == {*STORIES, *OTHERS, *ELSEWHERE, *OF_GINGER, *OF_SKIPRING, *OF_REPOSITORY}
+    assert shipped == {*STORIES, *OTHERS, *ELSEWHERE, *OF_GINGER, *OF_SKIPRING, *OF_FLOODING, *OF_REPOSITORY}
     assert stories.verdict == "valid"
 
 
@@ -504,3 +505,28 @@ def test_repository_recovery(sail: Session, tmp_path: Path) -> None:
     )
     assert n_fetched == 100
     assert 5 * n_fetched <= rounds < 5 * n_fetched + 30
+
+
+def test_bridge_loop(sail: Session, tmp_path: Path) -> None:
+    """With memory 2E - (n - 1) copies; without, two circulate, and each sends one to D in every turn."""
+    result = run(sail, SCENARIOS / "bridge_loop.yaml", tmp_path / "store")
+    assert result.verdict == "valid"
+    query = "select fate, count(1) as n from message where run_id = {} group by fate order by fate"
+    found = [[tuple(row) for row in result.sql(query.format(number)).collect()] for number in range(3)]
+    assert found == [[("delivered", 3), ("duplicate", 2)], [("delivered", 6 + 2)], [("delivered", 60 + 20)]]
+
+
+def test_gossipsub(sail: Session, tmp_path: Path) -> None:
+    """Gossip brings what the mesh loses."""
+    result = run(sail, SCENARIOS / "gossipsub.yaml", tmp_path / "store", "runs.seeds=[0]")
+    assert result.verdict == "valid"
+    assert count(result, "message where kind = 'PUB' and fate = 'lost_link'") > 100
+    assert count(result, "message where kind = 'REPLY' and fate = 'delivered'") > 10
+
+
+def test_gossipsub_pushes_as_many_messages_as_the_published_run(sail: Session, tmp_path: Path) -> None:
+    """gerbil-simsub, 250 peers: 96,320 messages with 60 publications over the mesh."""
+    overrides = ("runs={seeds: [0]}", "protocol.flood_publish=false", "time.rounds=2000")
+    result = run(sail, SCENARIOS / "gossipsub_simsub.yaml", tmp_path / "store", *overrides)
+    [(mean,)] = result.sql("select avg(n_pushed + n_replies) as n from push_overhead").collect()
+    assert mean == pytest.approx(96_320 / 60, rel=0.03)

@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LETTERS = {"delta": "R", "epidemic": "E", "ginger": "G", "skipring": "K", "repository": "P"}
+LETTERS = {"delta": "R", "epidemic": "E", "ginger": "G", "skipring": "K", "repository": "P", "flooding": "F",
+           "gossipsub": "S"}  # fmt: skip
 _LIST = r"\brules? ({0}\d+(?:(?:, | and | to ){0}\d+)*)"
 
 
@@ -23,7 +24,8 @@ def numbered(protocol: str) -> set[str]:
 def cited(protocol: str) -> set[str]:
     """Returns the rules that the code of a protocol cites."""
     folders = [ROOT / "pipelines" / "protocols" / protocol, ROOT / "udfs" / protocol]
-    text = "\n".join(file.read_text("utf-8") for folder in folders for file in folder.rglob("*.py"))
+    files = [*(file for folder in folders for file in folder.rglob("*.py")), ROOT / "udfs" / f"{protocol}.py"]
+    text = "\n".join(file.read_text("utf-8") for file in files if file.exists())
     assert "settled rule" not in text
     lists = re.findall(_LIST.format(LETTERS[protocol]), text)
     return {rule for one in lists for rule in re.findall(rf"{LETTERS[protocol]}\d+", one)}

@@ -1,0 +1,144 @@
+"""The audits of flooding and gossipsub find what is planted; bounds follow from overlay, faults and settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.audits.run import AuditReport
+from pipelines.engines.session import Session
+from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
+from pipelines.testing import audited, broken, planted, removed, replaced, rows, run_all, run_configs, scenario
+
+RING = [["A", "B"], ["B", "C"], ["C", "D"], ["D", "E"], ["E", "A"], ["A", "C", 3]]
+WORK = {
+    "subscriptions": [{"at": name, "topic": "news"} for name in "ACD"],
+    "publications": [{"at": "A", "round": 30, "topic": "news"}, {"at": "B", "round": 35, "topic": "news"}],
+}
+GOSSIP = {"name": "gossipsub", "heartbeat_rounds": 10, "d": 2, "d_lo": 1, "d_hi": 2, "d_out": 0}
+CRASH = {"kind": "crash", "node": "C", "round": 33}
+
+
+def given(protocol: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    return scenario(**{"protocol": protocol, "overlay": {"links": RING}, "workload": WORK, **parts})
+
+
+def line(protocol: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    return given(protocol, overlay={"links": RING[:4]}, **parts)
+
+
+def within(report: AuditReport) -> list[bool]:
+    """Returns for each run whether its faults stayed within the bound."""
+    beyond = {one.run_id for one in report.beyond}
+    return [run.run_id not in beyond for run in sorted(report.runs, key=lambda run: run.run_id)]
+
+
+@pytest.fixture(scope="module")
+def flooding(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return run_all(run_configs([given({"name": "flooding"})]), sail, tmp_path_factory.mktemp("flooding"))
+
+
+@pytest.fixture(scope="module")
+def gossipsub(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The mesh is a part of the overlay, so gossip goes on beside it."""
+    settings = {**GOSSIP, "d": 1, "d_hi": 3, "flood_publish": False}
+    return run_all(run_configs([given(settings)]), sail, tmp_path_factory.mktemp("gossipsub"))
+
+
+def test_clean_runs_break_nothing(flooding: Store, gossipsub: Store) -> None:
+    assert broken(audited(flooding, "flooding")) == {}
+    assert broken(audited(gossipsub, "gossipsub")) == {}
+
+
+def test_a_publication_that_a_node_never_had_is_found(flooding: Store, tmp_path: Path) -> None:
+    gone = planted(flooding, tmp_path, state_seen=removed("node_id = 4"))
+    assert set(broken(audited(gone, "flooding"))) == {"reached_everybody"}
+
+
+def test_a_link_that_is_left_out_is_found(flooding: Store, tmp_path: Path) -> None:
+    gone = planted(flooding, tmp_path, message=removed("src = 3 and source = 0"))
+    assert set(broken(audited(gone, "flooding"))) == {"floods_all_links"}
+
+
+def test_a_copy_that_travels_too_far_is_found(sail: Session, tmp_path: Path) -> None:
+    store = run_all(run_configs([given({"name": "flooding", "max_hops": 3})]), sail, tmp_path)
+    assert broken(audited(store, "flooding")) == {}
+    far = planted(store, tmp_path, message=replaced("sent_round = 32", body="'{\"hops\":4}'"))
+    assert set(broken(audited(far, "flooding"))) == {"bounded_hops"}
+
+
+def test_a_lopsided_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
+    lopsided = planted(gossipsub, tmp_path, state_topic=replaced("node_id = 0", mesh="array()"))
+    assert "symmetric_mesh" in broken(audited(lopsided, "gossipsub"))
+
+
+def test_an_overfull_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
+    overfull = planted(gossipsub, tmp_path, state_topic=replaced("node_id = 0", mesh="array(1L, 2L, 3L, 4L)"))
+    assert "bounded_mesh" in broken(audited(overfull, "gossipsub"))
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "condition"),
+    [("pushes_over_mesh", "kind = 'GRAFT'"), ("replies_when_asked", "kind = 'IWANT'")],
+)
+def test_messages_without_their_reason_are_found(
+    gossipsub: Store, tmp_path: Path, guarantee: str, condition: str
+) -> None:
+    gone = planted(gossipsub, tmp_path, message=removed(condition))
+    assert guarantee in broken(audited(gone, "gossipsub"))
+
+
+def test_gossip_that_does_not_end_is_found(gossipsub: Store, tmp_path: Path) -> None:
+    """A store whose runs should have gossiped once has gossip of three heartbeats."""
+    parameters = "replace(parameters, '\"protocol.history_gossip\": 3', '\"protocol.history_gossip\": 1')"
+    endless = planted(gossipsub, tmp_path, run=replaced("run_id = 0", parameters=parameters))
+    assert "bounded_gossip" in broken(audited(endless, "gossipsub"))
+
+
+def test_what_is_beyond_the_bound_of_flooding(sail: Session, tmp_path: Path) -> None:
+    name = {"name": "flooding"}
+    cases = {
+        "no fault": (given(name), True), "a crash on a ring": (given(name, faults=[CRASH]), True),
+        "and a recovery": (given(name, faults=[{**CRASH, "until": 50}]), True),
+        "a crash on a line": (line(name, faults=[CRASH]), False),
+        "loss": (given(name, faults=[{"kind": "loss", "rate": 0.5}]), False),
+        "duplicates": (given(name, faults=[{"kind": "duplicate", "rate": 1.0}]), True),
+        "a loop": (given({**name, "max_hops": 9}), False), "no loop": (line({**name, "max_hops": 9}), True),
+        "too far": (line({**name, "max_hops": 2}), False),
+    }  # fmt: skip
+    store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
+    report = audited(store, "flooding")
+    assert dict(zip(cases, within(report), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
+    assert report.verdict == "valid"
+
+
+def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, tmp_path: Path) -> None:
+    whole = {"name": "gossipsub", "heartbeat_rounds": 10}
+    cases = {
+        "no fault": (given(whole), True), "a crash on a ring": (given(whole, faults=[CRASH]), True),
+        "and a recovery": (given(whole, faults=[{**CRASH, "until": 50}]), False),
+        "a crash on a line": (line(whole, faults=[CRASH]), False),
+        "a part of the overlay": (given({**GOSSIP, "d_hi": 3}), True),
+        "a crash there": (given({**GOSSIP, "d_hi": 3}, faults=[CRASH]), False),
+        "full meshes": (given(GOSSIP), False),
+        "loss": (given(whole, faults=[{"kind": "loss", "rate": 0.5}]), False),
+        "duplicates": (given(whole, faults=[{"kind": "duplicate", "rate": 1.0}]), True),
+        "a pause": (given(whole, faults=[{"kind": "pause", "node": "C", "round": 30, "until": 45}]), True),
+    }  # fmt: skip
+    store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
+    report = audited(store, "gossipsub")
+    assert dict(zip(cases, within(report), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
+    assert report.verdict == "valid"
+
+
+def test_views_count_copies_and_gossip(gossipsub: Store) -> None:
+    reader = StoreReader(gossipsub.session, gossipsub.root)
+    found = reader.sql("select sum(n_pushed), sum(n_replies), sum(n_gossiped) from push_overhead").collect()[0]
+    kinds = [kind for (kind,) in rows(gossipsub, "message", "kind")]
+    assert found[:2] == (kinds.count("PUB"), kinds.count("REPLY"))
+    assert found[2] > 0
+    degrees = reader.sql("select max(degree) from mesh_degree").collect()[0][0]
+    assert degrees >= 1
