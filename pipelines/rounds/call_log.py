@@ -17,6 +17,8 @@ from pipelines.tables import CALL_LOG, PUBLICATION, SUBSCRIPTION
 _CALL = ["run_id", "source", "source_seq"]
 _SUBSCRIPTION = ["run_id", "subscription_id"]
 _LOGGED = to_arrow_schema(CALL_LOG.schema)
+_CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
+"""The kinds of calls whose rows are written once they are final."""
 
 
 class CallLog:
@@ -74,7 +76,9 @@ class CallLog:
         subscribed = opened.join(ending, _SUBSCRIPTION, join_type="left outer" if is_final else "inner")
         over = closed.join(subscribed.select(_SUBSCRIPTION), _SUBSCRIPTION, join_type="left semi")
         final = pa.concat_tables(rows.select(_CALL) for rows in (published, subscribed, over))
-        self.rows = _LOGGED.empty_table() if is_final else log.join(final, _CALL, join_type="left anti").cast(_LOGGED)
+        # Without a later round no subscription waits for its end; other calls without a confirmation stay.
+        rest = log.filter(pc.invert(pc.is_in(log["kind"], _CLOSED))) if is_final else log
+        self.rows = rest.join(final, _CALL, join_type="left anti").cast(_LOGGED)
         return {
             PUBLICATION.name: _with(published, self._publication, _CALL, PUBLICATION.columns),
             SUBSCRIPTION.name: _with(subscribed, self._subscription, _SUBSCRIPTION, SUBSCRIPTION.columns),
@@ -93,7 +97,7 @@ class CallLog:
         log = log.join(confirmed, _CALL, join_type="left outer")
         confirmed_round = pc.coalesce(log["confirmed_round"], log["round"])
         log = log.set_column(log.schema.get_field_index("confirmed_round"), "confirmed_round", confirmed_round)
-        is_kept = pc.is_in(log["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
+        is_kept = pc.is_in(log["kind"], _CLOSED)
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
 
 

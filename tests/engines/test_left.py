@@ -89,7 +89,7 @@ def test_many_rows_stay_plans_and_what_they_read_is_held(
 
 
 def test_steps_of_calls_wait_as_relations(materialiser: Materialiser) -> None:
-    """The call log reads them with the next commit."""
+    """The call log takes them with the next commit, as a table."""
     left = Left(materialiser, BODY)
     for round_ in (3, 4):
         rows = pa.table({"run_id": [0], "source": [1], "source_seq": [1], "round": [round_], "event": ["issued"]})
@@ -98,4 +98,4 @@ def test_steps_of_calls_wait_as_relations(materialiser: Materialiser) -> None:
     assert left.written() == {}
     events = left.call_events()
     assert events is not None
-    assert sorted(row["round"] for row in events.collect()) == [3, 4]
+    assert sorted(events["round"].to_pylist()) == [3, 4]

@@ -84,8 +84,8 @@ def test_views_know_what_an_audit_wrote(spark: Session, root: Root) -> None:
     assert late["matching"] == early["matching"]
 
 
-SIX = {
-    "name": "six",
+EVERY = {
+    "name": "every",
     "protocol": {"name": "forwarding"},
     "overlay": {
         "links": [["N1", "N2"], ["N2", "N3"], ["N2", "N4"]],
@@ -107,7 +107,7 @@ SIX = {
         "grid": {
             "protocol": [
                 {"name": "forwarding"}, {"name": "delta", "delta": 1}, {"name": "epidemic"},
-                {"name": "ginger", "timer_rounds": 30}, {"name": "skipring"}, {"name": "repository"},
+                {"name": "ginger", "timer_rounds": 30}, {"name": "skipring"}, {"name": "repository"}, {"name": "flooding"}, {"name": "gossipsub"},
             ],
         },
     },
@@ -125,10 +125,10 @@ def judged(result: Result) -> tuple[object, ...]:
 def test_all_protocols_are_judged_as_on_sail(sail: Session, spark: Session, tmp_path: Path) -> None:
     """Some of their audits, and of their bounds, are functions of Python, which play what nodes did once more."""
     sail.activate()
-    with run(SIX, sail.spark, tmp_path / "six") as played:
+    with run(EVERY, sail.spark, tmp_path / "every") as played:
         expected = judged(played)
     spark.activate()
-    found = judged(Result(tmp_path / "six", replace(spark, owns=False)))
+    found = judged(Result(tmp_path / "every", replace(spark, owns=False)))
     assert found == expected
     errors, findings, *_ = found
     assert errors == []

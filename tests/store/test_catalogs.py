@@ -93,7 +93,7 @@ def test_a_store_in_a_schema_is_resumed_and_asked(
     assert (resumed.exit_code, resumed.stdout.splitlines()[-1]) == (
         0, f"valid: 1 run, all guarantees hold; history in {root}"
     )  # fmt: skip
-    assert "resuming after round 2" in resumed.stderr
+    assert "resuming after round 3" in resumed.stderr
     assert f"tables in {schema}" in resumed.stderr
     assert "has tables already" in cli("run", scenario, "--store", schema).stderr
 

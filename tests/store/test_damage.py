@@ -163,4 +163,4 @@ def test_other_errors_are_no_damage() -> None:
 
 def test_a_protocol_that_is_gone_is_told() -> None:
     with pytest.raises(ProtocolError, match="no installed package brings it; install the package"):
-        protocol_module("gossipsub")
+        protocol_module("pastry")

@@ -108,7 +108,7 @@ def run_on_spark(spark: Session, root: Path) -> OnSpark:
     runs = run_configs([*joined, wave(), steady()])
     with pytest.MonkeyPatch.context() as patch, spread(spark, _PARTITIONS) as session:
         plans = _watched(patch)
-        store = run_all(runs, session, root, commit_every=15)
+        store = run_all(runs, session, root, commit_every=15, form="dataflow")
     return OnSpark(runs, store, plans)
 
 

@@ -73,7 +73,7 @@ WRONG_VALUES = (
     _case("a name with a slash", "name: §a/b\n" + LINKS[8:], "'a/b'", "letters, digits"),
     _case("a name that is a number", "name: §5\n" + LINKS[8:], "is 5", "quote it: '5'"),
     _case("an unknown part", LINKS + "§tiem: {rounds: 5}\n", "no key 'tiem'", "did you mean 'time'?", "workload"),
-    _case("an unknown engine", LINKS + "engine: §sprak\n", "'sprak'", "did you mean 'spark'?", "connect, sail"),
+    _case("an unknown engine", LINKS + "engine: §sprak\n", "'sprak'", "did you mean 'spark'?", "connect, local"),
     _case("an unknown protocol", LINKS.replace("delta", "§detla"), "'detla'", "did you mean 'delta'?", "forwarding"),
     _case("a protocol without a name", LINKS.replace("{name: delta}", "§{delta: 1}"), "lacks the key 'name'", "delta"),
     _case(
