@@ -334,7 +334,7 @@ class GossipSub(NodeProgram):
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
     def _gossip(self, topic: Topic, told: set[int], ctx: Context) -> None:
-        """Tells max(D_lazy, a share) of the other peers which publications came in the last windows."""
+        """Sends IHAVE about the last windows to max(D_lazy, a share) of the other peers."""
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
         ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
         if ids:

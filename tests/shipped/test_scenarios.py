@@ -526,7 +526,8 @@ def test_gossipsub(sail: Session, tmp_path: Path) -> None:
 
 def test_gossipsub_pushes_as_many_messages_as_the_published_run(sail: Session, tmp_path: Path) -> None:
     """gerbil-simsub, 250 peers: 96,320 messages with 60 publications over the mesh."""
-    overrides = ("runs={seeds: [0]}", "protocol.flood_publish=false", "time.rounds=2000")
+    overrides = ("runs={seeds: [0]}", "protocol.flood_publish=false", "time.rounds=2000",
+                 "workload.publications.generate.rounds=[500, 1499]")  # fmt: skip
     result = run(sail, SCENARIOS / "gossipsub_simsub.yaml", tmp_path / "store", *overrides)
     [(mean,)] = result.sql("select avg(n_pushed + n_replies) as n from push_overhead").collect()
     assert mean == pytest.approx(96_320 / 60, rel=0.03)
