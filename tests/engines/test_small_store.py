@@ -107,7 +107,8 @@ EVERY = {
         "grid": {
             "protocol": [
                 {"name": "forwarding"}, {"name": "delta", "delta": 1}, {"name": "epidemic"},
-                {"name": "ginger", "timer_rounds": 30}, {"name": "skipring"}, {"name": "repository"}, {"name": "flooding"}, {"name": "gossipsub"},
+                {"name": "ginger", "timer_rounds": 30}, {"name": "skipring"}, {"name": "repository"},
+                {"name": "flooding"}, {"name": "gossipsub"},
             ],
         },
     },

@@ -81,7 +81,7 @@ def _forget(turn: DispatcherRound, calls: Iterable[Call]) -> None:
 
 
 def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, set[int]], fresh: set[int]) -> None:
-    """Tells the neighbours that were neighbours before what changes for them; `_tell_all` tells the ``fresh`` ones."""
+    """Sends the neighbours that were neighbours before what changes for them; `_tell_all` tells the ``fresh`` ones."""
     for pattern in before:
         for neighbour in turn.ctx.neighbours:
             knew, knows = (any(hop != neighbour for hop in hops[pattern]) for hops in (before, after))
@@ -92,7 +92,7 @@ def _tell(turn: DispatcherRound, before: dict[int, set[int]], after: dict[int, s
 
 
 def _tell_all(turn: DispatcherRound, fresh: set[int]) -> None:
-    """Tells neighbours all patterns of the table."""
+    """Sends neighbours all patterns of the table."""
     for neighbour in fresh:
         for pattern in {pattern for pattern, next_hop in turn.node.routing_entry if next_hop != neighbour}:
             turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)

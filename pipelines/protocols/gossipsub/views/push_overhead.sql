@@ -22,7 +22,7 @@ with told as (
   group by run_id, source, source_seq
 )
 select c.run_id, c.source, n.name as source_name, c.source_seq, c.n_pushed, coalesce(g.n_gossiped, 0) as n_gossiped,
-  c.n_replies, c.n_first, c.n_duplicates, c.n_duplicates / c.n_first as duplicates_per_node
+  c.n_replies, c.n_first, c.n_duplicates, c.n_duplicates / nullif(c.n_first, 0) as duplicates_per_node
 from copy c
 join node n on n.run_id = c.run_id and n.node_id = c.source
 left join gossiped g on g.run_id = c.run_id and g.source = c.source and g.source_seq = c.source_seq
