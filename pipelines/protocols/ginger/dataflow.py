@@ -38,7 +38,7 @@ def refuse(what: str) -> FormError:
     """Returns an error for what the dataflow form lacks."""
     return FormError(
         f"the dataflow form of protocol ginger plays no {what}, only dissemination without faults (chapter 3);"
-        " take --form program or --form auto"
+        " take --form program"
     )
 
 
@@ -80,11 +80,15 @@ class GingerSteps(DataflowProtocol):
         """Makes one round: subscriptions, then messages at brokers, then deliveries and calls of clients.
 
         Raises:
-            FormError: A node joins.
+            FormError: A node joins or pauses, or links duplicate messages.
         """
         due, state, result, out = round_.due, round_.state, RoundResult(), list[DataFrame]()
         if "join" in due.kinds:
             raise refuse("joins")
+        if round_.faults.may_duplicate:
+            raise refuse("links that duplicate messages")
+        if round_.faults.paused is not None:
+            raise refuse("pauses")
         if not due.kinds.isdisjoint(_SENT):
             message = round_.keep("message", handled(due.inbox, state["neighbour"]))
             if not due.kinds.isdisjoint(("Subscribe", "Subscribed")):
