@@ -47,6 +47,7 @@ SPEC = ProtocolSpec(
     needs_tree=True,
     confirms=True,
     program="pipelines.protocols.ginger.protocol",
+    steps="pipelines.protocols.ginger.dataflow",
     draws=False,
     variants=(*({"max_hops": hops} for hops in (2, 3, 5)), *({"total_degree": degree} for degree in (4, 16))),
     application=("Metadata",),

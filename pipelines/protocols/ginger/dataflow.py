@@ -1,0 +1,162 @@
+"""Protocol ``ginger`` without faults as dataflow: a round is a few joins and windows over the tables of all nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start, State
+from pipelines.contract.rows import NODE, deliveries, issued
+from pipelines.contract.spec import SETTINGS_JSON
+from pipelines.engines.mapped import mapped
+from pipelines.errors import FormError
+from pipelines.protocols.ginger.bound import beyond
+from pipelines.protocols.ginger.protocol import LOCKED, PROTOCOL as PROGRAM
+from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
+from pipelines.protocols.ginger.steps.rows import BODY, PAYLOAD, TOPIC, branches, handled
+from udfs.ginger.laid import LAID, laid, laid_schema
+
+_SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
+_ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})
+_HELD = (NODE_STATE, NODE_DURABLE)
+"""Relations of the program that hold the rows of its tables."""
+_GIVEN = {
+    "nodes": "node_id, name, role", "links": "src, dst, latency_rounds", "calls": "node_id, kind, topic",
+}  # fmt: skip
+
+
+def _states() -> list[State]:
+    """Returns the tables of the program; rounds change those of dissemination, the others stay as at the start."""
+    found = [one for one in PROGRAM.states if one.table.name not in _HELD]
+    return [replace(one, derived_from=None, is_durable=False) for one in found]
+
+
+def refuse(what: str) -> FormError:
+    """Returns an error for what the dataflow form lacks."""
+    return FormError(
+        f"the dataflow form of protocol ginger plays no {what}, only dissemination without faults (chapter 3);"
+        " take --form program"
+    )
+
+
+class GingerSteps(DataflowProtocol):
+    """The protocol as the engine sees it."""
+
+    kinds = PROGRAM.kinds
+    payload = PAYLOAD
+    body = BODY
+    states = _states()
+    audits = PROGRAM.audits
+    bound = staticmethod(beyond)
+    assumes = PROGRAM.assumes
+    waited = PROGRAM.waited
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """The kinds that are sent without faults."""
+        return _SENT
+
+    def start(self, start: Start) -> dict[str, DataFrame]:
+        """Returns the tree, and what nodes see of it.
+
+        Raises:
+            FormError: A node of a run crashes.
+        """
+        if start.crashing.is_all or start.crashing.run is not None:
+            raise refuse("crashes")
+        run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
+        calls = start.calls.where("kind in ('publish', 'subscribe')")
+        given = {"nodes": start.run.node, "links": start.run.link, "calls": calls}
+        for name, rows in given.items():
+            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({_GIVEN[name]})) as {name}"))
+            run = run.join(of_run, "run_id", "left")
+        begun = start.keep("laid", mapped(run, ("run_id", "settings", *given), laid, laid_schema()))
+        return {name: begun.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in LAID}
+
+    def round(self, round_: Round) -> RoundResult:
+        """Makes one round: subscriptions, then messages at brokers, then deliveries and calls of clients.
+
+        Raises:
+            FormError: A node joins or pauses, or links duplicate messages.
+        """
+        due, state, result, out = round_.due, round_.state, RoundResult(), list[DataFrame]()
+        if "join" in due.kinds:
+            raise refuse("joins")
+        if round_.faults.may_duplicate:
+            raise refuse("links that duplicate messages")
+        if round_.faults.paused is not None:
+            raise refuse("pauses")
+        if not due.kinds.isdisjoint(_SENT):
+            message = round_.keep("message", handled(due.inbox, state["neighbour"]))
+            if not due.kinds.isdisjoint(("Subscribe", "Subscribed")):
+                out += _subscriptions(round_, message, result)
+            if not due.kinds.isdisjoint(_ORDERED):
+                out += _dissemination(round_, message, result)
+            if "Metadata" in due.kinds:
+                copies = clients.delivered_copies(message)
+                result.delivery = deliveries(copies)
+                result.state["delivered"] = clients.delivery_rows(copies)
+        if due.calls is not None:
+            out.append(clients.called_out(due.calls, state["neighbour"]))
+            event = issued(due.calls)
+            result.call_event = event if result.call_event is None else result.call_event.unionByName(event)
+        if out:
+            result.outbox = reduce(DataFrame.unionByName, out)
+        return result
+
+
+def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
+    """Makes the part of a round that is about subscriptions; returns what nodes send."""
+    state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
+    at_broker = message.where("relationship <> 'edge'")
+    if "Subscribe" in round_.due.kinds:
+        subscribe = at_broker.where("kind = 'Subscribe'")
+        out.append(subscribing.flooded(subscribe, state["neighbour"], round_.run.setting))
+        changed.append(subscribing.new_subscribe(subscribe, state["neighbour"]))
+        way = round_.keep("way", subscribing.ways(subscribe, state["member"]))
+        member, subscriber = state["member"], state["subscriber"]
+        result.state["member"] = subscribing.replaced(member, subscribing.new_members(way, member), TOPIC)
+        new = subscribing.new_subscribers(subscribe, way)
+        result.state["subscriber"] = subscribing.replaced(subscriber, new, [*TOPIC, "neighbour"])
+    if "Subscribed" in round_.due.kinds:
+        subscribed = at_broker.where("kind = 'Subscribed'")
+        changed.append(subscribing.answered(subscribed, state["subscribe"]))
+        result.call_event = clients.confirmations(message)
+    rows = round_.keep("subscribe_rows", reduce(DataFrame.unionByName, changed))
+    result.state["subscribe"] = subscribing.replaced(state["subscribe"], rows, [*NODE, "subscription_id"])
+    return [*out, subscribing.answers(rows)]
+
+
+def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
+    """Makes the part of a round that is about messages of clients at brokers; returns what brokers send."""
+    state = round_.state
+    at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
+    topics = at_broker.select(TOPIC).distinct()
+    branch = round_.keep("branch", branches(state["subscriber"], state["neighbour"], topics))
+    place = round_.keep("place", locks.places(branch))
+    lock = round_.keep("lock", locks.broker_locks(at_broker, place))
+    of_due = topics.hint("shuffle_hash")
+    ack = at_broker.where("kind = 'TotalAck'")
+    now = at_broker.groupBy(TOPIC).agg(F.expr("max(round) as round")).hint("shuffle_hash")
+    pending = locks.acknowledged(state["pending"].join(of_due, TOPIC), ack, place).join(now, TOPIC)
+    pending = round_.keep("acknowledged", pending)
+    due = entries.due_rows(at_broker, lock, pending)
+    decision = round_.keep("decision", entries.decided(due, state["entry_queue"], pending, place))
+    known = entries.known_messages(at_broker, state["entry_queue"], pending, lock)
+    decided = entries.decided_turns(decision, known, place)
+    turn = round_.keep("turn", entries.broker_turns(at_broker, lock).unionByName(decided))
+    entered = tables.entered_locks(turn.where("rank > 0"))
+    taken = [entries.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"),
+             lock, entered]  # fmt: skip
+    arrival = round_.keep("arrival", locks.arrivals(taken))
+    result.state["entry_queue"] = tables.next_queue(state["entry_queue"], at_broker, arrival, decision)
+    after = round_.keep("pending_after", tables.next_pending(state["pending"], pending, [lock, entered], arrival, turn))
+    result.state["pending"] = after
+    result.state[LOCKED.name] = tables.locked_items(after)
+    return [onward.sent_onward(turn, branch)]
+
+
+PROTOCOL = GingerSteps()

@@ -1,0 +1,144 @@
+"""The turns of messages at one broker on one topic, decided one after the other (rules G1 and G2).
+
+Whether a message enters, goes up or is processed depends on earlier messages that share a key item with it, and these
+depend on earlier ones over other key items. So a decision follows from chains of messages of unknown length, and in a
+round one decision is the reason of the next: a message that is processed unlocks key items, what enters then locks
+others. A window sees the rows of one key item, and one pass over them; it cannot follow such a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from udfs.ginger.queue import Id, Message, next_admitted
+
+CAME, LOCKED, READY, PASSED, SENT, PROCESSED = "came", "locked", "ready", "passed", "sent", "processed"
+TURN: Final = pa.schema([
+    ("run_id", pa.int64()), ("node_id", pa.int64()), ("topic", pa.string()), ("round", pa.int64()),
+    ("source", pa.int64()), ("source_seq", pa.int64()), ("what", pa.string()), ("trigger", pa.int64()),
+    ("rank", pa.int64()),
+])  # fmt: skip
+"""Grain: a decision. ``what``: passed: an eventual or causal message leaves the entry queue; locked: a total-order
+message leaves it; sent: the parent gets a total-order message or TotalAck; processed: the topic's root processes it.
+``trigger`` is the message that was handled, ``rank`` the position among its decisions, from 1."""
+
+
+@dataclass(slots=True)
+class _Lock:
+    """A total-order message that is pending.
+
+    Attributes:
+        keys: Its key items.
+        is_ready: Whether all children have acknowledged it.
+        is_sent: Whether the parent has it, or its TotalAck.
+    """
+
+    keys: frozenset[str]
+    is_ready: bool
+    is_sent: bool = False
+
+
+class _BrokerTopic:
+    """A topic at one broker in one round."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._row = row
+        self._queue = [_message(row["topic"], one) for one in _sorted(row["queue"], "arrival")]
+        self._pending = {
+            Id(one["source"], one["source_seq"]): _Lock(frozenset(one["keys"]), one["is_ready"], one["is_sent"])
+            for one in _sorted(row["pending"], "arrival")
+        }
+        self._trigger = self._rank = 0
+        self.turns: list[dict[str, Any]] = []
+
+    def handle(self, due: Mapping[str, Any]) -> None:
+        """Handles a message."""
+        self._trigger, self._rank = due["trigger"], 0
+        of = Id(due["source"], due["source_seq"])
+        if due["what"] == CAME:
+            self._queue.append(_message(self._row["topic"], due))
+            self._run_pass()
+            return
+        if due["what"] == LOCKED:
+            self._pending[of] = _Lock(frozenset(due["keys"]), due["is_ready"])
+        elif due["what"] == READY:
+            self._pending[of].is_ready = True
+        else:
+            self._pending.pop(of, None)
+            self._run_pass()
+        self._try_all()
+
+    def _turn(self, what: str, of: Id) -> None:
+        self._rank += 1
+        place = {name: self._row[name] for name in ("run_id", "node_id", "topic", "round")}
+        turn = {"source": of.source, "source_seq": of.source_seq, "what": what, "trigger": self._trigger}
+        self.turns.append({**place, **turn, "rank": self._rank})
+
+    def _run_pass(self) -> None:
+        while self._queue:
+            locked = {key for lock in self._pending.values() for key in lock.keys}
+            position = next_admitted(self._queue, locked)
+            if position is None:
+                return
+            message = self._queue.pop(position)
+            self._turn(LOCKED if message.is_total else PASSED, message.id)
+            if message.is_total:
+                self._pending[message.id] = _Lock(frozenset(message.keys), self._row["n_children"] == 0)
+                self._try_all()
+
+    def _try_all(self) -> None:
+        for of in list(self._pending):
+            if of in self._pending:
+                self._try(of, self._pending[of])
+
+    def _try(self, of: Id, lock: _Lock) -> None:
+        if not lock.is_ready or lock.is_sent:
+            return
+        earlier = list[_Lock]()
+        for other, before in self._pending.items():
+            if other == of:
+                break
+            if not before.keys.isdisjoint(lock.keys):
+                earlier.append(before)
+        if self._row["is_root"]:
+            if not earlier:
+                del self._pending[of]
+                self._turn(PROCESSED, of)
+                self._run_pass()
+        elif all(before.is_sent for before in earlier):
+            lock.is_sent = True
+            self._turn(SENT, of)
+
+
+def _sorted(rows: Iterable[Mapping[str, Any]] | None, name: str) -> list[Mapping[str, Any]]:
+    return sorted(rows or (), key=lambda row: row[name])
+
+
+def _message(topic: str, row: Mapping[str, Any]) -> Message:
+    return Message(topic, row["source"], row["source_seq"], row["guarantee"], tuple(row["keys"]), 0)
+
+
+def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Decides the turns of messages.
+
+    Args:
+        batches: One row a run, broker and topic at which something is due: ``run_id, node_id, topic, round, is_root``,
+            ``n_children`` in the topic's sub-tree, and lists of structs. ``queue`` and ``pending`` are as in tables
+            entry_queue and pending. ``due`` has the messages with ``what``: came: a client brought it; locked: a
+            broker brought it; ready: all children have acknowledged it; processed: TotalProcessed came.
+
+    Yields:
+        One row a decision, columns `TURN`.
+    """
+    for batch in batches:
+        found = list[dict[str, Any]]()
+        for row in batch.to_pylist():
+            topic = _BrokerTopic(row)
+            for due in _sorted(row["due"], "trigger"):
+                topic.handle(due)
+            found += topic.turns
+        yield pa.RecordBatch.from_pylist(found, TURN)
