@@ -135,6 +135,7 @@ def run_prepared(
     files: dict[str, Path] = {}
     with players(prepared.runs, chosen, asked):
         inputs = _build(prepared, files, say)
+    Experiment(prepared.runs, inputs, commit_every, form=asked).check_forms()
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:

@@ -46,7 +46,11 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"time      {_times(prepared)}")
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     n_nodes = max(row.n_nodes for row in rows)
-    forms = {name: chosen_form(name, PROTOCOLS[name].forms, asked, n_nodes) for name in prepared.protocols}
+    has_faults = any(row.n_crashes or row.n_faults or row.n_joins for row in rows)
+    forms = {
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes)
+        for name in prepared.protocols
+    }
     for told in _by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):

@@ -49,12 +49,13 @@ def chosen_form(protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_node
     if asked != "auto":
         if asked not in forms:
             raise FormError(
-                f"protocol {protocol} has no form {asked}; it has {' and '.join(forms)}: "
+                f"protocol {protocol} has no form {asked} for these runs, their faults and joins included; "
+                f"it has {' and '.join(forms)}: "
                 f"take --form {forms[0]} or --form auto"
             )
         return asked, "as asked for"
     if len(forms) == 1:
-        return forms[0], f"{protocol} has no other form"
+        return forms[0], f"{protocol} has no other form for these runs"
     if n_nodes > MOST_NODES:
         return "dataflow", f"runs have up to {n_nodes:,} nodes, more than {MOST_NODES:,}"
     return "program", f"runs have up to {n_nodes:,} nodes, so that one core plays each"

@@ -48,6 +48,7 @@ class ProtocolSpec:
         calls: The kinds of calls that it takes beside subscriptions, publications and `workload.joins`.
         variants: Settings that are worth a try where protocols are compared on a scenario, each without the name.
         orders: The orders of delivery that it keeps where a publication asks for one (``guarantee``).
+        steps_bear_faults: Whether its steps play runs with faults or joins, too; otherwise its program does.
         check: What it demands of a run's overlay, workload and faults beside the general rules; None: nothing.
         program: The module whose ``PROTOCOL`` is a `contract.nodes.NodeProtocol`; it imports PySpark, so it is loaded
             when a run starts. None: the protocol has no node program.
@@ -64,6 +65,7 @@ class ProtocolSpec:
     confirms: bool
     program: str | None = None
     steps: str | None = None
+    steps_bear_faults: bool = True
     confirms_delivery: bool = True
     keeps_source_order: bool = True
     reconfigures: bool = False
@@ -96,6 +98,14 @@ class ProtocolSpec:
     def forms(self) -> tuple[Form, ...]:
         """The forms that it has, the one that `auto` takes for small runs first."""
         return tuple(form for form in get_args(Form) if self.module(form) is not None)
+
+    def forms_for(self, *, has_faults: bool) -> tuple[Form, ...]:
+        """Returns the forms that play runs.
+
+        Args:
+            has_faults: Whether a run has faults or joins.
+        """
+        return self.forms if self.steps_bear_faults or not has_faults else ("program",)
 
     def module(self, form: Form) -> str | None:
         """Returns the module of a form; None where the protocol lacks it."""

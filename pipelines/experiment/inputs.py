@@ -65,6 +65,12 @@ class Inputs:
         return self.call.filter(chosen).select(names)
 
     @property
+    def has_faults(self) -> bool:
+        """Whether a run has faults or joins."""
+        joins = pc.any(pc.equal(self.call["kind"], "join")).as_py()
+        return bool(joins) or any(map(len, (self.crash, self.link_fault, self.side, self.pause, self.replacement)))
+
+    @property
     def most_nodes(self) -> int:
         """Nodes of the run that has most of them."""
         n_nodes = self.node.group_by("run_id").aggregate([("node_id", "count")])

@@ -78,7 +78,13 @@ class Experiment:
         Raises:
             FormError: The protocol lacks the form that is asked for.
         """
-        return chosen_form(protocol, PROTOCOLS[protocol].forms, self.form, self.inputs.most_nodes)[0]
+        forms = PROTOCOLS[protocol].forms_for(has_faults=self.inputs.has_faults)
+        return chosen_form(protocol, forms, self.form, self.inputs.most_nodes)[0]
+
+    def check_forms(self) -> None:
+        """Checks that the protocols have the form that is asked for; errors as `form_of`."""
+        for name in self.protocols:
+            self.form_of(name)
 
     def jobs(self, protocol: Protocol) -> Jobs:
         """Returns how its rounds become jobs."""

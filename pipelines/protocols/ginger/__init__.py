@@ -48,6 +48,7 @@ SPEC = ProtocolSpec(
     confirms=True,
     program="pipelines.protocols.ginger.protocol",
     steps="pipelines.protocols.ginger.dataflow",
+    steps_bear_faults=False,
     draws=False,
     variants=(*({"max_hops": hops} for hops in (2, 3, 5)), *({"total_degree": degree} for degree in (4, 16))),
     application=("Metadata",),

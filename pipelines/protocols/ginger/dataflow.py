@@ -12,7 +12,6 @@ from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued
 from pipelines.contract.spec import SETTINGS_JSON
 from pipelines.engines.mapped import mapped
-from pipelines.errors import FormError
 from pipelines.protocols.ginger.bound import beyond
 from pipelines.protocols.ginger.protocol import LOCKED, PROTOCOL as PROGRAM
 from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
@@ -34,14 +33,6 @@ def _states() -> list[State]:
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
-def refuse(what: str) -> FormError:
-    """Returns an error for what the dataflow form lacks."""
-    return FormError(
-        f"the dataflow form of protocol ginger plays no {what}, only dissemination without faults (chapter 3);"
-        " take --form program"
-    )
-
-
 class GingerSteps(DataflowProtocol):
     """The protocol as the engine sees it."""
 
@@ -60,13 +51,7 @@ class GingerSteps(DataflowProtocol):
         return _SENT
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the tree, and what nodes see of it.
-
-        Raises:
-            FormError: A node of a run crashes.
-        """
-        if start.crashing.is_all or start.crashing.run is not None:
-            raise refuse("crashes")
+        """Returns the tree, and what nodes see of it."""
         run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
         calls = start.calls.where("kind in ('publish', 'subscribe')")
         given = {"nodes": start.run.node, "links": start.run.link, "calls": calls}
@@ -77,18 +62,8 @@ class GingerSteps(DataflowProtocol):
         return {name: begun.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in LAID}
 
     def round(self, round_: Round) -> RoundResult:
-        """Makes one round: subscriptions, then messages at brokers, then deliveries and calls of clients.
-
-        Raises:
-            FormError: A node joins or pauses, or links duplicate messages.
-        """
+        """Makes one round: subscriptions, then messages at brokers, then deliveries and calls of clients."""
         due, state, result, out = round_.due, round_.state, RoundResult(), list[DataFrame]()
-        if "join" in due.kinds:
-            raise refuse("joins")
-        if round_.faults.may_duplicate:
-            raise refuse("links that duplicate messages")
-        if round_.faults.paused is not None:
-            raise refuse("pauses")
         if not due.kinds.isdisjoint(_SENT):
             message = round_.keep("message", handled(due.inbox, state["neighbour"]))
             if not due.kinds.isdisjoint(("Subscribe", "Subscribed")):

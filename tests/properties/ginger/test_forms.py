@@ -34,5 +34,6 @@ def test_random_runs_have_equal_rows(sail: Session, tmp_path: Path, horizon: int
 
 def test_crashes_are_refused_by_name(sail: Session, tmp_path: Path) -> None:
     sail.activate()
-    with pytest.raises(FormError, match="plays no crashes"):
+    with pytest.raises(FormError, match="no form dataflow for these runs"):
         rt.run(SCENARIOS / "root_fails.yaml", spark=sail.spark, store=tmp_path / "store", form="dataflow")
+    assert not (tmp_path / "store").exists()
