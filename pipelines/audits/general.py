@@ -96,8 +96,18 @@ def conf_implies_delivered(evidence: Evidence) -> DataFrame:
 
 
 GENERAL = (
-    Audit("exactly_once", "every matching subscriber gets a publication exactly once, and nobody else", exactly_once),
-    Audit("source_order", "a subscriber gets the publications of a source in their order", source_order),
+    Audit(
+        "exactly_once",
+        "every matching subscriber gets a publication exactly once, and nobody else",
+        exactly_once,
+        is_of_deliveries=True,
+    ),
+    Audit(
+        "source_order",
+        "a subscriber gets the publications of a source in their order",
+        source_order,
+        is_of_deliveries=True,
+    ),
     Audit(
         "conf_implies_delivered",
         "a publication is confirmed only after every matching subscriber has it",

@@ -331,6 +331,9 @@ def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
     """Returns the violating rows of an audit; a fault excuses none that is a delivery of a round before it."""
     if audit.is_unconditional:
         return audit.find(evidence).select(*FOUND, F.lit(False).alias("excused"))
+    if not audit.is_of_deliveries:
+        found = audit.find(evidence).select(*FOUND).join(excused, "run_id", "left")
+        return found.select(*FOUND, F.expr("beyond_round is not null").alias("excused"))
     delivery = evidence.table("delivery").withColumnRenamed("subscriber", "node_id").join(excused, "run_id")
     early = evidence.keep("early", lambda: delivery.where("round < beyond_round").select(*_EVENT).distinct())
     found = audit.find(evidence).select(*FOUND).join(excused, "run_id", "left")

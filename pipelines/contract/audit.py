@@ -116,12 +116,15 @@ class Audit:
         find: Returns the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
             ``source_seq`` are null where the guarantee is about none.
         is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
+        is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
+            bound later excuses none.
     """
 
     name: str
     summary: str
     find: Callable[[Evidence], DataFrame]
     is_unconditional: bool = False
+    is_of_deliveries: bool = False
 
 
 REPEATED = """

@@ -22,6 +22,8 @@ OVERLAYS: dict[str, dict[str, Any]] = {
     "delta": TREE,
     "forwarding": TREE,
     "epidemic": TREE,
+    "flooding": TREE,
+    "gossipsub": TREE,
     "ginger": WITH_CLIENTS,
     "skipring": {"nodes": {"count": 4, "supervisors": 1}},
     "repository": {**WITH_CLIENTS, "servers": {"generate": {"at": "all"}}},
@@ -33,7 +35,7 @@ IDS = {
 }  # fmt: skip
 """Columns with the id of a node, and those with its name."""
 IDS_ONLY = {"matching", "sent_message"}
-LIMITS = {"needed_rounds", "remaining_rounds"}
+LIMITS = {"needed_rounds", "reach_rounds", "remaining_rounds", "ways_rounds"}
 """Durations that are not measured."""
 
 
