@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from zipfile import ZipFile
+
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+import udfs
 from udfs.nodes.block import Play
 from udfs.nodes.packed import PACKED, pack, packed, unpacked
 
@@ -61,3 +65,18 @@ def mapped_on_executors(
     tasks = spark.createDataFrame(packs).coalesce(1).repartition(min(len(packs), n_cores))
     found = tasks.mapInArrow(packed(function), from_arrow_schema(PACKED)).toArrow()
     return pa.Table.from_batches(unpacked(found), schema)
+
+
+def ship_udfs(spark: SparkSession, scratch: Path) -> None:
+    """Sends package `udfs`, all that executors import, to the Python workers of a Spark Connect session.
+
+    Args:
+        spark: The session.
+        scratch: A folder for the archive.
+    """
+    package = Path(udfs.__file__).parent
+    archive = scratch / "udfs.zip"
+    with ZipFile(archive, "w") as zipped:
+        for path in sorted(package.rglob("*.py")):
+            zipped.write(path, path.relative_to(package.parent))
+    spark.addArtifacts(str(archive), pyfile=True)

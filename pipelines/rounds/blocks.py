@@ -25,7 +25,7 @@ from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
 from pipelines.contract.spec import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.executors import mapped_here, mapped_on_executors
+from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
 from pipelines.engines.materialise.base import Materialiser
 from pipelines.engines.planner import fetched
 from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
@@ -94,6 +94,8 @@ class Blocks(Rounds):
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
         self._n_executors = session.partitions if session.engine != "local" else 0
+        if session.engine == "connect":
+            ship_udfs(session.spark, session.scratch)
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
         self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")
