@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
+"""Columns of runs beyond the bound of a protocol, with their SQL types."""
 _ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 

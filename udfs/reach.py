@@ -8,10 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from udfs.batches import as_batch, schema_of
+from udfs.batches import BEYOND, as_batch, schema_of
 
-BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
-"""Columns of `flooding_beyond` and `gossipsub_beyond`, with their SQL types."""
 _OUT = schema_of(BEYOND)
 Link = tuple[int, int]
 
@@ -41,16 +39,6 @@ def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
         found.setdefault(a, set()).add(b)
         found.setdefault(b, set()).add(a)
     return found
-
-
-def components(nodes: Collection[int], links: Iterable[Link]) -> list[set[int]]:
-    """Returns the parts of a graph of some nodes and of the links between them, by their lowest ids."""
-    around = neighbours((a, b) for a, b in links if a in nodes and b in nodes)
-    parts: list[set[int]] = []
-    for node in sorted(nodes):
-        if not any(node in part for part in parts):
-            parts.append(set(hops(node, around)))
-    return parts
 
 
 def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], crashed: Collection[int]) -> bool:

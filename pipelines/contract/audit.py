@@ -6,11 +6,12 @@ store can check again. It reads all runs in one query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Protocol as Structural
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pipelines.engines.materialise.base import Materialiser, Relation
@@ -56,6 +57,20 @@ class Reader(Structural):
     def is_finished(self) -> bool:
         """Returns whether its runs ended; otherwise more rounds may come."""
         ...
+
+
+def arrow_rows(
+    rows: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    columns: Sequence[tuple[str, str]],
+) -> DataFrame:  # fmt: skip
+    """Returns the rows that an Arrow function returns.
+
+    Args:
+        rows: Any rows.
+        function: Takes and returns batches of rows.
+        columns: The columns that it returns, with their SQL types.
+    """
+    return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
 @dataclass(frozen=True)

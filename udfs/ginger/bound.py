@@ -16,10 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from udfs.batches import as_batch, schema_of
+from udfs.batches import BEYOND, as_batch, schema_of
 
-BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
-"""Columns of what `beyond` returns, with their SQL types."""
 _OUT = schema_of(BEYOND)
 _KINDS = ("crash", "recovery")
 _TRIES = 4

@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from udfs.batches import as_batch, schema_of
+from udfs.batches import BEYOND, as_batch, schema_of
+from udfs.reach import hops, neighbours
 
-BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
-"""Columns of what `beyond_runs` returns, with their SQL types."""
 _OUT = schema_of(BEYOND)
 
 
@@ -24,27 +23,14 @@ def cut_round(
         links: Pairs of nodes.
         gone: Round and node of the crashes for good, ascending; of an end that is gone no way is asked.
     """
-    around: dict[int, set[int]] = {}
-    for a, b in links:
-        around.setdefault(a, set()).add(b)
-        around.setdefault(b, set()).add(a)
+    around = neighbours(links)
     left, down = set(ends), set[int]()
     for round_, node in gone:
         down.add(node)
         left.discard(node)
-        if left and not left <= _reached(min(left), around, down):
+        if left and not left <= hops(min(left), around, down).keys():
             return round_
     return None
-
-
-def _reached(start: int, around: Mapping[int, Collection[int]], down: Collection[int]) -> set[int]:
-    """Returns the nodes to which there is a way from a node past those that are down."""
-    found, order = {start}, [start]
-    for node in order:
-        new = [other for other in around.get(node, ()) if other not in found and other not in down]
-        found.update(new)
-        order += new
-    return found
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

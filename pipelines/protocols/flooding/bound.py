@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import Reader
-from udfs.reach import BEYOND, flooding_beyond
+from pipelines.contract.audit import Reader, arrow_rows
+from udfs.batches import BEYOND
+from udfs.reach import flooding_beyond
 
 GIVEN = """
 with nodes as (
@@ -45,5 +46,4 @@ def beyond(reader: Reader) -> DataFrame:
     Returns:
         ``run_id, round, reason``; one row a run.
     """
-    columns = ", ".join(f"{name} {kind}" for name, kind in BEYOND)
-    return reader.sql(GIVEN).mapInArrow(flooding_beyond, columns)
+    return arrow_rows(reader.sql(GIVEN), flooding_beyond, BEYOND)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader
-from udfs.ginger.bound import BEYOND, beyond_runs
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows
+from udfs.batches import BEYOND
+from udfs.ginger.bound import beyond_runs
 
 GIVEN = """
 with joins as (
@@ -52,5 +53,4 @@ def beyond(reader: Reader) -> DataFrame:
     Returns:
         ``run_id, round, reason``; a run may have several rows.
     """
-    columns = ", ".join(f"{name} {kind}" for name, kind in BEYOND)
-    return reader.sql(GIVEN).mapInArrow(beyond_runs, columns).unionByName(reader.sql(SLOW_CRASHING_RUN))
+    return arrow_rows(reader.sql(GIVEN), beyond_runs, BEYOND).unionByName(reader.sql(SLOW_CRASHING_RUN))

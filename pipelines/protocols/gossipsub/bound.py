@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import Reader
-from udfs.reach import BEYOND, gossipsub_beyond
+from pipelines.contract.audit import Reader, arrow_rows
+from udfs.batches import BEYOND
+from udfs.reach import gossipsub_beyond
 
 _NUMBERS = ("d_lo", "d_hi", "d_lazy", "history_length", "heartbeat_rounds")
 _SETTINGS = ", ".join(
@@ -48,5 +49,4 @@ def beyond(reader: Reader) -> DataFrame:
     Returns:
         ``run_id, round, reason``; one row a run.
     """
-    columns = ", ".join(f"{name} {kind}" for name, kind in BEYOND)
-    return reader.sql(GIVEN).mapInArrow(gossipsub_beyond, columns)
+    return arrow_rows(reader.sql(GIVEN), gossipsub_beyond, BEYOND)

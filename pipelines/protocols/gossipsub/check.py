@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import networkx as nx
+
 from pipelines.errors import Problem
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import topics_of
-from udfs.reach import components
 
 _SHOWN = 5
 
@@ -46,7 +47,9 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
     """Yields the topics whose subscribers have no way to one another past nodes that pass nothing on."""
     links = list(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
     for topic, nodes in members.items():
-        parts = components(nodes, links)
+        graph = nx.Graph((a, b) for a, b in links if a in nodes and b in nodes)
+        graph.add_nodes_from(nodes)
+        parts = sorted(nx.connected_components(graph), key=min)
         if len(parts) > 1:
             some = [overlay.names[min(part)] for part in parts[:_SHOWN]]
             message = (

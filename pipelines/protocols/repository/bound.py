@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.audit import Reader
-from udfs.repository.bound import BEYOND, beyond_runs
+from pipelines.contract.audit import Reader, arrow_rows
+from udfs.batches import BEYOND
+from udfs.repository.bound import beyond_runs
 
 GIVEN = """
 with gone as (
@@ -35,5 +36,4 @@ def beyond(reader: Reader) -> DataFrame:
     Returns:
         ``run_id, round, reason``; one row a run.
     """
-    columns = ", ".join(f"{name} {kind}" for name, kind in BEYOND)
-    return reader.sql(GIVEN).mapInArrow(beyond_runs, columns)
+    return arrow_rows(reader.sql(GIVEN), beyond_runs, BEYOND)

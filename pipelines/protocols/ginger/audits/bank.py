@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence, arrow_rows
 from udfs.ginger.bank import BALANCES, replay
 
 OPERATION = """
@@ -36,7 +36,7 @@ def _replayed(evidence: Evidence) -> DataFrame:
     replica = ["run_id", "node_id", "topic", "start_balance"]
     delivered = "array_sort(collect_list(struct(position, source, source_seq, guarantee, content))) as operations"
     rows = evidence.sql(OPERATION).groupBy(replica).agg(F.expr(delivered))
-    return rows.mapInArrow(replay, ", ".join(f"{name} {kind}" for name, kind in BALANCES))
+    return arrow_rows(rows, replay, BALANCES)
 
 
 def _different(evidence: Evidence, balance: DataFrame) -> DataFrame:

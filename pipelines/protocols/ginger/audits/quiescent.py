@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, SLOW_RUN, Evidence
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, SLOW_RUN, Evidence, arrow_rows
 from udfs.ginger.tree import BROKEN, broken_trees
 
 _QUIET = f"""
@@ -99,7 +99,7 @@ def one_tree(evidence: Evidence) -> DataFrame:
     """At a quiescent end the brokers that are up are one tree: one root, and every broker's parents lead there."""
     broker = evidence.sql(_UP).where("role = 'broker'").withColumnRenamed("above", "parent")
     run = broker.groupBy("run_id").agg(F.expr("array_sort(collect_list(struct(node_id, parent))) as nodes"))
-    broken = run.mapInArrow(broken_trees, ", ".join(f"{name} {kind}" for name, kind in BROKEN))
+    broken = arrow_rows(run, broken_trees, BROKEN)
     return broken.selectExpr("run_id", "node_id", "detail", "cast(null as bigint) as round", *_NO_MESSAGE).select(
         *FOUND
     )
