@@ -24,7 +24,7 @@ from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.blocks import players
-from pipelines.rounds.execute import Experiment
+from pipelines.rounds.execute import Experiment, chosen_forms
 from pipelines.rounds.progress import Progress
 from pipelines.rounds.reporters import ProgressForm, is_notebook, reporter
 from pipelines.rounds.survive import done, execute_and_survive, last_commit
@@ -135,7 +135,7 @@ def run_prepared(
     files: dict[str, Path] = {}
     with players(prepared.runs, chosen, asked):
         inputs = _build(prepared, files, say)
-    Experiment(prepared.runs, inputs, commit_every, form=asked).check_forms()
+    chosen_forms(prepared.protocols, inputs, asked)  # refuses before anything is written
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:
@@ -281,7 +281,7 @@ def _execute(
     experiment = Experiment(
         prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job, manifest.form
     )  # fmt: skip
-    forms = list(dict.fromkeys(experiment.form_of(name) for name in names))
+    forms = list(dict.fromkeys(experiment.forms.values()))
     say(f"{what} as {' and '.join(forms)} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
 
     def start(batch: Batch) -> None:

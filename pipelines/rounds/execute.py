@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -72,19 +73,10 @@ class Experiment:
         """The protocols of the runs, in their order."""
         return list(dict.fromkeys(run.scenario.protocol.name for run in self.runs))
 
-    def form_of(self, protocol: str) -> Form:
-        """Returns the form that plays a protocol's runs.
-
-        Raises:
-            FormError: The protocol lacks the form that is asked for.
-        """
-        forms = PROTOCOLS[protocol].forms_for(has_faults=self.inputs.has_faults)
-        return chosen_form(protocol, forms, self.form, self.inputs.most_nodes)[0]
-
-    def check_forms(self) -> None:
-        """Checks that the protocols have the form that is asked for; errors as `form_of`."""
-        for name in self.protocols:
-            self.form_of(name)
+    @cached_property
+    def forms(self) -> Mapping[str, Form]:
+        """The form that plays the runs of each protocol; errors as `chosen_forms`."""
+        return chosen_forms(self.protocols, self.inputs, self.form)
 
     def jobs(self, protocol: Protocol) -> Jobs:
         """Returns how its rounds become jobs."""
@@ -99,6 +91,24 @@ class Experiment:
             return self
         runs = [run for run in self.runs if batch.first_run <= run.run_id <= batch.last_run]
         return replace(self, runs=runs, inputs=self.inputs.of_runs(batch.first_run, batch.last_run))
+
+
+def chosen_forms(protocols: Sequence[str], inputs: Inputs, asked: AskedForm) -> Mapping[str, Form]:
+    """Returns the form that plays the runs of each protocol.
+
+    Args:
+        protocols: The protocols of the runs.
+        inputs: The inputs of the runs.
+        asked: The form that is asked for.
+
+    Raises:
+        FormError: A protocol lacks the form that is asked for.
+    """
+    has_faults, n_nodes = inputs.has_faults, inputs.most_nodes
+    return {
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes)[0]
+        for name in protocols
+    }
 
 
 def execute(
@@ -117,7 +127,7 @@ def execute(
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
-    protocols = {name: protocol_module(name, experiment.form_of(name)) for name in experiment.protocols}
+    protocols = {name: protocol_module(name, form) for name, form in experiment.forms.items()}
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:
         store.create(HISTORY)
@@ -257,7 +267,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
         "round_ms": pa.array([run.scenario.time.round_ms for run in experiment.runs], pa.float64()),
         "parameters": [parameters_json(run) for run in experiment.runs],
         "engine": [session.engine] * len(experiment.runs),
-        "form": [experiment.form_of(run.scenario.protocol.name) for run in experiment.runs],
+        "form": [experiment.forms[run.scenario.protocol.name] for run in experiment.runs],
         "versions": [texts[run.scenario.protocol.name] for run in experiment.runs],
         "verdict": pa.nulls(len(experiment.runs), pa.string()),
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
