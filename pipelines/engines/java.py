@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from pipelines.errors import EngineError
@@ -50,7 +51,9 @@ def _java_program() -> str | None:
     return shutil.which("java")
 
 
+@cache
 def _version_text(program: str) -> str:
+    """Returns the output of ``java -version``: a JVM starts for it, and several parts of a program ask."""
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the user's Java
     except (OSError, subprocess.TimeoutExpired):

@@ -25,7 +25,6 @@ from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 from pyspark.sql.connect.proto import base_pb2, relations_pb2 as proto
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-from pipelines.engines.inline import frame_of
 from pipelines.engines.rows.evaluate import evaluated
 from pipelines.engines.rows.held import Held
 from pipelines.engines.rows.kinds import UnknownPlanError
@@ -159,11 +158,6 @@ def fetched(frame: DataFrame) -> pa.Table:
         return evaluated(frame, may_wait=True).table()
     except UnknownPlanError:
         return _native(frame).toArrow()
-
-
-def sent(session: SparkSession, rows: pa.Table) -> DataFrame:
-    """Returns rows that executors are to work on as a frame; a server gets them in pieces of a size that it takes."""
-    return frame_of(session, rows) if isinstance(session, _Session) else session.createDataFrame(rows)
 
 
 def _native(frame: DataFrame) -> DataFrame:

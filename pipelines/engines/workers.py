@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from udfs.nodes.block import Play
 
 _IDLE_SECONDS = 300
-_PARTS_PER_WORKER = 4
-"""None waits long for the last part, and none holds all of its share at once."""
 _lock = Lock()
 
 
@@ -121,11 +119,6 @@ class InWorkers:
 def n_workers_of(engine: str) -> int:
     """Returns how many processes Python functions need to use all cores; Spark has its own."""
     return (os.cpu_count() or 1) if engine == "local" else 0
-
-
-def rows_of_a_part(n_rows: int, n_workers: int) -> int:
-    """Returns how many rows a worker gets at a time."""
-    return -(-n_rows // (n_workers * _PARTS_PER_WORKER)) or 1
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
