@@ -324,21 +324,20 @@ def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relat
     return materialiser.load("audit_excused", pa.table(arrays), schema)
 
 
-_EVENT = ("run_id", "node_id", "source", "source_seq", "round")
-
-
 def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
     """Returns the violating rows of an audit; a fault excuses none that is a delivery of a round before it."""
+    found = audit.find(evidence).select(*FOUND)
     if audit.is_unconditional:
-        return audit.find(evidence).select(*FOUND, F.lit(False).alias("excused"))
-    if not audit.is_of_deliveries:
-        found = audit.find(evidence).select(*FOUND).join(excused, "run_id", "left")
-        return found.select(*FOUND, F.expr("beyond_round is not null").alias("excused"))
-    delivery = evidence.table("delivery").withColumnRenamed("subscriber", "node_id").join(excused, "run_id")
-    early = evidence.keep("early", lambda: delivery.where("round < beyond_round").select(*_EVENT).distinct())
-    found = audit.find(evidence).select(*FOUND).join(excused, "run_id", "left")
-    is_excused = F.expr("beyond_round is not null and is_early is null").alias("excused")
-    return found.join(early.withColumn("is_early", F.lit(True)), [*_EVENT], "left").select(*FOUND, is_excused)
+        return found.withColumn("excused", F.lit(False))
+    found = found.join(excused, "run_id", "left")
+    is_excused = "beyond_round is not null"
+    if audit.is_of_deliveries:
+        delivery = evidence.table("delivery").withColumnRenamed("subscriber", "node_id").join(excused, "run_id")
+        event = [name for name in FOUND if name != "detail"]
+        early = delivery.where("round < beyond_round").selectExpr(*event, "true as is_early").distinct()
+        found = found.join(evidence.keep("early", lambda: early), event, "left")
+        is_excused += " and is_early is null"
+    return found.select(*FOUND, F.expr(is_excused).alias("excused"))
 
 
 def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Finding, Relation | None]:

@@ -62,12 +62,10 @@ class CallLog:
         if event is None and not is_final:
             return {}
         log = self.rows
-        done = pa.repeat(True, len(log)) if is_final or not self._confirms else pc.is_valid(log["confirmed_round"])
-        published = log.filter(pc.and_(pc.equal(log["kind"], "publish"), done))
-        closed = log.filter(pc.and_(pc.equal(log["kind"], "unsubscribe"), done))
-        opened = log.filter(pc.equal(log["kind"], "subscribe"))
-        if not is_final and self._confirms:
-            opened = opened.filter(pc.is_valid(opened["confirmed_round"]))
+        done = log if is_final or not self._confirms else log.filter(pc.is_valid(log["confirmed_round"]))
+        published, opened, closed = (
+            done.filter(pc.equal(done["kind"], kind)) for kind in ("publish", "subscribe", "unsubscribe")
+        )
         ending = closed.select([*_SUBSCRIPTION, "issued_round", "confirmed_round"]).rename_columns(
             [*_SUBSCRIPTION, "unsubscribed_round", "ended_round"]
         )

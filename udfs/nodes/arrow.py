@@ -40,14 +40,11 @@ CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
 }  # fmt: skip
-DONE: Mapping[str, pa.DataType] = {
-    "delivery": structs(source=_LONG, source_seq=_LONG, latency_rounds=_LONG, hops=_LONG),
-    "statuses": pa.list_(_TEXT), "confirmed": pa.list_(_LONG),
-}  # fmt: skip
-"""What a node does in a round, beside what it sends and adds."""
+DELIVERED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "latency_rounds": _LONG, "hops": _LONG}
+"""The columns of a delivery."""
 RESERVED = frozenset({
     "run_id", "node_id", "round", "settings", "is_recovered", "calls", "sent", "nodes", "links", "handled",
-    "in_flight", "events", "timer", "watch", *INTERNAL, *KEPT, *DONE,
+    "in_flight", "events", "timer", "watch", "delivery", "statuses", "confirmed", *INTERNAL, *KEPT,
 })  # fmt: skip
 """What the harness calls its own columns and tables, beside which those of declarations stand."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from udfs.nodes.arrow import (
     CARRIED,
-    DONE,
+    DELIVERED,
     INTERNAL,
     Rows,
     TableRows,
@@ -75,7 +75,7 @@ def block_types(rows: Rows) -> dict[str, Mapping[str, pa.DataType]]:
         "nodes": node_type(rows),
         "in_flight": FLIGHT,
         "handled": FLIGHT,
-        "delivery": _AT | _fields(DONE["delivery"]),
+        "delivery": {**_AT, **DELIVERED},
         "statuses": _AT | {"status": _TEXT},
         "events": {"source": _LONG, "source_seq": _LONG, "round": _LONG, "event": _TEXT},
         **{name: shown_type(one) for name, one in {**rows.plan.appended, **rows.volatile, **rows.durable}.items()},
@@ -85,10 +85,6 @@ def block_types(rows: Rows) -> dict[str, Mapping[str, pa.DataType]]:
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
     """Returns the columns of the rows of a declaration: those of its table, but for the run."""
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
-
-
-def _fields(kind: pa.DataType) -> dict[str, pa.DataType]:
-    return {field.name: field.type for field in kind.value_type}
 
 
 def block_schema(rows: Rows) -> pa.Schema:
