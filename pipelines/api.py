@@ -307,10 +307,11 @@ def open_store(path: str | Root, spark: SparkSession | None = None, engine: Aske
         StoreError: The folder is no store.
         EngineError: The engine cannot be started.
     """
-    root = located(path, spark, None if engine == "auto" else engine)
+    chosen = asked_engine(engine, "local") if engine else "local"
+    root = located(path, spark, None if chosen == "auto" else chosen)
     check_store(root)
     with ExitStack() as closing, named_damage(root):
-        session = closing.enter_context(open_session(engine or "local", spark, scheme=scheme_of(root)))
+        session = closing.enter_context(open_session(chosen, spark, scheme=scheme_of(root)))
         result = Result(root, session)
         closing.pop_all()
     return result

@@ -23,7 +23,7 @@ from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.build import build_workload, source_notes, timestamped
+from pipelines.inputs.workload.build import build_workload, timestamped
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import predicate_rows
 from pipelines.protocols import PROTOCOLS, protocol_module
@@ -130,18 +130,23 @@ def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
         yield Problem(("time",), message)
 
 
-def time_notes(run: RunConfig, beside: Path | None) -> list[tuple[str, str]]:
-    """Returns how the times of a run became rounds, and what was found in its files: part of the scenario, sentence."""
+def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
+    """Returns how the times in a run's files of outages became rounds, a sentence each."""
     scenario = run.scenario
-    clock = scenario.time.clock
-    notes = [("workload", note) for note in source_notes(scenario.workload, clock, beside)]
-    for _, path, trace in named_traces(scenario.faults, beside):
-        notes += [("faults", note) for note in outage_notes(path, trace, clock)]
+    return [
+        note
+        for _, path, trace in named_traces(scenario.faults, beside)
+        for note in outage_notes(path, trace, scenario.time.clock)
+    ]
+
+
+def rounding_notes(run: RunConfig) -> list[str]:
+    """Returns the largest rounding error of the times that a scenario lists, as a sentence; none without an error."""
+    scenario = run.scenario
     error, place = rounding_error_ms(scenario.time, calls(scenario.workload, scenario.faults))
-    if error > 0:
-        note = f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at {'.'.join(map(str, place))}"
-        notes.append(("time", note))
-    return notes
+    if error == 0:
+        return []
+    return [f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at {'.'.join(map(str, place))}"]
 
 
 def build_run_overlay(run: RunConfig, beside: Path | None, *, notes_rounding: bool = False) -> Overlay:

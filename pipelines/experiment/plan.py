@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 from pipelines.contract.forms import Form
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.batches import n_state_rows
-from pipelines.experiment.build import build_inputs, build_mapped_run, build_run, build_run_overlay, time_notes
+from pipelines.experiment.build import (
+    build_inputs,
+    build_mapped_run,
+    build_run,
+    build_run_overlay,
+    rounding_notes,
+    trace_notes,
+)
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.mapping import needs_tree
@@ -24,7 +31,7 @@ from pipelines.experiment.prepared import Prepared
 from pipelines.experiment.seeds import equal_seeds
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.inputs.workload.build import literal_wildcards
+from pipelines.inputs.workload.build import literal_wildcards, source_notes
 from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
@@ -220,8 +227,8 @@ def _noted(
         return [literal_wildcards(scenario.workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside,
                                    clock=scenario.time.clock)]  # fmt: skip
 
-    def times(part: str) -> Sequence[str]:
-        return [note for of, note in time_notes(run, beside) if of == part]
+    def files() -> Sequence[str]:
+        return source_notes(scenario.workload, scenario.time.clock, beside)
 
     timed = _inputs_key(run, {"time", "workload", "faults"})
     return {
@@ -229,9 +236,9 @@ def _noted(
             _inputs_key(run, {"overlay", "time"}),
             lambda: build_run_overlay(run, beside, notes_rounding=True).notes,
         ),
-        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), lambda: [*times("workload"), *literal()]),
-        "faults": (timed, lambda: times("faults")),
-        "time": (timed, lambda: times("time")),
+        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), lambda: [*files(), *literal()]),
+        "faults": (timed, lambda: trace_notes(run, beside)),
+        "time": (timed, lambda: rounding_notes(run)),
         "runs": (_inputs_key(run, _INPUTS | {"protocol"}), lambda: [equal_seeds(of_seeds, beside)]),
     }
 

@@ -205,17 +205,13 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
         of.ms.copy() if table.is_rounds else of.rounds(clock).astype(np.float64) for of in (table.down, table.up)
     )
     is_open = np.isnan(table.up.ms)
-    backwards = np.flatnonzero(~is_open & (_later(table.up, clock) <= _later(table.down, clock)))
+    backwards = np.flatnonzero(~is_open & (table.up.from_start(clock) <= table.down.from_start(clock)))
     if len(backwards):
         where = table.places[int(backwards[0])]
         raise DataFileError(f"{path}, {where}: up is not after down; {len(backwards)} in all; mend or remove them")
     end = np.where(is_open, FOR_GOOD, np.maximum(end, start + 1)).astype(np.int64)
     rows = zip(table.nodes, start.astype(np.int64).tolist(), end.tolist(), strict=True)
     return [Outage(ids[name], max(down, 0), up) for name, down, up in rows if ids[name] in nodes and up > 0]
-
-
-def _later(times: Moments, clock: Clock) -> np.ndarray:
-    return times.from_start(clock)
 
 
 @lru_cache(maxsize=32)

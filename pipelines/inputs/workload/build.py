@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from pipelines.spec.workload import (
     SubscriptionGenerator,
     WorkloadSpec,
 )
+from pipelines.spec.workload_files import PublicationFile, SubscriptionFile
 
 Part = TypeVar("Part")
 _SHOWN = 5
@@ -144,21 +145,20 @@ def literal_wildcards(
 
 
 def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
-    """Returns what was found in the files of a workload, a sentence each; they can be read."""
-    found: list[str] = []
-    for place, source in ((SUBSCRIPTIONS, spec.subscriptions), (PUBLICATIONS, spec.publications)):
-        if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
-            found += file_notes(source.file, (*place, "file"), clock, beside)
-    return found
+    """Returns the findings in the files of a workload, a sentence each; they can be read."""
+    return [note for place, file in _files(spec) for note in file_notes(file, place, clock, beside)]
 
 
 def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
     """Returns the files of a workload whose times are timestamps, by their settings; they can be read."""
-    found: list[str] = []
+    return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
+
+
+def _files(spec: WorkloadSpec) -> Iterator[tuple[tuple[str | int, ...], SubscriptionFile | PublicationFile]]:
+    """Yields the files of a workload, each with its place in the scenario."""
     for place, source in ((SUBSCRIPTIONS, spec.subscriptions), (PUBLICATIONS, spec.publications)):
         if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
-            found += timestamp_settings(source.file, (*place, "file"), beside)
-    return found
+            yield (*place, "file"), source.file
 
 
 def describe() -> list[tuple[str, str]]:
