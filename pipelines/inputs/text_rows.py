@@ -108,7 +108,7 @@ class TextTable:
     source: TextRows
 
     def place(self, row: int) -> str:
-        """Returns where a row stands in the file, for messages."""
+        """Returns the place of a row in the file, for messages."""
         return f"line {self.numbers[row]}" if self.numbers else f"row {row + 1}"
 
 
@@ -188,7 +188,7 @@ def _cells(lines: Sequence[str], delimiter: str, *, is_quoted: bool) -> list[lis
 
 
 def _ragged(bad: Sequence[tuple[int, int]], numbers: Sequence[int], width: int) -> str:
-    """Returns which rows have another number of cells than there are columns."""
+    """Returns the message for rows whose number of cells differs from that of the columns."""
     places = [
         (f"line {numbers[number - 1]}" if numbers and number else f"row {number}", n_cells)
         for number, n_cells in bad[:_SHOWN]

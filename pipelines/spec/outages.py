@@ -59,7 +59,7 @@ Times = TypeAliasType(
 
 
 class CrashRate(Strict):
-    """Every node is up and down by turns, from up on; each time is drawn, in whole rounds, at least one."""
+    """Every node alternates between up and down, from up on; each time is drawn, in whole rounds, at least one."""
 
     up: Times = Field(description="how long a node stays up")
     down: Times | None = Field(None, description="how long it stays down; without it a node that crashed stays down")

@@ -154,7 +154,7 @@ def _timed_items(data: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, A
 
 
 def _clock(given: Any, items: list[Mapping[str, Any]]) -> Clock:  # noqa: ANN401 - whatever the file holds
-    """Returns the clock of the time part; what is wrong in it is left out."""
+    """Returns the clock of the time part, the default one if the part is wrong."""
     try:
         clock = TimeSpec.model_validate({} if given is None else given).clock
     except ValueError:

@@ -115,7 +115,7 @@ def _attributes(edges: Sequence[Edge]) -> list[str]:
 
 
 def _note(km: Floats, attributes: Sequence[str]) -> str:
-    """Returns what positions do not say of latencies, and which edge attributes look as if they did."""
+    """Returns a note on links whose nodes have no positions, with the edge attributes that look like latencies."""
     like = [name for name in attributes if any(word in name.lower() for word in _LIKE_LATENCIES)]
     named = ", ".join(like or attributes)
     hint = f"; to take an edge attribute, name it with file.latency: {named}" if named else ""

@@ -44,7 +44,7 @@ _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
 
 
 def _named(kind: str) -> set[str]:
-    """Returns what a scenario may name in a file of a format."""
+    """Returns the keys of ``overlay.file`` that apply to a format."""
     if kind in _TITLED:
         return _SETTINGS - {"names"}
     return {"latency_unit"} if kind in _WITH_UNIT else _SETTINGS - {"src", "dst"}

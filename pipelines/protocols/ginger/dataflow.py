@@ -84,7 +84,7 @@ class GingerSteps(DataflowProtocol):
 
 
 def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Makes the part of a round that is about subscriptions; returns what nodes send."""
+    """Computes the subscriptions of a round; returns the outboxes of nodes."""
     state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
     at_broker = message.where("relationship <> 'edge'")
     if "Subscribe" in round_.due.kinds:
@@ -106,7 +106,7 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
 
 
 def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Makes the part of a round that is about messages of clients at brokers; returns what brokers send."""
+    """Computes clients' messages at brokers in a round; returns the outboxes of brokers."""
     state = round_.state
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
     topics = at_broker.select(TOPIC).distinct()

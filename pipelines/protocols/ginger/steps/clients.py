@@ -14,7 +14,7 @@ PLACES = 1 << 20
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
-    """Returns what clients send because of their calls: Subscribe and Metadata to the edge broker.
+    """Returns the messages that clients send for their calls: Subscribe and Metadata to the edge broker.
 
     Args:
         calls: The due calls.

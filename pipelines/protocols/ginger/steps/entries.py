@@ -12,12 +12,12 @@ _DUE = [*ID, "guarantee", "keys", "trigger", "what", "is_ready", "round"]
 
 
 def brought(message: DataFrame) -> DataFrame:
-    """Returns what clients bring to their edge brokers: *message*."""
+    """Returns the messages of clients at their edge brokers: *message*."""
     return message.where("kind = 'Metadata' and relationship = 'client'")
 
 
 def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
-    """Returns what brokers decide about in a round: ID, ``guarantee, keys, trigger, what, is_ready, round``.
+    """Returns the messages that brokers decide about: ID, ``guarantee, keys, trigger, what, is_ready, round``.
 
     Args:
         message: *message*.

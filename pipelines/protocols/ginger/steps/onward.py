@@ -20,7 +20,7 @@ _KIND = """case
 
 
 def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
-    """Returns what brokers send at the turns of messages: the outbox.
+    """Returns the outbox of brokers at the turns of messages.
 
     A message passes to the neighbours in the sub-tree; one in total order goes down when it locks its key items, and up
     when all below have locked them; when it is processed clients get it, then brokers the news.
