@@ -101,13 +101,13 @@ def test_a_jvm_without_spark_connect_gives_the_same_rows(
     spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = run_configs(FORWARDING)
-    on_sail = history(run_all(runs, sail, tmp_path / "local"))
+    on_sail = history(run_all(runs, sail, tmp_path / "local", form="dataflow"))
     monkeypatch.setattr("pipelines.engines.planner.Planner._java", property(lambda self: self._jvm.org.nowhere))
     spark.activate()
     assert Planner.of(spark.spark) is None
     with spread(spark, 2) as session, session.planned() as same:
         assert same is session
-    assert history(run_all(runs, spark, tmp_path / "spark")) == on_sail
+    assert history(run_all(runs, spark, tmp_path / "spark", form="dataflow")) == on_sail
     assert on_sail["delivery"]
 
 

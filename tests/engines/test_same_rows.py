@@ -56,6 +56,11 @@ FORWARDING = [
 ]
 
 
+def as_dataflow(runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50) -> Store:
+    """Plays runs as dataflow; programs have `test_node_rows.py`."""
+    return run_all(runs, session, root, commit_every, form="dataflow")
+
+
 def history(store: Store, tables: Sequence[str] = TABLES) -> dict[str, list[tuple[Any, ...]]]:
     return {name: rows(store, name) for name in tables}
 
@@ -67,7 +72,7 @@ def states(store: Store) -> list[str]:
 def test_spark_and_sail_run_delta_alike(on_spark: OnSpark, sail: Session, tmp_path: Path) -> None:
     """Spark spreads the runs over another number of partitions than Sail, at that."""
     sail.activate()
-    on_sail = run_all(on_spark.runs, sail, tmp_path)
+    on_sail = as_dataflow(on_spark.runs, sail, tmp_path)
     store = Store(on_spark.store.root, sail)
     names = (*TABLES, *states(on_sail))
     found = history(store, names)
@@ -82,7 +87,7 @@ def test_spark_and_sail_run_forwarding_alike(spark: Session, sail: Session, tmp_
     by_engine = []
     with spread(spark, 7) as spark_spread:
         for session in (sail, spark_spread):
-            store = run_all(runs, session, tmp_path / session.engine)
+            store = as_dataflow(runs, session, tmp_path / session.engine)
             by_engine.append(history(store, (*TABLES, *states(store))))
     assert by_engine[0] == by_engine[1]
     assert by_engine[0]["delivery"]
@@ -96,7 +101,7 @@ def wanted(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     runs = run_configs([*DISTURBED, QUIET])
     found: dict[str, list[tuple[Any, ...]]] = {}
     for part in (runs[:-1], runs[-1:]):
-        store = run_all(part, sail, tmp_path_factory.mktemp("alone"))
+        store = as_dataflow(part, sail, tmp_path_factory.mktemp("alone"))
         for name, of_part in history(store, (*TABLES, *states(store))).items():
             found[name] = sorted([*found.get(name, []), *of_part], key=repr)
     kinds = {row[2] for row in found["message"]}
@@ -121,7 +126,12 @@ def by_turns(spark: Session, runs: Sequence[RunConfig], root: Path, driver_rows:
             session.spark.conf.set("spark.sql.shuffle.partitions", (1, 2, 7)[progress.round % 3])
 
         store = Store(root, session)
-        execute(Experiment(runs, build_inputs(runs, None), commit_every=20), session, store, next_partitions)
+        execute(
+            Experiment(runs, build_inputs(runs, None), commit_every=20, form="dataflow"),
+            session,
+            store,
+            next_partitions,
+        )
     return store
 
 
@@ -149,7 +159,7 @@ def test_relations_in_the_memory_of_spark_give_the_same_rows(
     runs = run_configs([CRASH])
     store = by_turns(spark, runs, tmp_path, driver_rows=16)
     monkeypatch.undo()
-    on_sail = run_all(runs, sail, tmp_path)
+    on_sail = as_dataflow(runs, sail, tmp_path)
     names = (*TABLES, *states(on_sail))
     found = history(Store(store.root, sail), names)
     assert found == history(on_sail, names)
@@ -159,18 +169,18 @@ def test_relations_in_the_memory_of_spark_give_the_same_rows(
 def test_neither_commits_nor_other_runs_change_disturbed_runs(
     sail: Session, wanted: dict[str, list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:
-    store = run_all(run_configs([*DISTURBED, QUIET, *OTHERS]), sail, tmp_path, commit_every=4)
+    store = as_dataflow(run_configs([*DISTURBED, QUIET, *OTHERS]), sail, tmp_path, commit_every=4)
     assert of_disturbed(store, sail, wanted) == wanted
 
 
 @pytest.fixture(scope="module")
 def few_commits(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs(DELTA[:2]), sail, tmp_path_factory.mktemp("few"))
+    return as_dataflow(run_configs(DELTA[:2]), sail, tmp_path_factory.mktemp("few"))
 
 
 @pytest.mark.parametrize("commit_every", [1, 3])
 def test_commit_every(sail: Session, few_commits: Store, tmp_path: Path, commit_every: int) -> None:
-    often = run_all(run_configs(DELTA[:2]), sail, tmp_path, commit_every)
+    often = as_dataflow(run_configs(DELTA[:2]), sail, tmp_path, commit_every)
     assert history(often, (*TABLES, *states(often))) == history(few_commits, (*TABLES, *states(few_commits)))
 
 
@@ -178,8 +188,8 @@ def test_unrelated_runs_change_nothing(sail: Session, tmp_path: Path) -> None:
     alone = run_configs(DELTA[1:2], seeds=[1])
     others = run_configs([*DELTA, *DELTA])
     other_runs = [RunConfig(run.run_id + 1, run.seed + 9, run.scenario, {}) for run in others]
-    one = history(run_all(alone, sail, tmp_path / "alone"))
-    many = history(run_all([*alone, *other_runs], sail, tmp_path / "many"))
+    one = history(as_dataflow(alone, sail, tmp_path / "alone"))
+    many = history(as_dataflow([*alone, *other_runs], sail, tmp_path / "many"))
     for name, found in one.items():
         assert [row for row in many[name] if row[0] == 0] == found
         assert len(many[name]) > len(found) or not found
