@@ -129,6 +129,11 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
         "delivered before it is stored", "delivery", replaced(f"{AT_S2} = 5", round="111"),
         {"all_or_none", "publisher_order", "repository_order"},
     ),
+    (
+        "delivered in another order within a round", "state_ordered_delivery",
+        replaced(f"node_id = {S1} and source_seq = 1", position="position + 5"),
+        {"publisher_order", "repository_order"},
+    ),
     ("delivered twice", "delivery", copied(f"{AT_S2} = 5", round="round + 1"), {"exactly_once"}),
     (
         "delivered to a stranger", "delivery", copied(f"{AT_S2} = 5", subscriber=str(S3)),

@@ -6,11 +6,14 @@ from typing import Any, TypeVar
 
 from udfs.nodes.context import Context
 from udfs.repository import routes
-from udfs.repository.client_records import Bundle
+from udfs.repository.client_records import Bundle, OrderedDelivery
+from udfs.repository.events import Publication
 from udfs.repository.repository_records import Duty, Log
 from udfs.repository.state import State
 
 T = TypeVar("T")
+PLACES = 1 << 20
+"""More than a node delivers in a round."""
 
 
 class At:
@@ -55,6 +58,12 @@ class At:
             named: More of its fields.
         """
         routes.put(self.node, event(to, self.me, 0, self.topic, *values, **named), self.ctx, extra)
+
+    def deliver(self, of: Publication, hops: int) -> None:
+        """Delivers a message, and records its place among the deliveries of the node."""
+        position = self.round * PLACES + len(self.node.ordered_delivery)
+        self.node.ordered_delivery.append(OrderedDelivery(position, self.topic, of.source, of.source_seq))
+        self.ctx.deliver(of.source, of.source_seq, of.issued_round, hops)
 
     def wake(self, name: str, rounds: int) -> None:
         """Sets a timer of the topic, unless it is set."""

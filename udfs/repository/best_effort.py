@@ -42,4 +42,4 @@ def on_message(at: At, m: Any) -> None:  # noqa: ANN401 - only messages are sent
 
 def _deliver(at: At, of: Publication, hops: int) -> None:
     if any((at.topic, one) in at.node.subscribed for one in of.matches):
-        at.ctx.deliver(of.source, of.source_seq, of.issued_round, hops)
+        at.deliver(of, hops)

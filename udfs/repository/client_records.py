@@ -241,3 +241,20 @@ class Unsynced:
 
     topic: str
     seq: int
+
+
+@record(key="position")
+class OrderedDelivery:
+    """A delivery at a subscriber, in order.
+
+    Attributes:
+        position: Ascending in the order of deliveries, also within a round.
+        topic: The topic.
+        source: The publisher.
+        source_seq: Number of the publication at its publisher.
+    """
+
+    position: int
+    topic: str
+    source: int
+    source_seq: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.nodes.program import NodeProgram, keyed, one, ordered
+from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 from udfs.nodes.records import record
 from udfs.repository import bundle_records as bundle_of, client_records as client, repository_records as repository
 
@@ -123,6 +123,7 @@ class State(NodeProgram):
     buffered = keyed(client.Buffered)
     expected = keyed(client.Expected)
     unsynced = keyed(client.Unsynced)
+    ordered_delivery = appended(client.OrderedDelivery, is_durable=True)
 
     log = keyed(repository.Log, is_durable=True)
     slot = keyed(repository.Slot, is_durable=True)

@@ -127,7 +127,7 @@ def _pass(at: At, row: Reading, one: Expected) -> bool:
     if not _is_passed(at, one):
         if buffered is None:
             return False
-        at.ctx.deliver(one.source, one.source_seq, buffered.publication.issued_round, buffered.hops)
+        at.deliver(buffered.publication, buffered.hops)
         at.node.mark[index] = Mark(*index, one.n)
     at.node.buffered.pop((at.topic, one.source, one.source_seq), None)
     at.node.unsynced[at.topic, one.seq] = Unsynced(at.topic, one.seq)

@@ -1,6 +1,6 @@
 """Orders of deliveries, and all-or-none stability (sections 3.5, 3.8; rules P1, P6).
 
-The order of deliveries within a round is not recorded, so nothing is said of it.
+Table ``state_ordered_delivery`` has the order of the deliveries of a round.
 """
 
 from __future__ import annotations
@@ -9,8 +9,15 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.audit import FOUND, Evidence
 
-OF_PUBLISHERS = """
-with life as (
+_RECORDED = """recorded as (
+  select run_id, node_id, source, source_seq, min(position) as position
+  from state_ordered_delivery
+  group by run_id, node_id, source, source_seq
+)"""
+"""The positions of deliveries; a repeated delivery has that of the first."""
+
+OF_PUBLISHERS = f"""
+with {_RECORDED}, life as (
   select p.run_id, p.source, p.source_seq, coalesce(p.topic, '') as topic, count(n.node_id) as incarnation
   from publication p
   join parameter a on a.run_id = p.run_id and not a.protocol_baseline
@@ -18,16 +25,18 @@ with life as (
   group by p.run_id, p.source, p.source_seq, coalesce(p.topic, '')
 ), followed as (
   select d.run_id, d.round, d.subscriber, d.source, d.source_seq, max(d.source_seq) over (
-    partition by d.run_id, d.subscriber, d.source, l.topic, l.incarnation order by d.round, d.source_seq
-    rows between unbounded preceding and 1 preceding) as newest
+    partition by d.run_id, d.subscriber, d.source, l.topic, l.incarnation
+    order by d.round, coalesce(e.position, 0), d.source_seq rows between unbounded preceding and 1 preceding) as newest
   from delivery d
   join life l on l.run_id = d.run_id and l.source = d.source and l.source_seq = d.source_seq
+  left join recorded e on e.run_id = d.run_id and e.node_id = d.subscriber and e.source = d.source
+    and e.source_seq = d.source_seq
 )
 select run_id, round, subscriber as node_id, source, source_seq,
   concat('delivered after publication ', newest, ' of the same life of its publisher') as detail
 from followed
 where newest > source_seq
-"""
+"""  # noqa: S608 - built of constants
 
 PLACED = """
 select d.run_id, d.round, d.subscriber, d.source, d.source_seq, p.topic, p.designation, p.repository, s.seq,
@@ -44,14 +53,16 @@ left join node n on n.run_id = d.run_id and n.node_id = p.repository
 """Deliveries with the steering repository of that round, and their number there; null: there is none."""
 
 OF_REPOSITORIES = f"""
-with placed as (
+with {_RECORDED}, placed as (
   {PLACED}
 ), followed as (
-  select *, max(seq) over (
-    partition by run_id, subscriber, topic, designation order by round, seq
+  select p.*, max(p.seq) over (
+    partition by p.run_id, p.subscriber, p.topic, p.designation order by p.round, coalesce(e.position, 0), p.seq
     rows between unbounded preceding and 1 preceding) as newest
-  from placed
-  where seq is not null
+  from placed p
+  left join recorded e on e.run_id = p.run_id and e.node_id = p.subscriber and e.source = p.source
+    and e.source_seq = p.source_seq
+  where p.seq is not null
 )
 select run_id, round, subscriber as node_id, source, source_seq,
   concat('it has number ', seq, ' at ', name, ', and was delivered after ', newest) as detail
