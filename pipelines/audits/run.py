@@ -325,7 +325,7 @@ def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relat
 
 
 def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
-    """Returns the violating rows of an audit; a fault excuses none that is a delivery of a round before it."""
+    """Returns the violating rows of an audit; a fault excuses no delivery and no dated row of an earlier round."""
     found = audit.find(evidence).select(*FOUND)
     if audit.is_unconditional:
         return found.withColumn("excused", F.lit(False))
@@ -337,6 +337,8 @@ def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
         early = delivery.where("round < beyond_round").selectExpr(*event, "true as is_early").distinct()
         found = found.join(evidence.keep("early", lambda: early), event, "left")
         is_excused += " and is_early is null"
+    elif audit.is_dated:
+        is_excused += " and coalesce(round >= beyond_round, true)"
     return found.select(*FOUND, F.expr(is_excused).alias("excused"))
 
 

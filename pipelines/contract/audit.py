@@ -133,6 +133,8 @@ class Audit:
         is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
         is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
             bound later excuses none.
+        is_dated: Whether ``round`` is the round in which the guarantee was broken, so that faults of later rounds
+            excuse no row.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Audit:
     find: Callable[[Evidence], DataFrame]
     is_unconditional: bool = False
     is_of_deliveries: bool = False
+    is_dated: bool = False
 
 
 REPEATED = """

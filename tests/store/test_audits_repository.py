@@ -154,6 +154,9 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
         {"stored_once", "kept_until_stable", "all_or_none"},
     ),
     (
+        "an empty disk", "state_slot", removed(f"node_id = {R2}"), {"stored_once", "kept_until_stable", "all_or_none"},
+    ),
+    (
         "reserved for ever", "state_slot", replaced(f"node_id = {R2} and source_seq = 2", status="'reserved'"),
         {"nothing_pending", "stored_once", "kept_until_stable", "all_or_none"},
     ),

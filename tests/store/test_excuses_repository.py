@@ -1,11 +1,13 @@
 """Excuses of protocol repository concern single publications: their way, or their time.
 
-Each run delivers everything; a delivery is then removed or repeated, and the audits tell whether that is excused.
+Each run delivers everything; its history is then changed, and the audits tell whether that is excused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,12 +16,24 @@ from support.repository.scenes import NEWS, calls, chain, down
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
-from pipelines.testing import Change, audited, copied, planted, removed, run_all, run_configs
+from pipelines.testing import (
+    Change,
+    added,
+    audited,
+    copied,
+    planted,
+    removed,
+    replaced,
+    run_all,
+    run_configs,
+)
 
-P, S1, S2, S3 = range(5, 9)
+R1, R2, P, S1, S2, S3 = range(3, 9)
 OWNED = {NEWS: {"owner": "s3", "publishers": ["p"], "subscribers": ["s1", "s2"]}}
 OWNED_LATE = {NEWS: {"owner": "s3", "publishers": ["p"], "subscribers": ["s1"]}}
-END = 1300
+END = 1900
+LATE = 1000
+FIRST = "coalesce(source_seq, 0) = 1"
 LACKS = {"stored_delivered", "sync_passes_nothing"}
 DIVIDED = {*LACKS, "all_or_none"}
 
@@ -36,16 +50,29 @@ def register(kind: str, round_: int, peer: str, role: str) -> list[dict[str, Any
 
 
 class Case(NamedTuple):
-    """A run, what is changed of its deliveries, the guarantees that break, and those whose breach is excused."""
+    """A run, the change of its deliveries, the guarantees that break, and those whose breach is excused.
+
+    Attributes:
+        more: Changes of other tables, by name.
+    """
 
     parts: dict[str, Any]
     change: Change
     broken: set[str]
     excused: frozenset[str] = frozenset()
+    more: Mapping[str, Change] = MappingProxyType({})
 
 
 def lacking(subscriber: int) -> Change:
     return removed(f"subscriber = {subscriber}")
+
+
+def kept(issued_round: int, *, is_acknowledged: bool = True) -> Change:
+    """Returns a copy at the publisher, beside those that it has."""
+    publication = {"source": P, "source_seq": 9, "issued_round": issued_round, "matches": []}
+    return added(
+        node_id=P, topic=NEWS, n=9, is_acknowledged=is_acknowledged, sent_round=issued_round, publication=publication
+    )  # fmt: skip
 
 
 def as_played(frame: DataFrame) -> DataFrame:
@@ -81,6 +108,48 @@ CASES = {
         chain(published=[100], rounds=END, faults=[down("b3", 900)]), copied(f"subscriber = {S1}", round="950"),
         set(), frozenset({"exactly_once"}),
     ),
+    "a loss long before a broker is gone": Case(
+        chain(published=[100], rounds=END, faults=[down("b3", LATE)]), lacking(S1), LACKS
+    ),
+    "a loss when a broker is gone": Case(
+        chain(published=[LATE - 2], rounds=END, faults=[down("b3", LATE)]), lacking(S1), set(), frozenset(LACKS)
+    ),
+    "repositories that are gone long after": Case(
+        chain(published=[100], rounds=END, faults=[down("r1", LATE), down("r2", LATE)]), lacking(S1), LACKS
+    ),
+    "a publisher and a member that are gone long after": Case(
+        chain(published=[100], rounds=END, faults=[down("p", LATE), down("r2", LATE)]), lacking(S1),
+        {"stored_delivered", "stored_once"}, more={"state_slot": removed(f"node_id = {R1} and {FIRST}")},
+    ),
+    "a subscriber that is deregistered, and a member that is gone after": Case(
+        chain(published=[100], rounds=END, settings={"topics": OWNED}, faults=[down("r2", LATE)],
+              calls=register("deregister", LATE - 20, "s2", "subscriber")),
+        lacking(S2), DIVIDED - {"sync_passes_nothing"},
+    ),
+    "a publisher that is deregistered after nobody stored its message": Case(
+        chain(published=[100], rounds=END, settings={"topics": OWNED},
+              calls=register("deregister", LATE, "p", "publisher")),
+        removed("source_seq = 1"), {"stored_delivered", "stored_once", "kept_until_stable"},
+        more={
+            "state_slot": removed(FIRST),
+            "publication": replaced("source_seq = 1", confirmed_round="null"),
+        },
+    ),
+    "a message that is expected beside a dead publisher": Case(
+        chain(published=[100], rounds=END, faults=[down("p", 400)]), as_played, {"nothing_pending"},
+        more={"state_expected": added(node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9)},
+    ),
+    "a copy that a dead member had time to store": Case(
+        chain(published=[100], rounds=END, faults=[down("r2", LATE)]), as_played, {"nothing_pending"},
+        more={"state_unstable": kept(100)},
+    ),
+    "a copy that a dead member had no time to store": Case(
+        chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, set()
+    ),
+    "a copy that no member has acknowledged": Case(
+        chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, {"nothing_pending"},
+        more={"state_unstable": kept(200, is_acknowledged=False)},
+    ),
 }  # fmt: skip
 
 
@@ -90,13 +159,24 @@ def report(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> AuditRepo
     root: Path = tmp_path_factory.mktemp("excuses_repository")
     store = run_all(run_configs([case.parts for case in CASES.values()]), sail, root)
 
-    def changed(frame: DataFrame) -> DataFrame:
-        for run_id, case in enumerate(CASES.values()):
-            own = case.change(frame.where(f"run_id = {run_id}"))
-            frame = frame.where(f"run_id <> {run_id}").unionByName(own)
-        return frame
+    def changed(table: str) -> Change:
+        changes = {
+            run_id: change
+            for run_id, case in enumerate(CASES.values())
+            if (change := {"delivery": case.change, **case.more}.get(table)) is not None
+        }
 
-    return audited(planted(store, root, delivery=changed), "repository")
+        def of_table(frame: DataFrame) -> DataFrame:
+            found = frame.where(~frame.run_id.isin([*changes]))
+            for run_id, change in changes.items():
+                own = change(frame.where(f"run_id = {run_id}")).fillna({"run_id": run_id})
+                found = found.unionByName(own)
+            return found
+
+        return of_table
+
+    tables = {"delivery", *(table for case in CASES.values() for table in case.more)}
+    return audited(planted(store, root, **{table: changed(table) for table in tables}), "repository")
 
 
 @pytest.mark.parametrize("name", CASES)

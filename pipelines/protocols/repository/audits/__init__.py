@@ -12,7 +12,10 @@ from pipelines.protocols.repository.audits.storage import kept_until_stable, sto
 from pipelines.protocols.repository.audits.syncs import sync_passes_nothing
 
 AUDITS = (
-    Audit("stored_delivered", "an authorised subscriber gets every stored message that it asks for", stored_delivered),
+    Audit(
+        "stored_delivered", "an authorised subscriber gets every stored message that it asks for", stored_delivered,
+        is_dated=True,
+    ),
     Audit("subscription_confirmed", "an authorised client's subscription is confirmed", subscription_confirmed),
     Audit("starts_at_cut", "a subscription gets nothing that was stored before it", starts_at_cut,
           is_of_deliveries=True),
@@ -20,10 +23,14 @@ AUDITS = (
           is_of_deliveries=True),
     Audit("repository_order", "a subscriber delivers in the order of its repository", repository_order,
           is_of_deliveries=True),
-    Audit("all_or_none", "deliveries are stored and announced before, and go to all or none", all_or_none),
+    Audit("all_or_none", "deliveries are stored and announced before, and go to all or none", all_or_none,
+          is_dated=True),
     Audit("stored_once", "a repository stores messages once, in order and without gaps", stored_once),
     Audit("kept_until_stable", "a publisher drops no copy that a member of the bundle lacks", kept_until_stable),
-    Audit("sync_passes_nothing", "a sync passes no message that its subscriber has not delivered", sync_passes_nothing),
+    Audit(
+        "sync_passes_nothing", "a sync passes no message that its subscriber has not delivered", sync_passes_nothing,
+        is_dated=True,
+    ),
     Audit("asked_to_steer", "a repository steers only clients that have asked it", asked_to_steer),
     Audit("authorised_only", "nobody unauthorised publishes anything or gets anything", authorised_only,
           is_of_deliveries=True),

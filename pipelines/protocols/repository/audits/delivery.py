@@ -7,13 +7,14 @@ from pyspark.sql import DataFrame
 from pipelines.contract.audit import FOUND, Evidence
 
 MISSING = """
-select o.run_id, o.issued_round as round, o.subscriber as node_id, o.source, o.source_seq,
+select o.run_id, coalesce(o.due_round, s.last_round) as round, o.subscriber as node_id, o.source, o.source_seq,
   case when o.n_holders > 0 then concat('stored at ', o.n_holders, ' repositories, and never delivered')
     else 'not stored, though its publisher did not crash' end as detail
 from owed_message o
 join settled_run s on s.run_id = o.run_id
 where o.delivery_round is null and o.excuse is null and s.is_settled
 """
+"""Deliveries that are missing, with the round by which they had to happen; the last round where none is known."""
 
 UNCONFIRMED = """
 with about as (

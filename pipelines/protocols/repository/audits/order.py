@@ -110,7 +110,7 @@ where f.round is null or f.round > d.round
 """
 
 DIVIDED = """
-select o.run_id, o.issued_round as round, o.subscriber as node_id, o.source, o.source_seq,
+select o.run_id, coalesce(o.due_round, s.last_round) as round, o.subscriber as node_id, o.source, o.source_seq,
   concat('never delivered here, and delivered to ', count(t.subscriber), ' others, first in round ',
     min(t.delivery_round)) as detail
 from owed_message o
@@ -119,7 +119,7 @@ join topic_owner r on r.run_id = o.run_id and r.topic = o.topic
 join owed_message t on t.run_id = o.run_id and t.source = o.source and t.source_seq = o.source_seq
   and t.delivery_round is not null
 where o.delivery_round is null and o.excuse is null
-group by o.run_id, o.issued_round, o.subscriber, o.source, o.source_seq
+group by o.run_id, o.due_round, s.last_round, o.subscriber, o.source, o.source_seq
 """
 """Publications on topics with registrations that some registered subscribers have, and others lack."""
 

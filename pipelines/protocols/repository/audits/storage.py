@@ -35,10 +35,11 @@ with counted as (
 )
 select l.run_id, cast(null as bigint) as round, l.node_id, cast(null as bigint) as source,
   cast(null as bigint) as source_seq,
-  concat('topic ', l.topic, ' has ', c.n_slots, ' numbers up to ', c.last_seq, ' of ', l.last_seq) as detail
+  concat('topic ', l.topic, ' has ', coalesce(c.n_slots, 0), ' numbers up to ', coalesce(c.last_seq, 0), ' of ',
+    l.last_seq) as detail
 from state_log l
-join counted c on c.run_id = l.run_id and c.node_id = l.node_id and c.topic = l.topic
-where c.n_slots <> l.last_seq or c.last_seq <> l.last_seq
+left join counted c on c.run_id = l.run_id and c.node_id = l.node_id and c.topic = l.topic
+where coalesce(c.n_slots, 0) <> l.last_seq or coalesce(c.last_seq, 0) <> l.last_seq
 union all
 select s.run_id, cast(null as bigint) as round, s.node_id, s.publisher as source, s.source_seq,
   concat('reserved number ', s.seq, ' of topic ', s.topic, ' lies before ', l.frontier, ', up to which all is filled')

@@ -8,16 +8,19 @@
 -- * subscriber_gone: the subscriber crashed for good too early;
 -- * repositories_gone: the last repository that serves the topic crashed for good or was asked to leave too early, see
 --   view topic_service;
--- * unauthorised: the subscriber was deregistered before the publication was known to be stored, or its publisher has no
---   registration to the end and nobody stored it; or an owner that crashed may have lost the registration;
+-- * unauthorised: the subscriber was deregistered before the publication was known to be stored, or that was known to a
+--   dead repository only; nobody stored it, and its publisher was not registered for needed_rounds without a fault; or
+--   an owner that crashed may have lost the registration;
 -- * publisher_crashed: nobody has it who comes back, its publisher crashed after it was issued, and it was not known to
---   be stored, or a repository is gone for good since.
+--   be stored, or to a dead repository only: one died before needed_rounds passed without a fault.
 -- :* publication
 -- :topic its topic
 -- :subscription_id the lowest of the subscriptions that it satisfies
 -- :n_holders repositories that have it before their first reserved number and are not gone for good
 -- :known_round round of its confirmation or first delivery, the earlier one; null: neither happened
 -- :end_round first round in which the subscriber could not get it any more; null: it could to the end
+-- :due_round round by which it had to be there: needed_rounds without a fault had passed since it was known to be stored
+--   (twice as many since it was issued, where it was not), with the subscriber up; null: that never happened
 -- :reach_rounds what it takes a stored publication to come: three ways without a fault before, else needed_rounds of
 --   view settled_run
 -- :excuse what excuses that it did not come; null: nothing
@@ -74,29 +77,66 @@ with wanted as (
   select run_id, source, source_seq, min(delivery_round) as round from first group by run_id, source, source_seq
 ), fault as (
   select run_id, min(round) as round from fault_event group by run_id
+), death as (
+  select l.run_id, l.topic, g.gone_round
+  from state_log l
+  join gone g on g.run_id = l.run_id and g.node_id = l.node_id
 ), timed as (
   select w.*, least(w.confirmed_round, e.round) as known_round, g.gone_round, v.served_round,
     least(w.until_round, g.gone_round, v.served_round) as end_round,
     case when f.round is null or f.round >= least(w.until_round, g.gone_round, v.served_round) then s.ways_rounds
-      else s.needed_rounds end as reach_rounds, s.needed_rounds, v.n_gone
+      else s.needed_rounds end as reach_rounds, s.needed_rounds, s.ways_rounds
   from wanted w
   join topic_service v on v.run_id = w.run_id and v.topic = w.topic
   join settled_run s on s.run_id = w.run_id
   left join seen e on e.run_id = w.run_id and e.source = w.source and e.source_seq = w.source_seq
   left join gone g on g.run_id = w.run_id and g.node_id = w.subscriber
   left join fault f on f.run_id = w.run_id
+), risked as (
+  select t.run_id, t.source, t.source_seq, min(t.known_round) as known_round, min(t.needed_rounds) as needed_rounds,
+    min(d.gone_round) as death_round
+  from timed t
+  join death d on d.run_id = t.run_id and d.topic = t.topic and d.gone_round >= t.known_round - t.ways_rounds
+  group by t.run_id, t.source, t.source_seq
+), bereaved as (
+  select r.run_id, r.source, r.source_seq
+  from risked r
+  left join calm_period c on c.run_id = r.run_id
+    and greatest(c.from_round, r.known_round) + r.needed_rounds <= least(c.to_round, r.death_round)
+  group by r.run_id, r.source, r.source_seq
+  having count(c.run_id) = 0
+), down as (
+  select run_id, node_id, crash_round, coalesce(recovery_round, 9223372036854775807) as recovery_round from node_recovery
+), due as (
+  select t.run_id, t.subscriber, t.source, t.source_seq,
+    min(greatest(c.from_round, coalesce(t.known_round, t.issued_round + t.needed_rounds)) + t.needed_rounds) as due_round
+  from timed t
+  join calm_period c on c.run_id = t.run_id
+    and greatest(c.from_round, coalesce(t.known_round, t.issued_round + t.needed_rounds)) + t.needed_rounds <= c.to_round
+    and (t.known_round is not null or c.from_round <= t.issued_round)
+  left join down d on d.run_id = t.run_id and d.node_id = t.subscriber
+    and c.from_round >= d.crash_round and c.from_round < d.recovery_round
+  where d.run_id is null
+  group by t.run_id, t.subscriber, t.source, t.source_seq
+), storable as (
+  select distinct t.run_id, t.source, t.source_seq
+  from timed t
+  join held h on h.run_id = t.run_id and h.topic = t.topic and h.node_id = t.source and h.role = 'publisher' and h.is_certain
+  join calm_period c on c.run_id = t.run_id and greatest(c.from_round, t.issued_round, h.from_round) + t.needed_rounds
+    <= least(c.to_round, coalesce(h.end_round, c.to_round))
 )
 select w.run_id, w.subscriber, sn.name as subscriber_name, w.topic, w.source, pn.name as source_name, w.source_seq,
-  w.subscription_id, w.issued_round, coalesce(h.n_holders, 0) as n_holders, w.known_round, w.end_round, w.reach_rounds,
-  d.delivery_round, case
+  w.subscription_id, w.issued_round, coalesce(h.n_holders, 0) as n_holders, w.known_round, e.due_round, w.end_round,
+  w.reach_rounds, d.delivery_round, case
     when w.end_round <= coalesce(w.known_round, w.issued_round + w.needed_rounds) + w.reach_rounds then case
       when w.end_round = w.gone_round then 'subscriber_gone'
       when w.end_round = w.until_round then 'subscription_ended' else 'repositories_gone' end
     when o.topic is not null and not coalesce(ls.is_lasting, false)
-      and (w.n_gone > 0 or not coalesce(w.known_round < ls.deregistered_round, false)) then 'unauthorised'
-    when o.topic is not null and not coalesce(lp.is_lasting, false) and w.known_round is null then 'unauthorised'
+      and (b.source is not null or not coalesce(w.known_round < ls.deregistered_round, false)) then 'unauthorised'
+    when o.topic is not null and not coalesce(lp.is_lasting, false) and w.known_round is null and a.source is null
+      then 'unauthorised'
     when coalesce(h.n_holders, 0) > 0 then null
-    when c.source is not null and (w.known_round is null or w.n_gone > 0) then 'publisher_crashed' end as excuse
+    when c.source is not null and (w.known_round is null or b.source is not null) then 'publisher_crashed' end as excuse
 from timed w
 join node sn on sn.run_id = w.run_id and sn.node_id = w.subscriber
 join node pn on pn.run_id = w.run_id and pn.node_id = w.source
@@ -105,5 +145,9 @@ left join orphaned c on c.run_id = w.run_id and c.source = w.source and c.source
 left join topic_owner o on o.run_id = w.run_id and o.topic = w.topic
 left join standing ls on ls.run_id = w.run_id and ls.topic = w.topic and ls.node_id = w.subscriber and ls.role = 'subscriber'
 left join standing lp on lp.run_id = w.run_id and lp.topic = w.topic and lp.node_id = w.source and lp.role = 'publisher'
+left join bereaved b on b.run_id = w.run_id and b.source = w.source and b.source_seq = w.source_seq
+left join storable a on a.run_id = w.run_id and a.source = w.source and a.source_seq = w.source_seq
+left join due e on e.run_id = w.run_id and e.subscriber = w.subscriber and e.source = w.source
+  and e.source_seq = w.source_seq
 left join first d on d.run_id = w.run_id and d.subscriber = w.subscriber
   and d.source = w.source and d.source_seq = w.source_seq
