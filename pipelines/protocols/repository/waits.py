@@ -15,9 +15,30 @@ left join node n on n.run_id = s.run_id and n.node_id = s.repository
 """Messages that are not published yet."""
 
 UNSTABLE = """
-select u.run_id, u.node_id, u.publication.source as source, u.publication.source_seq as source_seq,
-  concat('its publisher has announced it in round ', u.sent_round, ', and no repository has acknowledged it') as reason
+with dropped as (
+  select run_id, source, source_seq, min(struct(sent_round, dst)) as first
+  from sent_message
+  where kind = 'Message' and fate in ('lost_link', 'lost_crash')
+  group by run_id, source, source_seq
+), dismissed as (
+  select run_id, topic, node_id, max(end_round) as last_round
+  from authorisation
+  where role = 'publisher'
+  group by run_id, topic, node_id
+  having count(end_round) = count(1)
+)
+select u.run_id, u.node_id, u.publication.source as source, u.publication.source_seq as source_seq, concat(
+    case when d.node_id is not null
+      then concat('its publisher was deregistered in round ', d.last_round, ', and no repository has stored it')
+      else concat('its publisher has announced it in round ', u.sent_round, ', and no repository has acknowledged it')
+    end,
+    case when l.first is null then ''
+      else concat('; its message of round ', l.first.sent_round, ' to ', n.name, ' was lost') end) as reason
 from state_unstable u
+left join dismissed d on d.run_id = u.run_id and d.topic = u.topic and d.node_id = u.node_id
+left join dropped l on l.run_id = u.run_id and l.source = u.publication.source
+  and l.source_seq = u.publication.source_seq
+left join node n on n.run_id = l.run_id and n.node_id = l.first.dst
 where not u.is_acknowledged
 """
 """Messages that the steering repository has not acknowledged to their publisher."""
@@ -83,3 +104,58 @@ where e.source is null and r.node_id is null
 
 WAITS = {"queued": QUEUED, "unstable": UNSTABLE, "slot": SLOT, "expected": EXPECTED, "buffered": BUFFERED}
 """By table."""
+
+WAITED = """
+with arrived as (
+  select run_id, dst as node_id, source, source_seq, min(due_round) as round
+  from sent_message
+  where kind in ('Message', 'P2R-Retransmit', 'R2R-Retransmit') and fate = 'delivered'
+  group by run_id, dst, source, source_seq
+), told as (
+  select run_id, src as node_id, source, source_seq, min(sent_round) as round
+  from sent_message
+  where kind = 'R2S*-Persistent' and src = cast(get_json_object(body, '$.origin') as bigint)
+  group by run_id, src, source, source_seq
+), slot as (
+  select s.run_id, s.node_id, s.topic, s.seq, s.status, s.publisher, s.n, s.source_seq, a.round as came_round,
+    t.round as told_round
+  from state_slot s
+  left join arrived a on a.run_id = s.run_id and a.node_id = s.node_id and a.source = s.publisher
+    and a.source_seq = s.source_seq
+  left join told t on t.run_id = s.run_id and t.node_id = s.node_id and t.source = s.publisher
+    and t.source_seq = s.source_seq
+  where s.status in ('stored', 'void')
+), ahead as (
+  select run_id, node_id, topic, seq, status, publisher, n, came_round,
+    min(told_round) over (partition by run_id, node_id, topic order by seq desc
+      rows between unbounded preceding and 1 preceding) as passed_round
+  from slot
+), blocked as (
+  select w.run_id, w.node_id, w.topic, w.publisher as source, w.source_seq, w.came_round as since_round,
+    w.told_round as until_round, min(struct(b.seq, b.publisher, b.n, b.status, b.came_round)) as first
+  from slot w
+  join ahead b on b.run_id = w.run_id and b.node_id = w.node_id and b.topic = w.topic and b.seq < w.seq
+    and b.passed_round > w.came_round and (b.status = 'void' or b.came_round > w.came_round)
+  where w.status = 'stored' and w.told_round > w.came_round
+  group by w.run_id, w.node_id, w.topic, w.publisher, w.source_seq, w.came_round, w.told_round
+)
+select b.run_id, b.node_id, b.source, b.source_seq, b.since_round, b.until_round,
+  concat('number ', b.first.seq, ' before it was reserved for number ', b.first.n, ' of ', p.name,
+    case when b.first.status = 'void' then concat(', which no repository has got',
+      case when a.last_round is null then '' else concat(' (deregistered in round ', a.last_round, ')') end)
+      else concat(', which came in round ', b.first.came_round) end) as reason,
+  r.node_id as crashed, r.crash_round
+from blocked b
+join node p on p.run_id = b.run_id and p.node_id = b.first.publisher
+left join (
+  select run_id, topic, node_id, max(end_round) as last_round from authorisation where role = 'publisher'
+  group by run_id, topic, node_id
+) a on a.run_id = b.run_id and a.topic = b.topic and a.node_id = b.first.publisher and a.last_round <= b.until_round
+left join (
+  select run_id, node_id, max(crash_round) as crash_round
+  from node_recovery
+  where recovery_round is null
+  group by run_id, node_id
+) r on r.run_id = b.run_id and r.node_id = b.first.publisher and r.crash_round <= b.until_round
+"""
+"""Messages that repositories had before a number in front of them was filled or void."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pipelines.api import Result
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
@@ -113,12 +114,13 @@ CASES = {
 
 
 class Outcome(NamedTuple):
-    """What became of the cases: deliveries by subscriber (publisher, round of issue), statuses, receivers."""
+    """Deliveries of the cases by subscriber (publisher, round of issue), statuses, receivers, and the store."""
 
     report: AuditReport
     delivered: dict[str, dict[str, list[tuple[str, int]]]]
     statuses: dict[str, dict[str, list[str]]]
     got_message: dict[str, set[str]]
+    result: Result
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +141,8 @@ def outcome(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     got: dict[str, set[str]] = defaultdict(set)
     for run, kind, dst in rows(store, "message", "run_id", "kind", "dst"):
         got[case[run]] |= {names[run, dst]} if kind == "Message" else set()
-    return Outcome(audited(store, "repository"), delivered, statuses, got)
+    result = Result(store.root, store.session)
+    return Outcome(audited(store, "repository"), delivered, statuses, got, result)
 
 
 @pytest.mark.parametrize(
@@ -180,3 +183,34 @@ def test_recoveries_and_departures_end(outcome: Outcome) -> None:
 def test_all_guarantees_hold(outcome: Outcome) -> None:
     assert broken(outcome.report) == {}
     assert {run.verdict for run in outcome.report.runs} == {"valid"}
+
+
+@pytest.mark.parametrize(
+    ("case", "subscriber", "source", "seq", "ended", "text"),
+    [
+        (
+            "the message of a deregistered publisher", "S", "P2", 1, "lost",
+            "at P2, where its publisher was deregistered in round 61, and no repository has stored it; "
+            "its message of round 60 to b1 was lost",
+        ),
+        (
+            "the message of a deregistered publisher", "S", "P1", 1, "delivered",
+            "reserved for number 1 of P2, which no repository has got (deregistered in round 61)",
+        ),
+        (
+            "the message of a dead publisher", "S", "P2", 1, "delivered",
+            "reserved for number 1 of P1, which no repository has got, longer because of P1 down (crash in round 61",
+        ),
+        ("founders that are replaced", "T", "P", 4, "delivered", "met T down (crash in round 100, back in round 450)"),
+        ("founders that are replaced", "U", "P", 12, "not_matching", "subscription of U of round 500 was confirmed in"),
+        ("a deregistration while a message is stored", "S1", "P", 2, "delivered", "delivered: to S1 in round"),
+        ("a deregistration while a message is stored", "S2", "P", 2, "delivered", "delivered: to S2 in round"),
+        ("a dead member while another leaves", "S", "P", 2, "delivered", "delivered: to S in round"),
+    ],
+)  # fmt: skip
+def test_why_names_the_cause(
+    outcome: Outcome, case: str, subscriber: str, source: str, seq: int, ended: str, text: str
+) -> None:
+    story = outcome.result.why([*CASES].index(case), subscriber, source, seq)
+    assert story.ended == ended
+    assert text in story.verdict
