@@ -45,6 +45,6 @@ def test_pages_wrap_at_120_columns() -> None:
     assert long == []
 
 
-def test_no_module_is_longer_than_400_lines() -> None:
+def test_no_module_is_longer_than_500_lines() -> None:
     files = [file for folder in ("pipelines", "udfs") for file in (ROOT / folder).rglob("*.py")]
-    assert {str(f.relative_to(ROOT)): n for f in files if (n := len(f.read_text("utf-8").splitlines())) > 400} == {}
+    assert {str(f.relative_to(ROOT)): n for f in files if (n := len(f.read_text("utf-8").splitlines())) > 500} == {}
