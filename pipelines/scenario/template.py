@@ -24,6 +24,9 @@ _NODE = ("node", "at", "subscriber", "publisher", "client", "user", "userID", "b
 _TOPIC = ("topic", "channel", "class", "symbol", "artistID", "category")
 _WHERE = ("where", "predicate", "filter", "subscription")
 _ROUND = ("round", "time_round")
+_TIME = ("at_ms", "time_ms", "ms", "timestamp", "time", "ts", "datetime", "date", "seen", "when")
+_FIRST_ROUND = 20
+"""Of publications without a time: subscriptions of round 0 have crossed most overlays by then."""
 _PADRES = (".padres", ".tar.xz")
 _ENOUGH = 0.5
 _SAMPLE = 1_000
@@ -156,10 +159,14 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
             "or with a predicate (where); rename it"
         )
     settings |= {key: column for key, column in found.items() if column is not None}
+    comment = ""
+    if what == "publications" and not {"round", "at_ms"} & settings.keys():
+        comment = f"    # No column has the time (round, at_ms): one publication a round from {_FIRST_ROUND} on.\n"
+        settings["round"] = str(_FIRST_ROUND)
     if not spread:
-        return f"    file: {_flow(settings)}"
+        return f"{comment}    file: {_flow(settings)}"
     told = "the values of the column node are no nodes of the overlay, so they are spread over all of them"
-    return f"    # {told}\n    file: {_flow(settings | {'nodes': 'all'})}"
+    return f"{comment}    # {told}\n    file: {_flow(settings | {'nodes': 'all'})}"
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
@@ -170,15 +177,18 @@ def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | Non
     """
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
-    kinds = {"topic": _TOPIC, "where": _WHERE, "round": _ROUND}
-    if what == "publications":
-        del kinds["where"]
+    kinds: dict[str, tuple[str, ...]] = {"topic": _TOPIC, "round": _ROUND, "at_ms": _TIME}
+    if what == "subscriptions":
+        kinds |= {"where": _WHERE, "until": ("until",), "until_ms": ("until_ms",)}
     titled = _first(header, _NODE)
     node = max(header, key=lambda column: (share[column], column == titled), default=None)
     if node is None or share[node] < _ENOUGH:
         node = titled or next(iter(header), None)
     others = [column for column in header if column != node]
-    return {"node": node} | {key: _first(others, titles) for key, titles in kinds.items()}
+    found = {key: _first(others, titles) for key, titles in kinds.items()}
+    if found["round"] is not None:
+        found["at_ms"] = None
+    return {"node": node} | found
 
 
 def _share(rows: Sequence[Sequence[str]], index: int, names: Collection[str]) -> float:

@@ -91,6 +91,25 @@ def test_the_column_of_nodes_is_the_one_with_nodes_of_the_overlay(here: Path, fo
     assert (topics["node"], topics["topic"]) == ("topic", "topic")
 
 
+def test_columns_of_times_are_found(here: Path) -> None:
+    Path("o.csv").write_text("src,dst\nOslo,Bergen\nBergen,Bodo\n")
+    Path("s.csv").write_text("broker,topic,at_ms,until_ms\nBodo,a,0,5000\n")
+    Path("p.csv").write_text("broker,topic,Timestamp\nOslo,a,2024-03-01T10:00:01Z\n")
+    Path("n.csv").write_text("broker,topic,reading\nOslo,a,5\nOslo,a,6\n")
+    common = ("--overlay", "o.csv", "--subscriptions", "s.csv", "--publications")
+    assert cli("init", "timed.yaml", *common, "p.csv").stderr == ""
+    timed = yaml.safe_load(Path("timed.yaml").read_text())["workload"]
+    assert timed["subscriptions"]["file"].items() >= {"at_ms": "at_ms", "until_ms": "until_ms"}.items()
+    assert timed["publications"]["file"]["at_ms"] == "Timestamp"
+    assert cli("init", "untimed.yaml", *common, "n.csv").stderr == ""
+    untimed = Path("untimed.yaml").read_text()
+    assert "No column has the time (round, at_ms)" in untimed
+    assert yaml.safe_load(untimed)["workload"]["publications"]["file"]["round"] == 20
+    few = ("--set", "runs={seeds: [1]}", "--set", "faults=[]")
+    verdict = json.loads(cli("run", "untimed.yaml", "--json", "--quiet", "--store", "n", *few).stdout)
+    assert (verdict["verdict"], verdict["wanted_delivered"], verdict["wanted"]) == ("valid", 2, 2)
+
+
 def test_what_is_drawn_matches_what_is_given(here: Path) -> None:
     (here / "s.csv").write_text("user,topic\nx,news\ny,sport\n")
     (here / "p.csv").write_text("node,topic,round\nz,news,20\n")
