@@ -184,9 +184,16 @@ def lost_copy(facts: RunFacts, copy: Message) -> Cause:
     return from_crash(down, f"{text} (since round {down.until}) but could not use it")
 
 
-def waited(facts: RunFacts, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the longest wait of a publication that ended by a round; of equal ones one that a crash made longer."""
-    ended = [wait for wait in facts.waited.get(publication, ()) if wait.until <= round_]
+def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
+    """Returns the longest wait of a publication that ended by a round; of equal ones one that a crash made longer.
+
+    Waits at subscribers that are not on the way delay nobody else and do not count.
+    """
+    facts = trail.facts
+    ended = [
+        wait for wait in facts.waited.get(publication, ())
+        if wait.until <= round_ and (wait.node in trail.path or not facts.deliveries.get((wait.node, *publication)))
+    ]  # fmt: skip
     if not ended:
         return None
     wait = max(ended, key=lambda one: (one.until - one.since, one.crash is not None, -one.node, one.reason))
@@ -208,7 +215,7 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
         where nothing of that shows.
     """
     facts = trail.facts
-    if cause := waited(facts, publication, round_):
+    if cause := waited(trail, publication, round_):
         return cause
     for copy in trail.chain():
         parent = trail.parent(copy)

@@ -1,4 +1,4 @@
-"""Stories of messages of protocol repository tell what they wait for: a number, an answer, a repository, or gossip.
+"""Stories of protocol repository tell what messages wait or waited for: a number, an answer, a repository, or gossip.
 
 Each run ends while its message waits. A message of round t is at the broker of s1 in t + 1, at r1 and s1 in t + 2 and
 at r2 and s2 in t + 3; r1 steers p and s1, r2 steers s2, and gossips in rounds that 8 divides. Numbers 1 to 3 are those
@@ -76,6 +76,14 @@ CASES = {
     "no registration of its publisher": Case(
         chain(published=[30], rounds=60, settings={"topics": {NEWS: {**OWNED[NEWS], "publishers": []}}}),
         "s2", 1, "at p, where its publisher is refused: it is not registered for the topic",
+    ),
+    "an announcement": Case(
+        chain(published=[30], rounds=80), "s1", 1,
+        "it waited at s1 from round 32 to 34: subscribers deliver what is stored, and r1 announced in round 34",
+    ),
+    "a lost announcement": Case(
+        chain(published=[30], rounds=120, faults=[lost(33, 34, "b1", "s1", "R2S*-Persistent")]), "s1", 1,
+        "it waited at s1 from round 32 to 57: subscribers deliver what is stored, and its announcement of round 33 was lost",
     ),
 }  # fmt: skip
 
