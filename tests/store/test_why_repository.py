@@ -83,7 +83,7 @@ CASES = {
     ),
     "a lost announcement": Case(
         chain(published=[30], rounds=120, faults=[lost(33, 34, "b1", "s1", "R2S*-Persistent")]), "s1", 1,
-        "it waited at s1 from round 32 to 57: subscribers deliver what is stored, and its announcement of round 33 was lost",
+        "from round 32 to 57: subscribers deliver what is stored, and its announcement of round 33 was lost",
     ),
 }  # fmt: skip
 
