@@ -16,14 +16,14 @@ from pipelines.audits.general import GENERAL
 from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
-from pipelines.contract.round import NO_RUN, Bound, Protocol
+from pipelines.contract.protocol import NO_RUN, Bound, Protocol
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.planner import collected
 from pipelines.engines.session import Session
 from pipelines.errors import plural
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.tables import RUN, VIOLATION
@@ -191,9 +191,7 @@ def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
 
 def describe() -> list[tuple[str, str]]:
     """Returns name and summary of every audit; a protocol's own say whose they are."""
-    own = [
-        (audit.name, f"{audit.summary} ({name} only)") for name in PROTOCOLS for audit in protocol_module(name).audits
-    ]
+    own = [(audit.name, f"{audit.summary} ({name} only)") for name, one in PROTOCOLS.items() for audit in one.audits]
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 

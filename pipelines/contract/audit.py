@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, Protocol as Structural
+from typing import TYPE_CHECKING, Any, Protocol as Structural
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
-from pipelines.engines.materialise.base import Materialiser, Relation
-from pipelines.engines.paths import delta_paths
+    from pipelines.engines.materialise.base import Materialiser, Relation
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
@@ -73,6 +73,19 @@ def arrow_rows(
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
+def aggregated(rows: DataFrame, keys: Sequence[str], *columns: str) -> DataFrame:
+    """Returns a row for each combination of the keys, with aggregates.
+
+    Args:
+        rows: Any rows.
+        keys: The columns to group by.
+        columns: SQL aggregates with their names, e.g. ``sum(held) as n_held``.
+    """
+    from pyspark.sql import functions as F  # loads PySpark
+
+    return rows.groupBy(*keys).agg(*(F.expr(column) for column in columns))
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What audits may read.
@@ -101,6 +114,8 @@ class Evidence:
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
         """Returns all δ-paths of trees; arguments and rows as in `delta_paths`."""
+        from pipelines.engines.paths import delta_paths  # loads PySpark
+
         return delta_paths(self.materialiser.session, link, max_hops)
 
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:

@@ -28,10 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.contract.nodes import NodeProtocol
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs
-from pipelines.protocols import protocol_module
+from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
@@ -117,8 +116,7 @@ def local(parts: dict[str, Any]) -> tuple[int, float]:
 def _network(parts: dict[str, Any]) -> LocalNetwork:
     (run,) = run_configs([parts])
     inputs = build_inputs([run], None)
-    protocol = protocol_module(parts["protocol"]["name"])
-    assert isinstance(protocol, NodeProtocol)
+    protocol = PROTOCOLS[parts["protocol"]["name"]]
     network = LocalNetwork(
         protocol.program, nodes=[NodeInfo(row["node_id"], row["name"], row["role"]) for row in inputs.node.to_pylist()],
         links={(row["src"], row["dst"]): row["latency_rounds"] for row in inputs.link.to_pylist()},

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pipelines.contract.nodes import NodeProtocol
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
 from pipelines.spec.base import Strict
 from udfs.nodes.context import Context
 from udfs.nodes.program import Call, NodeProgram, appended, keyed, one, ordered
@@ -224,9 +223,8 @@ class FloodingSettings(Strict):
     fails_in_round: int | None = None
 
 
-SPEC = ProtocolSpec(
-    name="flood", summary="flooding", settings=FloodingSettings, needs_tree=False, confirms=True,
-    program="support.flooding",
+PROTOCOL = Protocol(
+    name="flood", summary="flooding", settings=FloodingSettings, program=Flooding, confirms=True,
+    keeps_source_order=True, builds_overlay=True,
 )  # fmt: skip
-PROTOCOL = NodeProtocol(Flooding)
 SETTINGS: dict[str, Any] = {"detection_rounds": 2}
