@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
+from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import Call, NodeProgram, keyed
+from udfs.nodes.program import NodeProgram, keyed
 from udfs.nodes.records import message, record
 
 
@@ -57,20 +58,18 @@ class Pub(Routed):
 class Forwarding(NodeProgram):
     """A broker."""
 
-    name = "forwarding"
     messages = (Sub, Unsub, Pub)
-    detection = None
     routing_entry = keyed(RoutingEntry)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes."""
-        self.on_sub(Sub(ctx.node, call.source_seq, 0, call.subscription_id or 0), ctx.node, ctx)
+        self.on_sub(Sub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
-    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Unsubscribes."""
-        self.on_unsub(Unsub(ctx.node, call.source_seq, 0, call.subscription_id or 0), ctx.node, ctx)
+        self.on_unsub(Unsub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes."""
         self.on_pub(Pub(ctx.node, call.source_seq, 0, call.round, call.matches), ctx.node, ctx)
 

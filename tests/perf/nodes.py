@@ -25,6 +25,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from dataclasses import fields
+
 from rich.console import Console
 from rich.table import Table
 
@@ -35,6 +37,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
+from udfs.nodes.arrow import CALL, as_call
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo
 
@@ -123,10 +126,9 @@ def _network(parts: dict[str, Any]) -> LocalNetwork:
         settings={"seed": run.seed, **run.scenario.protocol.model_dump(exclude={"name"}, exclude_none=True)},
     )  # fmt: skip
     for row in sorted(inputs.call.to_pylist(), key=lambda row: (row["node_id"], row["source_seq"])):
-        network.call(
-            row["node_id"], row["kind"], row["round"], topic=row["topic"], subscription_id=row["subscription_id"],
-            guarantee=row["guarantee"], keys=tuple(row["keys"] or ()),
-        )  # fmt: skip
+        call = as_call([row[name] for name in CALL])
+        given = {one.name: getattr(call, one.name) for one in fields(call) if one.name not in ("source_seq", "round")}
+        network.call(row["node_id"], call.kind, call.round, **given)
     return network
 
 
