@@ -268,7 +268,7 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
     evidence = _evidence(reader, undecided, materialiser)
-    rows = collected(audit.find(evidence).select(*FOUND))
+    rows = collected(audit.rows(evidence))
     evidence.release()
     undecided.release()
     return rows
@@ -324,7 +324,7 @@ def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relat
 
 def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
     """Returns the violating rows of an audit; a fault excuses no delivery and no dated row of an earlier round."""
-    found = audit.find(evidence).select(*FOUND)
+    found = audit.rows(evidence)
     if audit.is_unconditional:
         return found.withColumn("excused", F.lit(False))
     found = found.join(excused, "run_id", "left")

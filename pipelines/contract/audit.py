@@ -143,8 +143,8 @@ class Audit:
     Attributes:
         name: Name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: Returns the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
-            ``source_seq`` are null where the guarantee is about none.
+        find: The violating rows, columns `FOUND`: SQL over the history, or a function that returns them; no rows where
+            the guarantee holds. ``round``, ``source`` and ``source_seq`` are null where the guarantee is about none.
         is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
         is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
             bound later excuses none.
@@ -154,10 +154,15 @@ class Audit:
 
     name: str
     summary: str
-    find: Callable[[Evidence], DataFrame]
+    find: str | Callable[[Evidence], DataFrame]
     is_unconditional: bool = False
     is_of_deliveries: bool = False
     is_dated: bool = False
+
+    def rows(self, evidence: Evidence) -> DataFrame:
+        """Returns the violating rows of a store, columns `FOUND`."""
+        found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
+        return found.select(*FOUND)
 
 
 REPEATED = """

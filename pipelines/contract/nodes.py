@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import types as T
@@ -42,6 +43,12 @@ class NodeProtocol(Protocol):
         self.shown = protocol.shown
         rows = rows_of(protocol.program)
         self.states = [*_states(rows), *(_derived(rows, one) for one in protocol.shown)]
+
+
+def program_states(protocol: declaration.Protocol) -> list[State]:
+    """Returns the tables of a program as relations of dataflow steps, none of them durable."""
+    found = [one for one in NodeProtocol(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
+    return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception) -> NodeProgramError | None:

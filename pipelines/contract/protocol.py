@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import create_model
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit, Reader
@@ -66,13 +68,14 @@ class Shown:
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol; a small one states its name, summary, settings and program.
+    """A protocol; a small one states its name, summary and program.
 
     Attributes:
         name: The name in scenario files.
         summary: One line for ``roundtable list``.
-        settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest.
         program: The class of its nodes.
+        settings: The model of its part of a scenario; has a field ``name: Literal[name]`` and defaults for the rest. By
+            default it has the name only.
         audits: The guarantees that it gives beside the general ones.
         views: The package whose SQL files are views of this protocol's stores; None: there are none.
         bound: The runs whose faults went beyond what it promises to bear: ``run_id``, the first ``round`` in which they
@@ -119,8 +122,8 @@ class Protocol:
 
     name: str
     summary: str
-    settings: type[Strict]
     program: type[NodeProgram]
+    settings: type[Strict] = Strict
     audits: Sequence[Audit] = ()
     views: str | None = None
     bound: Bound = NO_RUN
@@ -154,7 +157,7 @@ class Protocol:
     """The kinds of messages that its nodes send, reports of their failure detectors among them."""
 
     def __post_init__(self) -> None:
-        """Reads the program.
+        """Reads the program, and makes the settings if there are none.
 
         Raises:
             ProtocolError: The program or the classes of messages are wrong.
@@ -163,6 +166,8 @@ class Protocol:
             object.__setattr__(self, "kinds", tuple(Plan.of(self.program).kinds))
         except TypeError as error:
             raise ProtocolError(self.name, [str(error)]) from error
+        if self.settings is Strict:
+            object.__setattr__(self, "settings", _settings(self.name))
         classed = [*self.application, *self.acknowledgement, *self.recovery]
         unknown = sorted({*classed} - {*self.kinds})
         if unknown or len({*classed}) < len(classed):
@@ -182,3 +187,10 @@ class Protocol:
             has_faults: Whether a run has faults or joins.
         """
         return self.forms if self.steps_bear_faults or not has_faults else ("program",)
+
+
+def _settings(name: str) -> type[Strict]:
+    """Returns the settings of a protocol that has the name only."""
+    fields: dict[str, Any] = {"name": (Literal[name], name)}
+    title = f"{name.title().replace('_', '')}Settings"
+    return create_model(title, __base__=Strict, __doc__=f"Settings of protocol ``{name}``: none.", **fields)

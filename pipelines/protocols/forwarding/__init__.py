@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pipelines.contract.protocol import Protocol
-from pipelines.spec.base import Strict
 from udfs.forwarding import Forwarding
-
-
-class ForwardingSettings(Strict):
-    """Settings of protocol ``forwarding``: none."""
-
-    name: Literal["forwarding"] = "forwarding"
-
 
 BOUND = """select run_id, min(round) as round, 'a node crashed' as reason
 from fault_event where kind = 'crash' group by run_id"""
@@ -21,7 +11,6 @@ from fault_event where kind = 'crash' group by run_id"""
 PROTOCOL = Protocol(
     name="forwarding",
     summary="plain reverse-path subscription forwarding without confirmations, the baseline",
-    settings=ForwardingSettings,
     program=Forwarding,
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),

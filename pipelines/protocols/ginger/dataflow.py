@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
+from pipelines.contract.nodes import program_states
 from pipelines.contract.protocol import SETTINGS_JSON
-from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start, State
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued
 from pipelines.engines.mapped import mapped
 from pipelines.protocols.ginger import PROTOCOL
@@ -19,17 +18,9 @@ from udfs.ginger.laid import LAID, laid, laid_schema
 
 _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
 _ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})
-_HELD = (NODE_STATE, NODE_DURABLE)
-"""Relations of the program that hold the rows of its tables."""
 _GIVEN = {
     "nodes": "node_id, name, role", "links": "src, dst, latency_rounds", "calls": "node_id, kind, topic",
 }  # fmt: skip
-
-
-def _states() -> list[State]:
-    """Returns the tables of the program; rounds change those of dissemination, the others stay as at the start."""
-    found = [one for one in NodeProtocol(PROTOCOL).states if one.table.name not in _HELD]
-    return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 class GingerSteps(DataflowProtocol):
@@ -38,7 +29,7 @@ class GingerSteps(DataflowProtocol):
     kinds = PROTOCOL.kinds
     payload = PAYLOAD
     body = BODY
-    states = _states()
+    states = program_states(PROTOCOL)
 
     @property
     def told_apart(self) -> tuple[str, ...]:
