@@ -1,4 +1,4 @@
-"""Ready parts of publish/subscribe programs: a node's own subscriptions, and a copy of a publication."""
+"""Ready parts of publish/subscribe programs: a node's own subscriptions, and messages that travel over the overlay."""
 
 from __future__ import annotations
 
@@ -21,13 +21,23 @@ class OwnSubscription:
     issued_round: Annotated[int, "round in which it was issued"]
 
 
+@message()
+class RoutedCopy:
+    """A copy of a message of a node's application that travels over the overlay."""
+
+    source: Annotated[int, "the node whose application issued it"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    hops: Annotated[int, "links from the source to the receiver, on the way of this copy"]
+
+    def onward(self) -> Self:
+        """Returns the copy that the receiver of this one sends."""
+        return replace(self, hops=self.hops + 1)
+
+
 @message(hidden="issued_round,matches")
-class PublicationCopy:
+class PublicationCopy(RoutedCopy):
     """A copy of a publication."""
 
-    source: Annotated[int, "its publisher"]
-    source_seq: Annotated[int, "its number among the calls there"]
-    hops: Annotated[int, "links from the publisher to the receiver, on the way of this copy"]
     issued_round: Annotated[int, "round in which it was issued"]
     matches: Annotated[tuple[int, ...], "the subscriptions whose predicate it satisfies"]
 
@@ -35,10 +45,6 @@ class PublicationCopy:
     def of(cls, call: PublishCall, node: int) -> Self:
         """Returns the publication of a call at its publisher."""
         return cls(node, call.source_seq, 0, call.round, call.matches)
-
-    def onward(self) -> Self:
-        """Returns the copy that the receiver of this one sends."""
-        return replace(self, hops=self.hops + 1)
 
 
 class SubscribingNode(NodeProgram):
