@@ -11,20 +11,21 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines.contract.forms import AskedForm
+from pipelines.contract.forms import AskedForm, Form
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import plural
 from pipelines.experiment.batches import Batch, fitting_inputs, is_small
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.jobs import by_protocol, forms_of
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.blocks import players
-from pipelines.rounds.execute import Experiment, chosen_forms
+from pipelines.rounds.execute import Experiment
 from pipelines.rounds.progress import Progress
 from pipelines.rounds.reporters import ProgressForm, is_notebook, reporter
 from pipelines.rounds.survive import done, execute_and_survive, last_commit
@@ -135,7 +136,7 @@ def run_prepared(
     files: dict[str, Path] = {}
     with players(prepared.runs, chosen, asked):
         inputs = _build(prepared, files, say)
-    chosen_forms(prepared.protocols, inputs, asked)  # refuses before anything is written
+    _forms(prepared, inputs, asked)  # refuses before anything is written
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:
@@ -272,17 +273,21 @@ def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
     return built
 
 
+def _forms(prepared: Prepared, inputs: Inputs, asked: AskedForm) -> dict[str, tuple[Form, str]]:
+    return forms_of(prepared.protocols, asked, n_nodes=inputs.most_nodes, has_faults=inputs.has_faults)
+
+
 def _execute(
     prepared: Prepared, manifest: Manifest, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
     names = prepared.protocols
-    what = f"{'protocol' if len(names) == 1 else 'protocols'} {', '.join(names)}"
     experiment = Experiment(
         prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job, manifest.form
     )  # fmt: skip
-    forms = list(dict.fromkeys(experiment.forms.values()))
-    say(f"{what} as {' and '.join(forms)} on {manifest.engine}, for at most {prepared.horizon:,} rounds")
+    forms = _forms(prepared, inputs, manifest.form).items()
+    told = by_protocol({name: f"{form}, {reason}" for name, (form, reason) in forms}, is_named=True)
+    say(f"{'; '.join(told)}; at most {prepared.horizon:,} rounds on {manifest.engine}")
 
     def start(batch: Batch) -> None:
         if batch.n_batches > 1:

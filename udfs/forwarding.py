@@ -6,13 +6,13 @@ the stored neighbours back. Nothing is confirmed or sent again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated
 
+from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import Call, NodeProgram, keyed
+from udfs.nodes.program import NodeProgram, keyed
 from udfs.nodes.records import message, record
+from udfs.nodes.subscriptions import PublicationCopy, RoutedCopy
 
 
 @record(key="subscription_id")
@@ -23,66 +23,52 @@ class RoutingEntry:
     next_hop: Annotated[int, "neighbour it came from; the broker itself for its own subscription"]
 
 
-@message()
-class Routed:
-    """A message of a broker's application that travels over the overlay."""
-
-    source: Annotated[int, "the broker whose application issued it"]
-    source_seq: Annotated[int, "its number among the calls there"]
-    hops: Annotated[int, "links from the source to the receiver"]
-
-
 @message("SUB")
-class Sub(Routed):
+class Sub(RoutedCopy):
     """A subscription."""
 
     subscription_id: Annotated[int, "the subscription"]
 
 
 @message("UNSUB")
-class Unsub(Routed):
+class Unsub(RoutedCopy):
     """The end of a subscription."""
 
     subscription_id: Annotated[int, "the subscription"]
 
 
-@message("PUB", hidden="issued_round,matches")
-class Pub(Routed):
+@message("PUB")
+class Pub(PublicationCopy):
     """A publication."""
-
-    issued_round: Annotated[int, "round in which it was issued"]
-    matches: Annotated[tuple[int, ...], "the subscriptions whose predicate it satisfies"]
 
 
 class Forwarding(NodeProgram):
     """A broker."""
 
-    name = "forwarding"
     messages = (Sub, Unsub, Pub)
-    detection = None
     routing_entry = keyed(RoutingEntry)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes."""
-        self.on_sub(Sub(ctx.node, call.source_seq, 0, call.subscription_id or 0), ctx.node, ctx)
+        self.on_sub(Sub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
-    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Unsubscribes."""
-        self.on_unsub(Unsub(ctx.node, call.source_seq, 0, call.subscription_id or 0), ctx.node, ctx)
+        self.on_unsub(Unsub(ctx.node, call.source_seq, 0, call.subscription_id), ctx.node, ctx)
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes."""
-        self.on_pub(Pub(ctx.node, call.source_seq, 0, call.round, call.matches), ctx.node, ctx)
+        self.on_pub(Pub.of(call, ctx.node), ctx.node, ctx)
 
     def on_sub(self, m: Sub, src: int, ctx: Context) -> None:
         """Stores where a subscription came from, and floods it."""
         self.routing_entry[m.subscription_id] = RoutingEntry(m.subscription_id, src)
-        _send(m, ctx.neighbours, src, ctx)
+        ctx.send_all(m.onward(), besides=src)
 
     def on_unsub(self, m: Unsub, src: int, ctx: Context) -> None:
         """Removes a subscription, and floods that."""
         self.routing_entry.pop(m.subscription_id, None)
-        _send(m, ctx.neighbours, src, ctx)
+        ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: Pub, src: int, ctx: Context) -> None:
         """Sends a publication towards its subscribers, and delivers it if the broker is one of them."""
@@ -90,12 +76,6 @@ class Forwarding(NodeProgram):
         next_hops = {entry.next_hop for entry in entries if entry is not None}
         if ctx.node in next_hops:
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)
-        _send(m, sorted(next_hops - {ctx.node}), src, ctx)
-
-
-def _send(m: Sub | Unsub | Pub, next_hops: Iterable[int], src: int, ctx: Context) -> None:
-    """Sends a message to next hops, except back to its sender."""
-    onward = replace(m, hops=m.hops + 1)
-    for next_hop in next_hops:
-        if next_hop != src:
+        onward = m.onward()
+        for next_hop in sorted(next_hops - {ctx.node, src}):
             ctx.send(next_hop, onward)

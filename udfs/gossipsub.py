@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, NamedTuple
 
+from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import xxhash64
-from udfs.nodes.program import Call, NodeProgram, keyed
+from udfs.nodes.program import keyed
 from udfs.nodes.records import message, record
-from udfs.nodes.subscriptions import OwnSubscription, OwnSubscriptions
+from udfs.nodes.subscriptions import SubscribingNode
 from udfs.nodes.world import World
 
 
@@ -143,12 +144,11 @@ def is_outbound(node: int, peer: int) -> bool:
     return (node < peer) == ((node + peer) % 2 == 0)
 
 
-class GossipSub(NodeProgram):
+class GossipSub(SubscribingNode):
     """A node: a peer of libp2p."""
 
     name = "gossipsub"
     messages = (Hello, Announce, Graft, Prune, IHave, IWant, Pub, Reply)
-    subscription = keyed(OwnSubscription, is_durable=True)
     relayed = keyed(Relayed, is_durable=True)
     topic = keyed(Topic)
     seen = keyed(Seen)
@@ -171,18 +171,18 @@ class GossipSub(NodeProgram):
                     program.join(topic, ctx)
             program.on_round_end(ctx)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes; the first subscription of a topic joins it (rule S3)."""
-        OwnSubscriptions.add(self.subscription, call)
+        super().call_subscribe(call, ctx)
         topic = self.topic_of(str(call.topic))
         if not topic.is_joined:
             _send(Announce(topic.topic, is_joined=True), ctx.neighbours, ctx)
             self.join(topic, ctx)
 
-    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Unsubscribes; the end of the last subscription of a topic leaves it (rule S4)."""
-        ended = self.subscription.get(call.subscription_id or 0)
-        OwnSubscriptions.remove(self.subscription, call)
+        ended = self.subscription.get(call.subscription_id)
+        super().call_unsubscribe(call, ctx)
         if ended is not None and ended.topic not in self._wanted_topics():
             topic = self.topic_of(str(ended.topic))
             topic.is_joined = False
@@ -227,7 +227,7 @@ class GossipSub(NodeProgram):
         for topic in self.topic.values():
             topic.forget(peer)
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes to all known peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
         topic = self.topic_of(str(call.topic))
         m = Pub(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
@@ -253,7 +253,7 @@ class GossipSub(NodeProgram):
         self.seen[m.source, m.source_seq] = Seen(m.source, m.source_seq, ctx.round)
         if topic.is_joined or not ctx.settings["flood_publish"]:
             self.cached[m.source, m.source_seq] = Cached(m.source, m.source_seq, 0, m)
-        if OwnSubscriptions.any_of(self.subscription, m.matches):
+        if self.is_subscribed(m.matches):
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)
 
     def on_ihave(self, m: IHave, src: int, ctx: Context) -> None:

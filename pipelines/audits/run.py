@@ -16,14 +16,14 @@ from pipelines.audits.general import GENERAL
 from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
-from pipelines.contract.round import NO_RUN, Bound, Protocol
+from pipelines.contract.protocol import NO_RUN, Bound, Protocol
 from pipelines.engines.concurrently import concurrently
 from pipelines.engines.materialise.base import Materialiser, Relation
 from pipelines.engines.materialise.choose import materialiser_for
 from pipelines.engines.planner import collected
 from pipelines.engines.session import Session
 from pipelines.errors import plural
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.tables import RUN, VIOLATION
@@ -191,9 +191,7 @@ def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
 
 def describe() -> list[tuple[str, str]]:
     """Returns name and summary of every audit; a protocol's own say whose they are."""
-    own = [
-        (audit.name, f"{audit.summary} ({name} only)") for name in PROTOCOLS for audit in protocol_module(name).audits
-    ]
+    own = [(audit.name, f"{audit.summary} ({name} only)") for name, one in PROTOCOLS.items() for audit in one.audits]
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
@@ -270,7 +268,7 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
     materialiser = materialiser_for(session)
     undecided = undecided_runs(reader, protocol, materialiser)
     evidence = _evidence(reader, undecided, materialiser)
-    rows = collected(audit.find(evidence).select(*FOUND))
+    rows = collected(audit.rows(evidence))
     evidence.release()
     undecided.release()
     return rows
@@ -326,7 +324,7 @@ def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relat
 
 def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
     """Returns the violating rows of an audit; a fault excuses no delivery and no dated row of an earlier round."""
-    found = audit.find(evidence).select(*FOUND)
+    found = audit.rows(evidence)
     if audit.is_unconditional:
         return found.withColumn("excused", F.lit(False))
     found = found.join(excused, "run_id", "left")

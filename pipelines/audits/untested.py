@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from pipelines.contract.audit import Reader
-from pipelines.contract.round import Protocol
+from pipelines.contract.protocol import Protocol
 from pipelines.engines.planner import collected
 from pipelines.errors import plural
 

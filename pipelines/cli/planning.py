@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import print_table
-from pipelines.contract.forms import AskedForm, Form, chosen_form
+from pipelines.contract.forms import AskedForm, Form
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
 from pipelines.experiment.batches import cut, fitting
 from pipelines.experiment.build import message_kinds
 from pipelines.experiment.costs import costs
-from pipelines.experiment.jobs import jobs_of
+from pipelines.experiment.jobs import by_protocol, forms_of, jobs_of
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
 from pipelines.experiment.prepared import Prepared
@@ -47,11 +47,8 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     n_nodes = max(row.n_nodes for row in rows)
     has_faults = any(row.n_crashes or row.n_faults or row.n_joins for row in rows)
-    forms = {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes)
-        for name in prepared.protocols
-    }
-    for told in _by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
+    forms = forms_of(prepared.protocols, asked, n_nodes=n_nodes, has_faults=has_faults)
+    for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
         _say(f"jobs      {told}")
@@ -81,7 +78,7 @@ def _times(prepared: Prepared) -> str:
     return f"at most {prepared.horizon:,} rounds of {length} ms"
 
 
-def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterator[str]:
+def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
     """Says how many rounds a job has unless --rounds-per-job says otherwise, by protocol where that differs."""
     found = {}
     for name, form in forms.items():
@@ -89,16 +86,7 @@ def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterator[str]:
         jobs = jobs_of(form=form, n_runs=n_runs)
         what = "one round" if jobs.rounds_per_job == 1 else f"up to {jobs.rounds_per_job:,} rounds"
         found[name] = f"{what} each, a commit every {jobs.commit_every:,} rounds: {jobs.reason}"
-    return _by_protocol(found)
-
-
-def _by_protocol(told: Mapping[str, str]) -> Iterator[str]:
-    """Yields a line for each distinct text, with the names of its protocols where there are several texts."""
-    names: dict[str, list[str]] = {}
-    for name, text in told.items():
-        names.setdefault(text, []).append(name)
-    for text, of in names.items():
-        yield text if len(names) == 1 else f"{', '.join(of)}: {text}"
+    return by_protocol(found)
 
 
 def _batches(prepared: Prepared, n_rows: int) -> str:

@@ -39,7 +39,7 @@ def with_candidates(prepared: Prepared) -> Compared:
     """Returns a scenario with the protocols and settings that it is compared with.
 
     A grid that names whole protocols (``runs.grid.protocol``) is taken as it is. Otherwise the candidates are those of
-    the scenario itself, and the variants of all protocols (`ProtocolSpec.variants`); a variant is left out that
+    the scenario itself, and the variants of all protocols (`Protocol.variants`); a variant is left out that
     refuses overlay, workload or faults beside the scenario's own.
 
     Raises:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, Protocol as Structural
+from typing import TYPE_CHECKING, Any, Protocol as Structural
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
-from pipelines.engines.materialise.base import Materialiser, Relation
-from pipelines.engines.paths import delta_paths
+    from pipelines.engines.materialise.base import Materialiser, Relation
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
@@ -73,6 +73,19 @@ def arrow_rows(
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
+def aggregated(rows: DataFrame, keys: Sequence[str], *columns: str) -> DataFrame:
+    """Returns a row for each combination of the keys, with aggregates.
+
+    Args:
+        rows: Any rows.
+        keys: The columns to group by.
+        columns: SQL aggregates with their names, e.g. ``sum(held) as n_held``.
+    """
+    from pyspark.sql import functions as F  # loads PySpark
+
+    return rows.groupBy(*keys).agg(*(F.expr(column) for column in columns))
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What audits may read.
@@ -101,6 +114,8 @@ class Evidence:
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
         """Returns all δ-paths of trees; arguments and rows as in `delta_paths`."""
+        from pipelines.engines.paths import delta_paths  # loads PySpark
+
         return delta_paths(self.materialiser.session, link, max_hops)
 
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
@@ -128,8 +143,8 @@ class Audit:
     Attributes:
         name: Name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: Returns the violating rows, columns `FOUND`: none where the guarantee holds. ``round``, ``source`` and
-            ``source_seq`` are null where the guarantee is about none.
+        find: The violating rows, columns `FOUND`: SQL over the history, or a function that returns them; no rows where
+            the guarantee holds. ``round``, ``source`` and ``source_seq`` are null where the guarantee is about none.
         is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
         is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
             bound later excuses none.
@@ -139,10 +154,15 @@ class Audit:
 
     name: str
     summary: str
-    find: Callable[[Evidence], DataFrame]
+    find: str | Callable[[Evidence], DataFrame]
     is_unconditional: bool = False
     is_of_deliveries: bool = False
     is_dated: bool = False
+
+    def rows(self, evidence: Evidence) -> DataFrame:
+        """Returns the violating rows of a store, columns `FOUND`."""
+        found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
+        return found.select(*FOUND)
 
 
 REPEATED = """

@@ -9,31 +9,24 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import OUTBOX, Protocol, State
+from pipelines.contract.protocol import Protocol
+from pipelines.contract.round import OUTBOX, Protocol as ProtocolForm, State
 from pipelines.errors import ProtocolError
 
 CALLS = ("join", "subscribe", "unsubscribe", "publish")
 _RESERVED = ("message", "call_log", "in_flight")
-_HEAD = {*in_flight_schema(Protocol.payload).names, *OUTBOX, "latency_rounds"}
+_HEAD = {*in_flight_schema(ProtocolForm.payload).names, *OUTBOX, "latency_rounds"}
 
 
-def check_protocol(name: str, protocol: object) -> Protocol:
-    """Checks what a protocol's module has as ``PROTOCOL``, and returns it.
-
-    Args:
-        name: The protocol's name.
-        protocol: The object.
+def check_protocol(protocol: Protocol, form: ProtocolForm) -> None:
+    """Checks a protocol and one of its forms.
 
     Raises:
         ProtocolError: With everything that is wrong.
     """
-    if not isinstance(protocol, Protocol):
-        what = f"PROTOCOL is a {type(protocol).__name__}; allowed: an object of a subclass of contract.round.Protocol"
-        raise ProtocolError(name, [what])
-    problems = [*_kinds(protocol), *_payload(protocol), *_states(protocol), *_texts(protocol)]
+    problems = [*_kinds(protocol), *_payload(form), *_states(form), *_texts(protocol), *_parsed_body(form)]
     if problems:
-        raise ProtocolError(name, problems)
-    return protocol
+        raise ProtocolError(protocol.name, problems)
 
 
 def _twice(names: Iterable[str]) -> list[str]:
@@ -41,25 +34,23 @@ def _twice(names: Iterable[str]) -> list[str]:
 
 
 def _kinds(protocol: Protocol) -> Iterator[str]:
-    for kind in _twice(protocol.kinds):
-        yield f"message kind {kind!r} stands twice in kinds; allowed: once"
     for kind in {*protocol.kinds} & {*CALLS}:
         yield f"message kind {kind!r} is the name of a call; allowed: another name, e.g. {kind.upper()!r}"
     for name in _twice(audit.name for audit in protocol.audits):
         yield f"audit {name!r} stands twice in audits; allowed: a name of its own for each"
 
 
-def _payload(protocol: Protocol) -> Iterator[str]:
-    names = protocol.payload.names
+def _payload(form: ProtocolForm) -> Iterator[str]:
+    names = form.payload.names
     for name in _twice(names):
         yield f"payload has column {name!r} twice; allowed: once"
     for name in sorted({*names} & _HEAD):
         yield f"payload has column {name!r}, which every message has; allowed: another name"
 
 
-def _states(protocol: Protocol) -> Iterator[str]:
-    by_name = {state.table.name: state for state in protocol.states}
-    for name in _twice(state.table.name for state in protocol.states):
+def _states(form: ProtocolForm) -> Iterator[str]:
+    by_name = {state.table.name: state for state in form.states}
+    for name in _twice(state.table.name for state in form.states):
         yield f"relation {name!r} stands twice in states; allowed: once"
     for name, state in by_name.items():
         if name in _RESERVED or not name.isidentifier():
@@ -79,15 +70,18 @@ def _facts(name: str, state: State) -> Iterator[str]:
         yield from _parsed(f"fact {fact!r} of relation {name!r}", f"select {sql}")
     if state.wake is not None:
         yield from _parsed(f"wake of relation {name!r}", f"select {state.wake}")
-    if state.waits is not None:
-        yield from _parsed(f"waits of relation {name!r}", state.waits)
     is_local = state.facts or state.wake or state.compact or state.is_durable
     if state.derived_from is not None and is_local:
         yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, wake, compact nor is_durable"
 
 
+def _parsed_body(form: ProtocolForm) -> Iterator[str]:
+    yield from _parsed("body", f"select {form.body}")
+
+
 def _texts(protocol: Protocol) -> Iterator[str]:
-    yield from _parsed("body", f"select {protocol.body}")
+    for name, sql in protocol.waits.items():
+        yield from _parsed(f"waits of {name!r}", sql)
     for name in ("bound", "undecided", "waited"):
         if isinstance(text := getattr(protocol, name), str):
             yield from _parsed(name, text)

@@ -55,7 +55,7 @@ def chosen_form(protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_node
             )
         return asked, "as asked for"
     if len(forms) == 1:
-        return forms[0], f"{protocol} has no other form for these runs"
+        return forms[0], "the only form for these runs"
     if n_nodes > MOST_NODES:
-        return "dataflow", f"runs have up to {n_nodes:,} nodes, more than {MOST_NODES:,}"
-    return "program", f"runs have up to {n_nodes:,} nodes, so that one core plays each"
+        return "dataflow", f"{n_nodes:,} nodes a run are above {MOST_NODES:,}"
+    return "program", f"{n_nodes:,} nodes a run are within {MOST_NODES:,}"

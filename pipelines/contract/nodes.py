@@ -1,31 +1,20 @@
-"""Protocols that are node programs (`udfs.nodes`): what the engine needs of them follows from the declarations.
-
-A program adds what SQL says better: audits, a bound, why publications wait.
-"""
+"""The form ``program`` of a protocol: its tables follow from the declarations of its node program (`udfs.nodes`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.contract.assumptions import Assumption
-from pipelines.contract.audit import Audit
-from pipelines.contract.round import (
-    NO_RUN,
-    Bound,
-    MadeView,
-    Protocol,
-    State,
-    grown,
-)
+from pipelines.contract import protocol as declaration
+from pipelines.contract.round import Protocol, State, grown
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
 from udfs.nodes.arrow import INTERNAL, Rows, rows_of, table_schema
-from udfs.nodes.program import Declared, NodeProgram
+from udfs.nodes.program import Declared
 from udfs.nodes.records import spec_of
 from udfs.nodes.step import ProgramError
 
@@ -42,58 +31,24 @@ _PAYLOAD = T.StructType([T.StructField("body", T.StringType()), T.StructField("h
 _NODE = ("run_id", "node_id")
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A table that follows from that of a declaration.
-
-    Attributes:
-        table: Its schema; the name is without the prefix.
-        of: The declaration.
-        make: Derives its rows from those of the declaration's table.
-    """
-
-    table: Table
-    of: str
-    make: Callable[[pa.Table], pa.Table]
-
-
 class NodeProtocol(Protocol):
-    """A node program as the engine sees it."""
+    """The form ``program`` of a protocol as the engine sees it."""
 
-    def __init__(
-        self, program: type[NodeProgram], *, audits: Sequence[Audit] = (), bound: Bound = NO_RUN,
-        undecided: Bound = NO_RUN, assumes: frozenset[Assumption] = frozenset(), waits: Mapping[str, str] | None = None,
-        views: Mapping[str, MadeView] | None = None, shown: Sequence[Shown] = (), waited: str | None = None,
-    ) -> None:  # fmt: skip
-        """Makes the relations of a program's declarations.
+    payload = _PAYLOAD
+    body = "body"
 
-        Args:
-            program: The class of the nodes.
-            audits: As in `Protocol`.
-            bound: As in `Protocol`.
-            undecided: As in `Protocol`.
-            assumes: As in `Protocol`.
-            waits: By declaration: SQL for the publications that wait in it, as in `State.waits`.
-            views: As in `Protocol`.
-            shown: More tables that follow from declarations.
-            waited: As in `Protocol`.
-        """
-        self.program = program
-        rows = rows_of(program)
-        self.kinds = tuple(rows.plan.kinds)
-        self.payload = _PAYLOAD
-        self.body = "body"
-        self.shown = shown
-        self.states = [
-            *_states(rows, waits or {}),
-            *(State(one.table, derived_from=_relation(rows, one.of)) for one in shown),
-        ]
-        self.audits = audits
-        self.bound = bound
-        self.undecided = undecided
-        self.assumes = assumes
-        self.views = views or {}
-        self.waited = waited
+    def __init__(self, protocol: declaration.Protocol) -> None:
+        """Derives the relations from the declarations of the program."""
+        self.program = protocol.program
+        self.shown = protocol.shown
+        rows = rows_of(protocol.program)
+        self.states = [*_states(rows), *(_derived(rows, one) for one in protocol.shown)]
+
+
+def program_states(protocol: declaration.Protocol) -> list[State]:
+    """Returns the tables of a program as relations of dataflow steps, none of them durable."""
+    found = [one for one in NodeProtocol(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
+    return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception) -> NodeProgramError | None:
@@ -105,7 +60,7 @@ def program_error(error: Exception) -> NodeProgramError | None:
     return NodeProgramError(f"{told}; what is committed stays: mend the program and resume, or run the scenario again")
 
 
-def _states(rows: Rows, waits: Mapping[str, str]) -> list[State]:
+def _states(rows: Rows) -> list[State]:
     """Returns all relations: nodes, their rows that survive crashes, rows that grow, and the tables that these show."""
     found = [State(_table(NODE_STATE, "a node that is up, with what it keeps between rounds", INTERNAL, rows.volatile))]
     if rows.durable:
@@ -114,8 +69,13 @@ def _states(rows: Rows, waits: Mapping[str, str]) -> list[State]:
     for name, one in rows.plan.appended.items():
         found.append(State(_shown(name, one), compact=grown, is_durable=one.is_durable))
     for name, one in {**rows.volatile, **rows.durable}.items():
-        found.append(State(_shown(name, one), derived_from=_relation(rows, name), waits=waits.get(name)))
+        found.append(State(_shown(name, one), derived_from=_relation(rows, name)))
     return found
+
+
+def _derived(rows: Rows, one: declaration.Shown) -> State:
+    table = _shown(one.name, Declared("keyed", one.record, is_durable=False))
+    return State(table, derived_from=_relation(rows, one.of))
 
 
 def _relation(rows: Rows, name: str) -> str:

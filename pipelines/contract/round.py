@@ -13,7 +13,7 @@ Columns that frames share:
   unsubscribe, publish), ``subscription_id`` (subscribe and unsubscribe), ``join_point`` (join), ``topic`` (publish; of
   a subscription if it asks for one, alone or with more), ``guarantee`` and ``keys`` (publish), ``matches`` (publish:
   ids of the subscriptions whose predicate the publication satisfies). Protocols that take other calls
-  (`ProtocolSpec.calls`) read what these are about in ``topic``, ``peer`` and ``role``.
+  (`contract.protocol.Protocol.calls`) read what these are about in ``topic``, ``peer`` and ``role``.
 - *outbox*: one row a message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
   payload's columns and ``latency_rounds``. A node's messages of a round leave in the order (trigger, rank, dst);
   ``trigger`` is the id of the message that caused it, or `CALL_TRIGGER`. Where no link is, or not its latency is meant,
@@ -25,13 +25,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Protocol as Structural
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.assumptions import Assumption
-from pipelines.contract.audit import Audit, Reader
 from pipelines.contract.due import Due, FaultsDue, RunSet
 from pipelines.tables import Table
 
@@ -49,8 +46,6 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
 
 DELIVERY = ("run_id", "subscriber", "source", "source_seq", "round", "latency_rounds", "hops")
 CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
-NO_RUN = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
-"""A query for runs that finds none: a bound that no run goes beyond."""
 NODE_STATUS = ("run_id", "node_id", "round", "status")
 
 
@@ -71,8 +66,6 @@ class State:
             what a round changes in the rows of a node that is down. The rows of other relations go with their node.
         derived_from: The relation that this one shows in another form; rounds neither read nor write it, it is written
             at a commit. None: rounds read and write this one.
-        waits: SQL over the history for the publications that still wait in the relation: ``run_id, node_id, source,
-            source_seq`` and a ``reason``, what they wait for, in words. Stories of publications tell it (`why`).
     """
 
     table: Table
@@ -81,7 +74,6 @@ class State:
     wake: str | None = None
     is_durable: bool = False
     derived_from: str | None = None
-    waits: str | None = None
 
 
 def grown(increments: DataFrame) -> DataFrame:
@@ -175,60 +167,28 @@ class RoundResult:
     fate: DataFrame | None = None
 
 
-Bound = str | Callable[[Reader], DataFrame]
-
-
-@dataclass(frozen=True)
-class MadeView:
-    """A view that a function makes of a store, where SQL alone does not say it.
-
-    Attributes:
-        question: The question that it answers, and then what a row is.
-        make: Gives its rows.
-        columns: What its columns mean, by name; names that all views share (`sql.columns.COMMON`) need no entry.
-    """
-
-    question: str
-    make: Callable[[Reader], DataFrame]
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-
 class Protocol:
-    """What both forms of a protocol declare; a small one states only what it has.
+    """The tables and messages of one form of a protocol; what it declares of itself is `contract.protocol.Protocol`.
 
     Attributes:
-        kinds: Message kinds, named as in the paper.
         payload: What a message carries beside its head.
         body: SQL over the payload for column ``body`` of table ``message``; null shows nothing.
         states: Its state relations.
-        audits: The guarantees that it gives beside the general ones.
-        bound: The runs whose faults went beyond what it promises to bear: ``run_id``, the first ``round`` in which they
-            did, and a ``reason`` in words; SQL over the history, or what returns such rows of a store. Whatever these
-            runs break is excused, so it follows from what the runs were given, never from what nodes report. By
-            default a protocol bears everything.
-        undecided: The runs that ended before what they are held to could be told, though nothing but maintenance was in
-            flight: ``run_id``, the ``round`` and a ``reason``; in the form of a bound. By default there are none.
-        assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
-        views: Views of its stores beside those in SQL (`ProtocolSpec.views`), by name.
-        waited: SQL over the history for the publications that waited at a node and then went on: ``run_id, node_id,
-            source, source_seq, since_round, until_round``, a ``reason`` in words, and, where a crash made the wait
-            longer, ``crashed``, the node, and ``crash_round``. Stories of late deliveries tell it (`why`). None: none.
     """
 
-    kinds: Sequence[str] = ()
     payload: T.StructType = T.StructType([])
     body: str = "cast(null as string)"
     states: Sequence[State] = ()
-    audits: Sequence[Audit] = ()
-    bound: Bound = NO_RUN
-    undecided: Bound = NO_RUN
-    assumes: frozenset[Assumption] = frozenset()
-    views: Mapping[str, MadeView] = MappingProxyType({})
-    waited: str | None = None
 
 
 class DataflowProtocol(Protocol, ABC):
-    """The dataflow form of a protocol, as its module has it under the name ``PROTOCOL``."""
+    """Dataflow steps of a protocol, as the module that `contract.protocol.Protocol.steps` names has them: ``STEPS``.
+
+    Attributes:
+        kinds: The kinds of messages that its rounds send, named as in the paper.
+    """
+
+    kinds: Sequence[str] = ()
 
     @property
     def told_apart(self) -> Sequence[str]:

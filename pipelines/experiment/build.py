@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.contract.spec import SETTINGS_JSON, ProtocolSpec
+from pipelines.contract.protocol import SETTINGS_JSON, Protocol
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.calls import row_numbers, run_calls, with_numbers
 from pipelines.experiment.inputs import Inputs
@@ -26,7 +26,7 @@ from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import build_workload, timestamped
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import predicate_rows
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
 from pipelines.spec.times import listed_timestamps, rounding_error_ms
@@ -109,7 +109,7 @@ def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Pr
     yield from _several_origins(run, beside)
     if spec.check is not None:
         yield from spec.check(scenario.protocol, overlay, workload, faults)
-    if len(faults.replacement) and not spec.reconfigures:
+    if len(faults.replacement) and not spec.program.notices_links:
         yield _keeps_overlay(spec.name)
     if scenario.overlay.start == "joining" and not spec.builds_overlay:
         yield _needs_overlay(spec.name)
@@ -159,14 +159,14 @@ def build_run_overlay(run: RunConfig, beside: Path | None, *, notes_rounding: bo
     )  # fmt: skip
 
 
-def _roles(overlay: Overlay, spec: ProtocolSpec) -> list[str]:
+def _roles(overlay: Overlay, spec: Protocol) -> list[str]:
     brokers, clients = (
         [role] * n for role, n in zip(overlay.roles, (overlay.n_brokers, overlay.n_clients), strict=True)
     )
     return [*brokers, *([spec.servers or "server"] * overlay.n_servers), *clients]
 
 
-def _not_taken(spec: ProtocolSpec, overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+def _not_taken(spec: Protocol, overlay: Overlay, workload: Workload) -> Iterator[Problem]:
     """Yields servers and calls that the protocol knows nothing of."""
     if overlay.n_servers and spec.servers is None:
         served = ", ".join(one.name for one in PROTOCOLS.values() if one.servers)
@@ -182,7 +182,7 @@ def _not_taken(spec: ProtocolSpec, overlay: Overlay, workload: Workload) -> Iter
             yield Problem(("workload", "calls", index, "kind"), f"protocol {spec.name} takes no call {kind}; {allowed}")
 
 
-def _other_overlay(spec: ProtocolSpec) -> Problem:
+def _other_overlay(spec: Protocol) -> Problem:
     if spec.makes_overlay:
         return Problem(("overlay",), f"protocol {spec.name} makes its overlay itself; allowed: overlay.nodes")
     makers = ", ".join(one.name for one in PROTOCOLS.values() if one.makes_overlay)
@@ -191,7 +191,7 @@ def _other_overlay(spec: ProtocolSpec) -> Problem:
 
 
 def _keeps_overlay(protocol: str) -> Problem:
-    allowed = ", ".join(spec.name for spec in PROTOCOLS.values() if spec.reconfigures)
+    allowed = ", ".join(spec.name for spec in PROTOCOLS.values() if spec.program.notices_links)
     message = (
         f"protocol {protocol} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or break"
     )
@@ -206,8 +206,8 @@ def _needs_overlay(protocol: str) -> Problem:
 
 
 def message_kinds(protocol: str) -> Sequence[str]:
-    """Returns the kinds of messages that a protocol sends; loads its implementation."""
-    return protocol_module(protocol).kinds
+    """Returns the kinds of messages that a protocol sends."""
+    return PROTOCOLS[protocol].kinds
 
 
 def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict[str, pa.Table]:

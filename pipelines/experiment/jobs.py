@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.contract.forms import Form
+from pipelines.contract.forms import AskedForm, Form, chosen_form
+from pipelines.protocols import PROTOCOLS
 
 COMMIT_EVERY = 20
 COMMIT_BLOCKS_EVERY = 200
@@ -47,3 +49,36 @@ def jobs_of(
     if asked is None:
         return Jobs(every, every, "a core plays each run up to the next commit")
     return Jobs(min(asked, every), every, "as asked for")
+
+
+def forms_of(
+    protocols: Sequence[str], asked: AskedForm, *, n_nodes: int, has_faults: bool
+) -> dict[str, tuple[Form, str]]:  # fmt: skip
+    """Returns the form that plays the runs of each protocol, with the reason.
+
+    Args:
+        protocols: The protocols of the runs.
+        asked: The form that is asked for.
+        n_nodes: The number of nodes of the largest run.
+        has_faults: Whether a run has faults or joins.
+
+    Raises:
+        FormError: A protocol lacks the form that is asked for.
+    """
+    return {
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes) for name in protocols
+    }
+
+
+def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
+    """Yields a line for each distinct text, with the names of its protocols where there are several texts.
+
+    Args:
+        told: A text a protocol.
+        is_named: Whether a line names its protocols though there is one text only.
+    """
+    names: dict[str, list[str]] = {}
+    for name, text in told.items():
+        names.setdefault(text, []).append(name)
+    for text, of in names.items():
+        yield f"{', '.join(of)}: {text}" if is_named or len(names) > 1 else text

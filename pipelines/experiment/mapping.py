@@ -1,7 +1,7 @@
 """What a run of one protocol among several is given: the overlay, calls and faults of all, as far as it can take them.
 
 Scenarios that run several protocols describe one network. Where a protocol cannot take a part of it, one of these rules
-holds, each by what the protocol's `ProtocolSpec` says; the protocol's own checks come afterwards and refuse the rest.
+holds, each by what the protocol's `Protocol` says; the protocol's own checks come afterwards and refuse the rest.
 
 1. ``needs_tree``: if one of the protocols does, all run on the same tree of the graph.
 2. ``makes_overlay``: the clients, or all nodes where there are none, are its nodes, with one supervisor; links, brokers
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
 from pipelines.errors import InputError, Problem, plural
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
@@ -58,7 +58,7 @@ def needs_tree(protocols: Sequence[str]) -> bool:
     return any(PROTOCOLS[name].needs_tree for name in protocols)
 
 
-def mapped(spec: ProtocolSpec, given: Mapped) -> Mapped:
+def mapped(spec: Protocol, given: Mapped) -> Mapped:
     """Returns what a run of a protocol is given, of what all runs beside it share.
 
     Args:
@@ -85,7 +85,7 @@ def mapped(spec: ProtocolSpec, given: Mapped) -> Mapped:
     return Mapped(given.overlay, workload, given.faults, (*notes, *left_out, *_order_notes(spec, workload)))
 
 
-def _kept_nodes(spec: ProtocolSpec, overlay: Overlay) -> npt.NDArray[np.int64] | None:
+def _kept_nodes(spec: Protocol, overlay: Overlay) -> npt.NDArray[np.int64] | None:
     """Returns the nodes that the protocol has; None: all of them, with their links."""
     everybody = np.arange(len(overlay.names), dtype=np.int64)
     if spec.makes_overlay and overlay.has_links:
@@ -95,7 +95,7 @@ def _kept_nodes(spec: ProtocolSpec, overlay: Overlay) -> npt.NDArray[np.int64] |
     return None
 
 
-def _of_nodes(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64]) -> Overlay:
+def _of_nodes(spec: Protocol, overlay: Overlay, kept: npt.NDArray[np.int64]) -> Overlay:
     names = tuple(overlay.names[node] for node in kept.tolist())
     if spec.makes_overlay:
         none = np.zeros(0, dtype=np.int64)
@@ -110,14 +110,14 @@ def _of_nodes(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64])
     return replace(overlay, names=names, n_servers=0, **of_kept)
 
 
-def _overlay_note(spec: ProtocolSpec, overlay: Overlay, kept: npt.NDArray[np.int64]) -> str:
+def _overlay_note(spec: Protocol, overlay: Overlay, kept: npt.NDArray[np.int64]) -> str:
     if not spec.makes_overlay:
         return f"it has no servers: {plural(overlay.n_servers, 'server')} left out"
     whose = "clients" if overlay.n_clients else "nodes"
     return f"it makes its overlay itself: of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
 
 
-def _moved_calls(spec: ProtocolSpec, given: Mapped, place: npt.NDArray[np.int64]) -> Workload:
+def _moved_calls(spec: Protocol, given: Mapped, place: npt.NDArray[np.int64]) -> Workload:
     workload = given.workload
     parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
     problems = [
@@ -178,7 +178,7 @@ def _moved(rows: pa.Table, place: npt.NDArray[np.int64]) -> pa.Table:
     return rows
 
 
-def _taken_calls(spec: ProtocolSpec, workload: Workload) -> tuple[Workload, Iterator[str]]:
+def _taken_calls(spec: Protocol, workload: Workload) -> tuple[Workload, Iterator[str]]:
     calls = workload.other_call
     taken = calls.filter(pc.is_in(calls["kind"], pa.array(spec.calls, pa.string())))
     kinds = [kind for kind in dict.fromkeys(calls["kind"].to_pylist()) if kind not in spec.calls]
@@ -186,7 +186,7 @@ def _taken_calls(spec: ProtocolSpec, workload: Workload) -> tuple[Workload, Iter
     return replace(workload, other_call=taken), notes
 
 
-def _order_notes(spec: ProtocolSpec, workload: Workload) -> Iterator[str]:
+def _order_notes(spec: Protocol, workload: Workload) -> Iterator[str]:
     asked = {order for order in workload.publication["guarantee"].to_pylist() if order is not None}
     if unseen := sorted(asked - set(spec.orders)):
         yield f"it knows no order that a publication asks for: {', '.join(unseen)} is not kept"

@@ -27,7 +27,7 @@ from pipelines.hunting.corpus import Corpus
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Finding, Hunt, Standing
 from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.scenario.expand import RunConfig
 from pipelines.shrink import minimal, played, runnable
 from pipelines.sql.query import StoreReader
@@ -110,7 +110,7 @@ class _Search:
         self._name = prepared.scenario.name
         self._session, self._corpus, self._say, self._observe = session, corpus, say, observe
         self._is_within, self._is_excused = is_within, is_excused
-        self._protocol = protocol_module(str(self._run.scenario.protocol.name))
+        self._protocol = protocol_named(str(self._run.scenario.protocol.name))
         self._begun = time.monotonic()
         self._keys: set[str] = set()
         self._features: set[str] = set()

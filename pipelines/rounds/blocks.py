@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
-from pipelines.contract.spec import SETTINGS_JSON
+from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
 from pipelines.engines.materialise.base import Materialiser
@@ -240,7 +240,7 @@ class Blocks(Rounds):
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (between.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
-        return found | {one.table.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
+        return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
     def discard(self) -> None:
         """Forgets the block that has failed."""

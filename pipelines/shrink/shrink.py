@@ -16,7 +16,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import InputError, QueryError, nearest, plural
 from pipelines.experiment.build import build_inputs, build_run
 from pipelines.experiment.listed import extracted
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
@@ -173,7 +173,7 @@ class _Player:
         """Returns the runs that break the guarantee."""
         if not runs:
             return set()
-        protocol = protocol_module(runs[0].scenario.protocol.name)
+        protocol = protocol_named(runs[0].scenario.protocol.name)
         with played(runs, self._session) as reader:
             found = {row.run_id for row in found_by(self._guarantee, reader, self._session, protocol)}
             is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)

@@ -1,4 +1,4 @@
-"""Calls beside those of subscriptions and publications, for protocols that take some (`ProtocolSpec.calls`)."""
+"""Calls beside those of subscriptions and publications, for protocols that take some (`Protocol.calls`)."""
 
 from __future__ import annotations
 

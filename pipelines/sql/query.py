@@ -33,7 +33,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import MadeView, Protocol
+from pipelines.contract.protocol import MadeView, Protocol
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.inline import frame_of
 from pipelines.engines.session import Session
@@ -97,7 +97,7 @@ class StoreReader:
         return self._runs.protocols if self._only is None else [self._only]
 
     def protocol(self, name: str) -> Protocol:
-        """Returns the implementation of one of `protocols` in the form that played its runs; errors as `StoredRuns`."""
+        """Returns one of `protocols`; errors as `StoredRuns`."""
         return self._runs.protocol(name)
 
     def of_protocol(self, protocol: str) -> StoreReader:
@@ -274,7 +274,7 @@ class StoreReader:
         snapshot = Snapshot(self._store, self._runs, self._ledger(), round_)
         parts = {name: self.of_protocol(name) for name in self.protocols if name in PROTOCOLS}
         tables = {name: partial(part._stored_rows, snapshot) for name, part in parts.items()}
-        return frame_of(self._session.spark, held_rows(tables, {name: self.protocol(name).states for name in tables}))
+        return frame_of(self._session.spark, held_rows(tables, {name: self._runs.form(name).states for name in tables}))
 
     def _broken_order(self, round_: int | None) -> DataFrame:
         return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
@@ -315,7 +315,7 @@ class StoreReader:
     def _meanings(self, name: str) -> Mapping[str, str]:
         """Returns what the columns of a table or a view mean, by name; it may know more columns than there are."""
         if name in self._in_flight():
-            return in_flight_meanings({one: self.protocol(one).payload.names for one in self._in_flight()[name]})
+            return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
             return table_columns(table)
         if name == SENT_MESSAGE:
@@ -359,7 +359,7 @@ class StoreReader:
         """Returns the made views of the protocols that this installation has, each with its protocol, by name."""
         found: dict[str, list[tuple[str, MadeView]]] = {}
         for protocol in self.protocols:
-            for name, view in self.protocol(protocol).views.items() if protocol in PROTOCOLS else ():
+            for name, view in self.protocol(protocol).made_views.items() if protocol in PROTOCOLS else ():
                 found.setdefault(name, []).append((protocol, view))
         return found
 

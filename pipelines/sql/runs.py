@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from pipelines.contract.forms import Form
-from pipelines.contract.round import Protocol
+from pipelines.contract.protocol import Protocol
+from pipelines.contract.round import Protocol as ProtocolForm
 from pipelines.contract.state_tables import STATE, state_tables
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_module, protocol_named
 from pipelines.store.store import Store
 from pipelines.tables import RUN, Table
 
@@ -31,11 +32,15 @@ class StoredRuns:
         return {row["protocol"]: row["form"] for row in self._rows}
 
     def protocol(self, name: str) -> Protocol:
-        """Returns the implementation of a protocol in the form that played its runs.
+        """Returns a protocol.
 
         Raises:
             ProtocolError: This installation lacks it.
         """
+        return protocol_named(name)
+
+    def form(self, name: str) -> ProtocolForm:
+        """Returns the form of a protocol that played its runs; errors as `protocol`."""
         return protocol_module(name, self._forms[name])
 
     @cached_property
@@ -54,7 +59,7 @@ class StoredRuns:
     @cached_property
     def tables(self) -> Mapping[str, Mapping[str, Table]]:
         """The state tables of those of its protocols that this installation has, see `state_tables`."""
-        return state_tables({name: self.protocol(name) for name in self.protocols if name in PROTOCOLS})
+        return state_tables({name: self.form(name) for name in self.protocols if name in PROTOCOLS})
 
     def protocol_of(self, run_id: int) -> str:
         """Returns the protocol of a run; that of the first one where there is no such run."""

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.contract.round import MadeView
+from pipelines.contract.protocol import MadeView
 from pipelines.engines.inline import frame_of
 from pipelines.engines.planner import Planner, is_planning
 from pipelines.engines.rows.operators import most_rows

@@ -110,7 +110,7 @@ class Snapshot:
         protocol = self._runs.protocol_of(self._ledger.last.first_run)
         waiting = self._of_running(self._runs.stored(protocol, IN_FLIGHT))
         if waiting is not None:
-            body = f"{self._runs.protocol(protocol).body} as body"
+            body = f"{self._runs.form(protocol).body} as body"
             known = known.unionByName(
                 waiting.selectExpr(*_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate"))
             )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import MadeView
+from pipelines.contract.protocol import MadeView
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_module
@@ -67,7 +67,7 @@ def _views(session: Session) -> dict[str, str]:
     """Returns the section of each view, by name, as an empty store of its protocol describes it."""
     found: dict[str, str] = {}
     for protocol in PROTOCOLS:
-        made = protocol_module(protocol).views
+        made = PROTOCOLS[protocol].made_views
         with TemporaryDirectory() as folder:
             reader = _empty_store(session, Path(folder), protocol)
             given = {*reader.table("parameter").columns} - {"run_id"}

@@ -1,6 +1,6 @@
 """The views of a store: questions that are asked of every run, one SQL file each.
 
-Those of every store are in ``pipelines/sql``, those that know one protocol beside it (`ProtocolSpec.views`).
+Those of every store are in ``pipelines/sql``, those that know one protocol beside it (`Protocol.views`).
 
 A file starts with comment lines, and goes on with one SELECT. The first line is the question that it answers; then
 comes what a row is, and what else there is to know; then what its columns mean:

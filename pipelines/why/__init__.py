@@ -9,7 +9,7 @@ No protocol is known by name. What is read beside the columns of the history tab
 ``subscription_id`` names the subscription that a message spreads, ``guide`` marks a copy that brings its own recipients
 to a node that does not know them yet, ``publications`` lists those that a message brings, and a message of a node to
 itself with ``peer`` is a report of its failure detector. A publication's copies are of the kind of the first message
-that serves it. What a node keeps back the protocol tells (`contract.State.waits`).
+that serves it. What a node keeps back the protocol tells (`contract.protocol.Protocol.waits`).
 """
 
 from pipelines.why.ask import Question, stories, story

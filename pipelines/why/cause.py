@@ -1,6 +1,6 @@
 """Where a publication ended, and what ended it.
 
-Where the protocol says that a node still keeps it, that is told (`contract.State.waits`). Else a publication that did
+Where the protocol says that a node still keeps it, that is told (`Protocol.waits`). Else a publication that did
 not come ended at the last node of the path that took it. What ended it there, in this order:
 
 1. a copy to a node further on was lost: the crash of its receiver, or the fault of a link; or it was taken for a

@@ -168,7 +168,7 @@ class RunFacts:
         changes: By ends of a link: the rounds in which it comes, or goes and another replaces it, and what it does.
         link_faults: What went wrong on links.
         waits: By source and number: where it still waits, and for what, in words.
-        waited: By source and number: where it waited, as the protocol tells (`contract.Protocol.waited`).
+        waited: By source and number: where it waited, as the protocol tells (`contract.protocol.Protocol.waited`).
     """
 
     run_id: int

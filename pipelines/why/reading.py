@@ -114,12 +114,11 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
 
 
 def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
-    """What the protocol says of publications that still wait; relations in its order, then by text."""
+    """What the protocol says of publications that still wait; tables in its order, then by text."""
     found = (
-        reader.of_protocol(name).sql(f"select * from ({state.waits}) w where run_id in ({runs})")  # noqa: S608 - numbers
+        reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
         for name in reader.protocols
-        for state in reader.protocol(name).states
-        if state.waits is not None
+        for sql in reader.protocol(name).waits.values()
     )
     return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
 

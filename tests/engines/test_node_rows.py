@@ -52,7 +52,7 @@ LOSSY = (
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The program of the tests is a protocol; workers of Spark get it with each job."""
-    monkeypatch.setitem(PROTOCOLS, "flood", flooding.SPEC)
+    monkeypatch.setitem(PROTOCOLS, "flood", flooding.PROTOCOL)
     monkeypatch.setitem(PACKAGES, "flood", "roundtable-pubsub")
     register_pickle_by_value(flooding)
     yield

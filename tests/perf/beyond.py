@@ -26,7 +26,7 @@ from support.beyond import Extent, Schedule, as_runs, explanations, protocols, r
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session, open_session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.testing import run_all
 
@@ -56,7 +56,7 @@ class Measured:
         with tempfile.TemporaryDirectory() as folder:
             store = run_all(as_runs(schedules, settings), session, Path(folder))
             reader = StoreReader(session, store.root)
-            report = audit_store(reader, session, protocol_module(name))
+            report = audit_store(reader, session, protocol_named(name))
             for run in report.runs:
                 self.n_beyond[columns[run.run_id % len(columns)]] += not run.within_bound
                 if run.verdict != "valid":

@@ -26,7 +26,7 @@ from rich.table import Table
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.sql.query import StoreReader
@@ -71,7 +71,7 @@ def measure(session: Session, what: Experiment) -> tuple[list[str], float]:
         store = Store(Path(folder), session)
         execute(what, session, store, observe)
         whole = time.perf_counter() - start
-        report = audit_store(StoreReader(session, store.root), session, protocol_module("delta"))
+        report = audit_store(StoreReader(session, store.root), session, protocol_named("delta"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     per_message = whole / max(1, sum(handled))
     cells = [f"{len(handled)}", f"{whole:.1f}", f"{sum(handled):,}", f"{per_message * 1e6:.1f}"]

@@ -25,17 +25,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from dataclasses import fields
+
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.contract.nodes import NodeProtocol
 from pipelines.engines.session import Session, open_session
 from pipelines.experiment.build import build_inputs
-from pipelines.protocols import protocol_module
+from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
+from udfs.nodes.arrow import CALL, as_call
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo
 
@@ -117,18 +119,16 @@ def local(parts: dict[str, Any]) -> tuple[int, float]:
 def _network(parts: dict[str, Any]) -> LocalNetwork:
     (run,) = run_configs([parts])
     inputs = build_inputs([run], None)
-    protocol = protocol_module(parts["protocol"]["name"])
-    assert isinstance(protocol, NodeProtocol)
+    protocol = PROTOCOLS[parts["protocol"]["name"]]
     network = LocalNetwork(
         protocol.program, nodes=[NodeInfo(row["node_id"], row["name"], row["role"]) for row in inputs.node.to_pylist()],
         links={(row["src"], row["dst"]): row["latency_rounds"] for row in inputs.link.to_pylist()},
         settings={"seed": run.seed, **run.scenario.protocol.model_dump(exclude={"name"}, exclude_none=True)},
     )  # fmt: skip
     for row in sorted(inputs.call.to_pylist(), key=lambda row: (row["node_id"], row["source_seq"])):
-        network.call(
-            row["node_id"], row["kind"], row["round"], topic=row["topic"], subscription_id=row["subscription_id"],
-            guarantee=row["guarantee"], keys=tuple(row["keys"] or ()),
-        )  # fmt: skip
+        call = as_call([row[name] for name in CALL])
+        given = {one.name: getattr(call, one.name) for one in fields(call) if one.name not in ("source_seq", "round")}
+        network.call(row["node_id"], call.kind, call.round, **given)
     return network
 
 

@@ -43,7 +43,7 @@ from support.delta.schedules import (
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import open_session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import run_all
@@ -84,7 +84,7 @@ def measure(engine: str, first: int, count: int) -> tuple[dict[str, int], dict[s
         store = run_all(as_runs(played_by), session, Path(folder))
         seconds = time.perf_counter() - start
         reader = StoreReader(session, store.root)
-        report = audit_store(reader, session, protocol_module("delta"))
+        report = audit_store(reader, session, protocol_named("delta"))
         for finding in report.findings:
             if finding.n_violations:
                 print(f"from {first}:", finding.name, finding.n_violations, finding.shown[:3], file=sys.stderr)

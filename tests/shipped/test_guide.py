@@ -14,7 +14,10 @@ from support.jvm import JVM
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "pipelines" / "protocols" / "README.md"
-MOST_LINES = 100
+MOST_LINES = 80
+MOST_LINES_OF_FIRST = 20
+MOST_LINES_OF_A_PROTOCOL = 55
+"""Of a program and the least that declares it, docstrings included."""
 
 
 def blocks(language: str) -> dict[str, str]:
@@ -30,7 +33,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in {**blocks("python"), **blocks("yaml")}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
-    (folder / "flooding" / "scenarios" / "__init__.py").touch()
+    for name in ("flooding", "flooding/scenarios"):
+        (folder / name / "__init__.py").touch()
     [entry] = re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     group = entry.replace('[project.entry-points."roundtable.protocols"]', "[roundtable.protocols]").replace('"', "")
     installed = folder / "flooding-1.2.dist-info"
@@ -49,9 +53,37 @@ def call(site: Path | str, *arguments: str | Path, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_protocols_are_short() -> None:
-    files = blocks("python")
-    assert {name: len(text.splitlines()) for name, text in files.items() if len(text.splitlines()) >= MOST_LINES} == {}
+def test_the_files_are_short() -> None:
+    files = {name: text.splitlines() for name, text in blocks("python").items()}
+    assert {name: len(lines) for name, lines in files.items() if len(lines) >= MOST_LINES} == {}
+    assert len([line for line in files["first.py"] if line]) <= MOST_LINES_OF_FIRST
+    least = LEAST.format(summary="every publication goes everywhere").splitlines()
+    assert len(files["flooding/program.py"]) + len(least) <= MOST_LINES_OF_A_PROTOCOL
+
+
+def test_the_first_program_runs_without_an_engine(site: Path) -> None:
+    alone = (
+        "import sys; sys.modules['pyspark'] = sys.modules['pysail'] = None; import runpy; runpy.run_path(sys.argv[1])"
+    )
+    said = call(site, "-c", alone, site / "first.py").strip()
+    assert said == "round 3: node 2 has it after 2 hops"
+    assert f"`{said}`" in GUIDE.read_text("utf-8")
+
+
+LEAST = '''"""What flooding declares."""
+
+from flooding.program import Flood
+from pipelines.contract.protocol import Protocol
+
+FLOOD = Protocol(name="flood", summary="{summary}", program=Flood)
+'''
+
+
+def test_a_program_with_the_least_that_declares_it_is_a_protocol(site: Path) -> None:
+    """Name, summary and program: settings have the name only, no form but the program."""
+    least = LEAST.format(summary="floods")
+    told = "print(FLOOD.kinds, FLOOD.forms, FLOOD.settings(), FLOOD.settings.__name__)"
+    assert call(site, "-c", least + told).strip() == "('PUB',) ('program',) name='flood' FloodSettings"
 
 
 def test_the_package_is_listed_with_its_version_settings_and_scenarios(site: Path) -> None:
@@ -89,7 +121,7 @@ import pipelines as rt
 class Stopped(Exception):
     pass
 
-rounds = iter(range(3))
+rounds = iter(range(1))
 
 def stop(progress):
     if next(rounds, None) is None:
@@ -120,10 +152,10 @@ def test_a_package_that_cannot_be_loaded_is_named_and_harms_nobody(site: Path, t
     broken = tmp_path / "broken-2.0.dist-info"
     broken.mkdir()
     (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 2.0\n", "utf-8")
-    (broken / "entry_points.txt").write_text("[roundtable.protocols]\nlost = nowhere:SPEC\n", "utf-8")
+    (broken / "entry_points.txt").write_text("[roundtable.protocols]\nlost = nowhere:PROTOCOL\n", "utf-8")
     said = call(f"{site}{os.pathsep}{tmp_path}", "-m", "pipelines", "list", "protocols")
     assert "lost" in said
-    assert "package broken: nowhere:SPEC cannot be loaded" in said
+    assert "package broken: nowhere:PROTOCOL cannot be loaded" in said
     assert "forwarding" in said
 
 

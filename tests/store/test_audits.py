@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from pipelines.audits.run import AuditReport, audit_store, describe, record
 from pipelines.contract.audit import Audit, Evidence
 from pipelines.engines.session import Session
-from pipelines.protocols import protocol_module
-from pipelines.protocols.delta.protocol import DeltaProtocol
+from pipelines.protocols import PROTOCOLS
+from pipelines.protocols.delta import PROTOCOL as DELTA
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import Change, copied, found, planted, removed, replaced, rows, run_all, run_configs, scenario
@@ -53,7 +53,7 @@ def clean(sail: Session, root: Path) -> Store:
 
 def audited(store: Store, protocol: Any = None) -> AuditReport:
     reader = StoreReader(store.session, store.root)
-    return audit_store(reader, store.session, protocol or protocol_module("delta"))
+    return audit_store(reader, store.session, protocol or DELTA)
 
 
 def node(store: Store, name: str) -> int:
@@ -179,7 +179,7 @@ def figure_1(protocol: str) -> list[dict[str, Any]]:
 
 def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, root: Path) -> None:
     store = run_all(run_configs(figure_1("forwarding")), sail, root)
-    report = audited(store, protocol_module("forwarding"))
+    report = audited(store, PROTOCOLS["forwarding"])
     assert found(store, "exactly_once", "forwarding") == [
         (0, "S1", "P", 2, "published in round 12, never delivered"),
         (1, "S1", "P", 2, "published in round 11, never delivered"),
@@ -241,17 +241,9 @@ def test_a_run_cut_short_is_not_decided(sail: Session, root: Path) -> None:
 def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> None:
     for protocol in ("delta", "forwarding"):
         idle = {**chain(protocol), "workload": {}}
-        assert audited(run_all(run_configs([idle]), sail, root), protocol_module(protocol)).runs == (
+        assert audited(run_all(run_configs([idle]), sail, root), PROTOCOLS[protocol]).runs == (
             (0, "unknown", True, 0),  # nothing was tested
         )
-
-
-class WithBrokenAudit(DeltaProtocol):
-    """The protocol with an audit that cannot run."""
-
-    def __init__(self, audits: Sequence[Audit]) -> None:
-        super().__init__()
-        self.audits = tuple(audits)
 
 
 def no_such_table(evidence: Evidence) -> DataFrame:
@@ -260,7 +252,7 @@ def no_such_table(evidence: Evidence) -> DataFrame:
 
 def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, root: Path) -> None:
     broken = Audit("broken", "cannot run", no_such_table)
-    report = audited(clean, WithBrokenAudit([broken, *protocol_module("delta").audits]))
+    report = audited(clean, replace(DELTA, audits=[broken, *DELTA.audits]))
     finding = next(finding for finding in report.findings if finding.name == "broken")
     assert finding.n_violations is None
     assert finding.error is not None
@@ -268,7 +260,7 @@ def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, r
     assert {f.n_violations for f in report.findings if f is not finding} == {0}
     assert report.verdict == "unknown"
     lost = planted(clean, root, delivery=removed(delivery(clean, "S", "P", 1)))
-    assert [run.verdict for run in audited(lost, WithBrokenAudit([broken])).runs] == ["unknown", "invalid"]
+    assert [run.verdict for run in audited(lost, replace(DELTA, audits=[broken])).runs] == ["unknown", "invalid"]
 
 
 def test_a_store_whose_runs_are_not_over_is_not_decided(clean: Store) -> None:
@@ -279,7 +271,7 @@ def test_a_store_whose_runs_are_not_over_is_not_decided(clean: Store) -> None:
             return False
 
     unfinished = Unfinished(clean.session, clean.root)
-    module = protocol_module("delta")
+    module = DELTA
     assert audit_store(reader, clean.session, module).verdict == "valid"
     assert audit_store(unfinished, clean.session, module).verdict == "unknown"
 

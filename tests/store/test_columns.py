@@ -62,7 +62,7 @@ def reader(readers: dict[str, StoreReader], protocol: str) -> StoreReader:
 @pytest.fixture
 def described(reader: StoreReader, protocol: str) -> dict[str, dict[str, str | None]]:
     """The columns of each view that the store has, with what they mean."""
-    known = {*view_names(), *MADE, *protocol_module(protocol).views}
+    known = {*view_names(), *MADE, *PROTOCOLS[protocol].made_views}
     names = [name for name in reader.tables() if name in known]
     rows = {name: reader.sql(f"describe {name}").collect() for name in names}
     return {name: {row.col_name: row.comment for row in found} for name, found in rows.items()}
@@ -89,7 +89,7 @@ def test_no_view_says_what_a_column_means_that_it_lacks(
     described: dict[str, dict[str, str | None]], protocol: str
 ) -> None:
     said = {name: {*view_head(name).columns} for name in described if name in view_names()}
-    said |= {name: {*view.columns} for name, view in protocol_module(protocol).views.items()}
+    said |= {name: {*view.columns} for name, view in PROTOCOLS[protocol].made_views.items()}
     lacking = {view: columns - described[view].keys() for view, columns in said.items()}
     assert {view: columns for view, columns in lacking.items() if columns} == {}
 

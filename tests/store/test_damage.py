@@ -19,7 +19,7 @@ from support.commands import cli
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import ProtocolError, StoreError
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.store.damage import disk_error
 from pipelines.store.store import Store
 
@@ -163,4 +163,4 @@ def test_other_errors_are_no_damage() -> None:
 
 def test_a_protocol_that_is_gone_is_told() -> None:
     with pytest.raises(ProtocolError, match="no installed package brings it; install the package"):
-        protocol_module("pastry")
+        protocol_named("pastry")

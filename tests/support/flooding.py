@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pipelines.contract.nodes import NodeProtocol
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
 from pipelines.spec.base import Strict
+from udfs.nodes.calls import PublishCall, SubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import Call, NodeProgram, appended, keyed, one, ordered
+from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 from udfs.nodes.records import message, record
 from udfs.nodes.world import World
 
@@ -149,10 +149,10 @@ class Flooding(NodeProgram):
         for other in world.neighbours(0):
             world.context(0).send(other, Hello(is_back=False), after=3)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Needs nothing: everybody gets everything."""
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes."""
         self._flood(Pub(ctx.node, call.source_seq, ctx.round, 0, []), ctx.node, ctx)
         ctx.confirm(call.source_seq)
@@ -224,9 +224,8 @@ class FloodingSettings(Strict):
     fails_in_round: int | None = None
 
 
-SPEC = ProtocolSpec(
-    name="flood", summary="flooding", settings=FloodingSettings, needs_tree=False, confirms=True,
-    program="support.flooding",
+PROTOCOL = Protocol(
+    name="flood", summary="flooding", settings=FloodingSettings, program=Flooding, confirms=True,
+    keeps_source_order=True, builds_overlay=True,
 )  # fmt: skip
-PROTOCOL = NodeProtocol(Flooding)
 SETTINGS: dict[str, Any] = {"detection_rounds": 2}

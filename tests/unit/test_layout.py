@@ -94,7 +94,7 @@ def test_few_files_lie_at_the_root() -> None:
 
 def test_what_plays_and_keeps_runs_names_no_protocol() -> None:
     """Neither as a module nor in quotes; delta is the name of a format, too."""
-    found = (path.name for path in (ROOT / "pipelines" / "protocols").iterdir() if (path / "protocol.py").exists())
+    found = (path.name for path in (ROOT / "pipelines" / "protocols").iterdir() if (path / "__init__.py").exists())
     names = "|".join(sorted({*found} - {"delta"}))
     assert names.count("|") >= 4
     named = re.compile(rf"[\"'](?:{names})[\"']|(?:protocols|udfs)\.(?:{names})\b")
@@ -105,7 +105,7 @@ def test_what_plays_and_keeps_runs_names_no_protocol() -> None:
 
 
 def test_a_scenario_is_read_without_an_engine() -> None:
-    program = "import sys, pipelines.scenario.load, pipelines.contract.spec; print('pyspark' in sys.modules)"
+    program = "import sys, pipelines.scenario.load, pipelines.contract.protocol; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 from udfs.nodes.arrow import Rows
+from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.program import Call, NodeProgram, Plan, one, snake
+from udfs.nodes.program import NodeProgram, Plan, one, snake
 from udfs.nodes.records import message, record, spec_of
 
 
@@ -59,7 +60,7 @@ class Both(NodeProgram):
     seen = one(Seen, is_durable=True)
     volatile = one(Seen)
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         ctx.send(1, Order(1, 5))
         ctx.send(1, Persistent(1))
         ctx.set_timer("again", 3, rounds=2)

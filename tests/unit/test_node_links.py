@@ -23,7 +23,6 @@ class Ping:
 def _noticing(told: list[tuple[object, ...]], *, notices: bool = True) -> type[NodeProgram]:
     class Noticing(NodeProgram):
         messages = (Ping,)
-        detection = None
         notices_links = notices
 
         def on_round(self, due: RoundDue, ctx: Context) -> None:
@@ -101,7 +100,6 @@ def test_subscriptions_with_equal_predicates_have_one_pattern(at_start: bool) ->
 
     class Looking(NodeProgram):
         messages = (Ping,)
-        detection = None
 
         @classmethod
         def start(cls, world: World) -> None:

@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import pytest
 
+from udfs.nodes.calls import CALLS, PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.program import Call, NodeProgram, keyed
 from udfs.nodes.records import message
-from udfs.nodes.subscriptions import OwnSubscription, OwnSubscriptions
+from udfs.nodes.subscriptions import OwnSubscription, PublicationCopy, SubscribingNode
 
 
 @message("PUB")
-class Pub:
+class Pub(PublicationCopy):
     """A publication."""
 
-    source: Annotated[int, "who published it"]
-    source_seq: Annotated[int, "its number there"]
-    issued_round: Annotated[int, "when"]
-    matches: Annotated[tuple[int, ...], "the subscriptions that it satisfies"]
 
-
-class Neighbourly(NodeProgram):
+class Neighbourly(SubscribingNode):
     """A node that tells its neighbours of a publication, and delivers what its application asks for."""
 
     messages = (Pub,)
-    detection = None
-    subscription = keyed(OwnSubscription)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
-        OwnSubscriptions.add(self.subscription, call)
-
-    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
-        OwnSubscriptions.remove(self.subscription, call)
-
-    def call_publish(self, call: Call, ctx: Context) -> None:
-        for neighbour in ctx.neighbours:
-            ctx.send(neighbour, Pub(ctx.node, call.source_seq, ctx.round, call.matches))
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
+        ctx.send_all(Pub.of(call, ctx.node).onward())
 
     def on_pub(self, m: Pub, src: int, ctx: Context) -> None:
-        if OwnSubscriptions.any_of(self.subscription, m.matches):
-            ctx.deliver(m.source, m.source_seq, m.issued_round, 1)
+        self.deliver(m, ctx)
 
 
 def test_neighbours_come_in_ascending_order_with_the_latency_of_their_links() -> None:
     seen = []
 
     class Looking(Neighbourly):
-        def call_publish(self, call: Call, ctx: Context) -> None:
+        def call_publish(self, call: PublishCall, ctx: Context) -> None:
             seen.append(list(ctx.neighbours.items()))
 
     network = LocalNetwork(Looking, links={(1, 4): 5, (1, 0): 2, (1, 3): 1, (3, 2): 9})
@@ -76,6 +59,29 @@ def test_a_node_that_is_played_apart_is_told_what_to_do() -> None:
         _ = Context(3, 1, {}, Internal()).neighbours
 
 
-def test_a_call_without_a_subscription_is_refused() -> None:
-    with pytest.raises(ValueError, match="call publish 2 names no subscription"):
-        OwnSubscriptions.add({}, Call("publish", 2))
+def test_subscriptions_are_numbered_and_publications_match_those_of_their_topic() -> None:
+    network = LocalNetwork(Neighbourly, links={(0, 1): 1, (0, 2): 1})
+    for node, topic in ((1, "t"), (2, "u"), (2, "t")):
+        network.call(node, "subscribe", 0, topic=topic)
+    network.call(0, "publish", 5, topic="t")
+    network.call(0, "publish", 6, topic="u")
+    found = network.play(20)
+    assert [(node, round_) for node, round_, _ in found.delivered] == [(1, 6), (2, 6), (2, 7)]
+    assert network.node(2).subscription.keys() == {1, 2}
+
+
+def test_a_neighbour_can_be_left_out() -> None:
+    class Besides(Neighbourly):
+        def call_publish(self, call: PublishCall, ctx: Context) -> None:
+            ctx.send_all(Pub.of(call, ctx.node), besides=2)
+
+    network = LocalNetwork(Besides, links={(0, 1): 1, (0, 2): 1, (0, 3): 1})
+    network.call(0, "publish", 5, topic="t")
+    assert [one.dst for one in network.play(9).handled] == [1, 3]
+
+
+def test_a_call_has_the_fields_of_its_kind_and_no_others() -> None:
+    with pytest.raises(TypeError, match="subscription_id"):
+        CALLS["publish"](1, 0, subscription_id=3)
+    with pytest.raises(TypeError, match="peer"):
+        CALLS["steer"](1, 0)

@@ -18,7 +18,7 @@ from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
 from udfs.delta.records import Entry, JoinRequest, Peer, Recipient, WaitingCall
 from udfs.delta.recovery import forget_behind
 from udfs.delta.turn import CALL, Copy, Turn
-from udfs.nodes.program import Call
+from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 
 _ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 
@@ -34,7 +34,7 @@ class _Opened:
 def handle_joins(turn: Turn) -> None:
     """Phase 3: joins, and the calls that may be issued: those of nodes that are VALID_JOINED and OPERATIONAL."""
     for call in turn.due.calls:
-        if call.kind == "join":
+        if isinstance(call, JoinCall):
             _ask(turn, call)
     _enter(turn)
     links = _take_offer(turn)
@@ -51,7 +51,7 @@ def handle_joins(turn: Turn) -> None:
     turn.copies += turn.received()
 
 
-def _ask(turn: Turn, call: Call) -> None:
+def _ask(turn: Turn, call: JoinCall) -> None:
     """Algorithm 2, N: asks its join point."""
     turn.ctx.issue(call.source_seq)
     join = turn.node.own_join
@@ -116,10 +116,7 @@ def _ready_calls(turn: Turn) -> list[WaitingCall]:
     node = turn.node
     if not turn.due.calls and not node.call:
         return []
-    due = [
-        WaitingCall(call.source_seq, call.kind, call.subscription_id, call.matches or None)
-        for call in turn.due.calls if call.kind != "join"
-    ]  # fmt: skip
+    due = [_waiting(call) for call in turn.due.calls if not isinstance(call, JoinCall)]
     if node.is_blocked:
         for call in due:
             node.call[call.source_seq] = call
@@ -127,6 +124,12 @@ def _ready_calls(turn: Turn) -> list[WaitingCall]:
     ready = [*node.call.values(), *due]
     node.call.clear()
     return ready
+
+
+def _waiting(call: Call) -> WaitingCall:
+    subscription = call.subscription_id if isinstance(call, (SubscribeCall, UnsubscribeCall)) else None
+    matches = call.matches if isinstance(call, PublishCall) else ()
+    return WaitingCall(call.source_seq, call.kind, subscription, matches or None)
 
 
 def _issued(turn: Turn, call: WaitingCall) -> Copy:

@@ -25,6 +25,7 @@ from udfs.delta.recovery import handle_faults
 from udfs.delta.state import State
 from udfs.delta.turn import Turn
 from udfs.delta.view import Ends, ends_of, paths_from
+from udfs.nodes.calls import JoinCall
 from udfs.nodes.context import Context
 from udfs.nodes.keyed import Keyed
 from udfs.nodes.step import RoundDue
@@ -43,7 +44,7 @@ class Delta(State):
     @classmethod
     def start(cls, world: World) -> None:
         """Sets full views at nodes that are in the overlay, nothing at those that are still to join."""
-        joins = {node: call for node, calls in world.calls.items() for call in calls if call.kind == "join"}
+        joins = {node: call for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)}
         ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
         radius = int(world.settings["delta"]) + 1
         for number in world.nodes:

@@ -94,8 +94,8 @@ class Entry:
 
 
 @record(key="source,source_seq")
-class Processing:
-    """A message in a node's ProcessingList_N, with its recipients.
+class Processed:
+    """A message in a node's ProcessingList_N.
 
     Attributes:
         source: Source of the multicast message m.
@@ -113,7 +113,6 @@ class Processing:
         origin_path: SUB, UNSUB accepted as Guided: P(N, m.from).
         msg_id: MsgId_N, where duplicates are told by visited lists.
         visited: m.visited as it was received, where duplicates are told by it.
-        recipients: Γ_N^m without N.
     """
 
     source: int
@@ -131,6 +130,16 @@ class Processing:
     origin_path: tuple[int, ...] | None
     msg_id: int | None
     visited: tuple[Visit, ...] | None
+
+
+@record(key="source,source_seq")
+class Processing(Processed):
+    """A message in a node's ProcessingList_N, with its recipients.
+
+    Attributes:
+        recipients: Γ_N^m without N.
+    """
+
     recipients: dict[int, Recipient]
 
     @property

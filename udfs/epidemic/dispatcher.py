@@ -39,7 +39,6 @@ _Order = tuple[int, int, int, int, int, str]
 class Dispatcher(NodeProgram):
     """The tables of a dispatcher; those that are not durable are lost in a crash (rule E14)."""
 
-    detection = None
     pattern = keyed(Pattern, is_durable=True)
     client = keyed(LocalClient, is_durable=True)
     routing_entry = keyed(TableEntry)

@@ -12,7 +12,7 @@ from udfs.epidemic import caching, losses
 from udfs.epidemic.dispatcher import CALL, DispatcherRound
 from udfs.epidemic.messages import EventCopy, Tag, TreeEvent, identifier
 from udfs.epidemic.records import EventTag, PatternCounter, ReceivedEvent
-from udfs.nodes.program import Call
+from udfs.nodes.calls import PublishCall
 
 
 def take_events(turn: DispatcherRound) -> None:
@@ -21,7 +21,7 @@ def take_events(turn: DispatcherRound) -> None:
         if not _take(turn, one.message, one.message_id, one.src):
             turn.ctx.drop("duplicate", one.message_id)
     for call in turn.due.calls:
-        if call.kind == "publish":
+        if isinstance(call, PublishCall):
             event = _published(turn, call)
             if event.matches:
                 _take(turn, event, CALL + call.source_seq, None)
@@ -72,7 +72,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
             turn.send("EVENT", next_hop, copy, trigger, 0)
 
 
-def _published(turn: DispatcherRound, call: Call) -> TreeEvent:
+def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
     """Returns a publication, tagged with the patterns that its source knows: ``S:Pa-5:Pb-4`` (rule E10)."""
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
     tags = _tags(turn, matches)

@@ -29,6 +29,7 @@ from udfs.epidemic.messages import MESSAGES
 from udfs.epidemic.records import GossipTimer, Pattern
 from udfs.epidemic.rounds import gossip
 from udfs.epidemic.subscriptions import change_table
+from udfs.nodes.calls import PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import drawn_uniform
 from udfs.nodes.run import patterns_of
@@ -51,12 +52,12 @@ class Epidemic(Dispatcher):
         interval, seed = int(world.settings["gossip_rounds"]), int(world.settings["seed"])
         patterns = patterns_of(world.predicates)
         calls = [(node, call) for node, of_node in world.calls.items() for call in of_node]
-        first = min((call.round for _, call in calls if call.kind == "publish"), default=None)
+        first = min((call.round for _, call in calls if isinstance(call, PublishCall)), default=None)
         for number in world.nodes:
             next_round = int(drawn_uniform(seed, "epidemic.phase", number) * interval)
             world.program(number).dispatcher = GossipTimer(interval, next_round)
         for node, call in calls:
-            if call.kind == "subscribe" and call.subscription_id is not None:
+            if isinstance(call, SubscribeCall):
                 is_initial = first is None or call.round < first
                 pattern = Pattern(call.subscription_id, patterns[call.subscription_id], is_initial)
                 world.program(node).pattern[call.subscription_id] = pattern

@@ -16,7 +16,9 @@ from collections.abc import Iterable
 from udfs.epidemic.dispatcher import DispatcherRound
 from udfs.epidemic.messages import PatternSub, PatternUnsub
 from udfs.epidemic.records import LocalClient, TableEntry
-from udfs.nodes.program import Call
+from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
+
+_Call = SubscribeCall | UnsubscribeCall
 
 
 def change_table(turn: DispatcherRound) -> None:
@@ -25,10 +27,10 @@ def change_table(turn: DispatcherRound) -> None:
     fresh = links.come | links.returned
     # SUB and UNSUB that come over a link that has ended are void.
     told = [one for one in turn.of("SUB", "UNSUB") if one.src in turn.ctx.neighbours]
-    calls = [call for call in turn.due.calls if call.kind in ("subscribe", "unsubscribe")]
+    calls = [call for call in turn.due.calls if isinstance(call, _Call)]
     unlinked = [entry for entry in node.routing_entry.values() if entry.next_hop in links.gone] if links.gone else []
     changed = {one.message.pattern_id for one in told} | {entry.pattern_id for entry in unlinked}
-    changed |= {turn.ctx.run.patterns[call.subscription_id] for call in calls if call.subscription_id is not None}
+    changed |= {turn.ctx.run.patterns[call.subscription_id] for call in calls}
     if turn.due.is_recovered:
         changed |= {client.pattern_id for client in node.client.values()}
     if changed:
@@ -59,19 +61,19 @@ def _set_entry(turn: DispatcherRound, pattern: int, next_hop: int, *, is_wanted:
         turn.node.routing_entry.pop((pattern, next_hop), None)
 
 
-def _take_call(turn: DispatcherRound, call: Call) -> None:
-    number = call.subscription_id or 0
-    if call.kind == "unsubscribe":
+def _take_call(turn: DispatcherRound, call: _Call) -> None:
+    number = call.subscription_id
+    if isinstance(call, UnsubscribeCall):
         turn.node.client.pop(number, None)
     elif number in turn.node.pattern:
         pattern = turn.node.pattern[number]
         turn.node.client[number] = LocalClient(number, pattern.pattern_id, pattern.is_initial)
 
 
-def _forget(turn: DispatcherRound, calls: Iterable[Call]) -> None:
+def _forget(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
     """Clears LostBuffer and the expected counters of a pattern whose last client unsubscribes (rule E10)."""
     node = turn.node
-    ended = {turn.ctx.run.patterns[call.subscription_id or 0] for call in calls if call.kind == "unsubscribe"}
+    ended = {turn.ctx.run.patterns[call.subscription_id] for call in calls if isinstance(call, UnsubscribeCall)}
     for pattern in ended:
         if not node.is_local(pattern):
             for key in [key for key in node.expected if key[1] == pattern]:

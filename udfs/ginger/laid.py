@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from udfs.ginger.program import Ginger
 from udfs.nodes.arrow import settings_of, table_schema
-from udfs.nodes.program import Call, Declared
+from udfs.nodes.calls import Call, PublishCall, SubscribeCall
+from udfs.nodes.program import Declared
 from udfs.nodes.texts import encoders
 from udfs.nodes.world import NodeInfo, World, begin
 
@@ -46,7 +47,9 @@ def laid(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
     calls: dict[int, list[Call]] = {}
     for call in run["calls"] or ():
-        calls.setdefault(call["node_id"], []).append(Call(call["kind"], 0, 0, topic=call["topic"]))
+        is_publish = call["kind"] == "publish"
+        one = PublishCall(0, 0, call["topic"]) if is_publish else SubscribeCall(0, 0, call["topic"], subscription_id=0)
+        calls.setdefault(call["node_id"], []).append(one)
     nodes = {one["node_id"]: NodeInfo(one["node_id"], one["name"], one["role"]) for one in run["nodes"]}
     links = {(one["src"], one["dst"]): one["latency_rounds"] for one in run["links"]}
     world = begin(Ginger, World(nodes, links, calls, settings_of(run["settings"])))

@@ -11,8 +11,9 @@ from udfs.ginger.node import Node
 from udfs.ginger.queue import Message
 from udfs.ginger.start import lay
 from udfs.ginger.state import State
+from udfs.nodes.calls import JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import ANY, TIMERS, Call
+from udfs.nodes.program import ANY, TIMERS
 from udfs.nodes.world import World
 
 
@@ -68,15 +69,15 @@ class Ginger(State):
         """Ends a round."""
         self.role(ctx).end_round()
 
-    def call_join(self, call: Call, ctx: Context) -> None:
+    def call_join(self, call: JoinCall, ctx: Context) -> None:
         """Joins (section 6.1)."""
         self._broker(ctx).join("JOINING", call.source_seq)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes."""
-        self._client(ctx).subscribe(call.topic or "", call.subscription_id or 0, call.source_seq)
+        self._client(ctx).subscribe(call.topic or "", call.subscription_id, call.source_seq)
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes."""
         topic, guarantee = call.topic or "", call.guarantee or ""
         message = Message(topic, ctx.node, call.source_seq, guarantee, tuple(sorted(call.keys)), call.round)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from udfs.ginger.buffer import Left, Runs
 from udfs.ginger.queue import Id, Message
 from udfs.nodes.records import record
@@ -238,3 +241,34 @@ class Delivered:
     topic: str
     source: int
     source_seq: int
+
+
+@record(key="topic, key_item, source, source_seq")
+class Locked:
+    """A key item that a total-order message locks.
+
+    Attributes:
+        topic: Topic of the message.
+        source: Client that published it.
+        source_seq: Number of the publication at its client.
+        key_item: The key item.
+    """
+
+    topic: str
+    source: int
+    source_seq: int
+    key_item: str
+
+
+def locked_rows(pending: pa.Table) -> pa.Table:
+    """Returns the key items of pending messages.
+
+    Args:
+        pending: Rows of `Pending` with ``run_id, node_id``.
+
+    Returns:
+        ``run_id, node_id`` and the fields of `Locked`.
+    """
+    keys = pending["keys"].combine_chunks()
+    item = pending.take(pc.list_parent_indices(keys)).append_column("key_item", pc.list_flatten(keys))
+    return item.select(["run_id", "node_id", "topic", "source", "source_seq", "key_item"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 from udfs.ginger.records import ClientTopic, Contact, Neighbour, TreeView
 from udfs.ginger.state import State
 from udfs.ginger.tree import Tree
+from udfs.nodes.calls import JoinCall
 from udfs.nodes.world import World
 
 
 def lay(world: World) -> None:
     """Sets what nodes know before the first round."""
     brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
-    joining = {node: call.join_point for node, calls in world.calls.items() for call in calls if call.kind == "join"}
+    joining = {
+        node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
+    }
     there = world.nodes.keys() - joining.keys()
     links = {ends: rounds for ends, rounds in world.links.items() if there.issuperset(ends)}
     named = world.settings.get("root")

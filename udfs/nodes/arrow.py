@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Internal, Watch
 from udfs.nodes.fields import sql_of
-from udfs.nodes.program import Call, Declared, NodeProgram, Plan
+from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import record, spec_of
 from udfs.nodes.step import ProgramError
 from udfs.nodes.texts import Messages, encoders, rows_text, text_rows
@@ -220,9 +221,20 @@ def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
         matches: The subscriptions that its publication satisfies.
     """
     kind, seq, round_, subscription, join_point, topic, guarantee, keys, peer, role = values
-    return Call(
-        kind, seq, round_, subscription, join_point, topic, guarantee, tuple(keys or ()), matches, peer, role
-    )  # fmt: skip
+    match kind:
+        case "publish":
+            given: dict[str, Any] = {"matches": matches, "guarantee": guarantee, "keys": tuple(keys or ())}
+        case "subscribe" | "unsubscribe":
+            given = {"subscription_id": subscription}
+        case "join":
+            given = {"join_point": join_point}
+        case "register" | "deregister":
+            given = {"peer": peer, "role": role}
+        case "steer" | "remove":
+            given = {"peer": peer}
+        case _:
+            given = {}
+    return CALLS[kind](seq, round_, topic, **given)
 
 
 def calls_by_node(rows: Iterable[Sequence[Any]]) -> dict[int, list[Call]]:

@@ -29,12 +29,13 @@ from udfs.nodes.arrow import (
     structs,
     table_schema,
 )
+from udfs.nodes.calls import Call
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults
 from udfs.nodes.links import Replacement
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
 from udfs.nodes.network import Flight, Given, Network, Rows as Played, Strike
-from udfs.nodes.program import Call, Declared, NodeProgram
+from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import Span, Spans
 from udfs.nodes.world import Node, NodeInfo, World
 

@@ -121,6 +121,17 @@ class Context:
             raise ValueError(f"{kind_of(type(message))} to node {dst} is sent with after={after}; allowed: 1 or more")
         self.sent.append(Sent(dst, message, after))
 
+    def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401
+        """Sends a message to all neighbours, in ascending order.
+
+        Args:
+            message: As in `send`.
+            besides: A neighbour that does not get it, for example the one that the message came from; None: all do.
+        """
+        for neighbour in self.neighbours:
+            if neighbour != besides:
+                self.send(neighbour, message)
+
     def set_timer(self, name: str, key: int = 0, rounds: int = 1) -> None:
         """Sets a timer, or sets it anew; it is gone when it has run out, or when the node crashes.
 

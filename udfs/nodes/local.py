@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from udfs.nodes.calls import CALLS, Call, SubscribeCall
 from udfs.nodes.collection import rare_collections
 from udfs.nodes.links import Replacement
 from udfs.nodes.network import Flight, Given, Network, Rows, Strike
-from udfs.nodes.program import Call, NodeProgram, Plan
+from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.run import Span, Spans
 from udfs.nodes.world import NodeInfo, World
 
@@ -53,6 +54,7 @@ class LocalNetwork:
         self._paused: list[Span] = []
         self._replaced: list[Replacement] = []
         self._predicates: dict[int, str] = {}
+        self._by_topic: list[tuple[int, int]] = []
         self._network: Network | None = None
         self.rows = Rows()
 
@@ -67,15 +69,21 @@ class LocalNetwork:
             kind: The kind of the call.
             round_: The round in which it is due.
             predicate: Subscribe: the predicate; None: that the topic is the one of the call.
-            of_call: Fields of `Call`.
+            of_call: Fields of the class of the call (`udfs.nodes.calls`). By default a subscription has the next
+                number, and a publication matches the subscriptions to its topic.
 
         Raises:
             ValueError: The run is under way.
         """
         self._check_is_ahead(f"call {kind}", node)
-        call = Call(kind, len(self._calls.get(node, ())) + 1, round_, **of_call)
-        self._calls.setdefault(node, []).append(call)
-        if kind == "subscribe" and call.subscription_id is not None:
+        if kind == "subscribe":
+            of_call.setdefault("subscription_id", max(self._predicates, default=-1) + 1)
+        calls = self._calls.setdefault(node, [])
+        call = CALLS[kind](len(calls) + 1, round_, **of_call)
+        calls.append(call)
+        if kind == "publish" and "matches" not in of_call:
+            self._by_topic.append((node, call.source_seq))
+        if isinstance(call, SubscribeCall):
             self._predicates[call.subscription_id] = predicate or f"topic = {call.topic}"
         return call
 
@@ -168,7 +176,15 @@ class LocalNetwork:
             self._network, self.rows = self._begun()
         return self._network
 
+    def _match(self) -> None:
+        """Sets the subscriptions to its topic as those that a publication matches, where the caller named none."""
+        for node, number in self._by_topic:
+            call = self._calls[node][number - 1]
+            wanted = (one for one, predicate in self._predicates.items() if predicate == f"topic = {call.topic}")
+            self._calls[node][number - 1] = replace(call, matches=tuple(sorted(wanted)))  # type: ignore[call-arg]
+
     def _begun(self) -> tuple[Network, Rows]:
+        self._match()
         by_round: dict[int, dict[int, list[Call]]] = {}
         pauses = Spans(self._paused)
         for node, calls in self._calls.items():
@@ -178,7 +194,7 @@ class LocalNetwork:
                 by_round.setdefault(due, {}).setdefault(node, []).append(replace(call, round=due))
         subscribers = {
             call.subscription_id: node for node, calls in self._calls.items() for call in calls
-            if call.kind == "subscribe" and call.subscription_id is not None
+            if isinstance(call, SubscribeCall)
         }  # fmt: skip
         given = Given(
             0, self._settings, self._links, by_round, Spans(self._down), pauses, self._strike, subscribers=subscribers,

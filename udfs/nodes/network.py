@@ -17,10 +17,11 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Delivered, Internal
 from udfs.nodes.interruption import check
 from udfs.nodes.links import LinkChange, Links, Replacement
-from udfs.nodes.program import Call, NodeDown, Plan
+from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.run import RunView, Spans
 from udfs.nodes.step import Received, step
 from udfs.nodes.world import BEFORE, Node, World, begin
@@ -264,7 +265,9 @@ class Network:
         return found
 
     def _report(self, ctx: Context, peer: int) -> None:
-        delay = int(self._given.settings[str(self._plan.program.detection)])
+        if not self._plan.is_watching:
+            raise TypeError(f"{self._plan.program.__name__} watches nodes; give it a handler on_down")
+        delay = int(self._given.settings[self._plan.program.detection])
         ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
 
     def _recover(self, round_: int) -> set[int]:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from udfs.nodes.calls import CALLS
 from udfs.nodes.keyed import Keyed
 from udfs.nodes.records import key_of, kind_of, message, spec_of
 
@@ -36,40 +37,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 TIMERS = "timers"
-CALLS = ("join", "subscribe", "unsubscribe", "publish", "leave", "remove", "steer", "register", "deregister")
 ANY = "*"
 """In `NodeProgram.order`: every kind of message that stands in no other phase."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """An application call at a node.
-
-    Attributes:
-        kind: One of `CALLS`.
-        source_seq: Its number among the calls of its node, from 1.
-        round: The round in which it is due.
-        subscription_id: Subscribe, unsubscribe: the subscription.
-        join_point: Join: the node to join at.
-        topic: Publish: the topic; subscribe: the topic that it asks for, alone or with more.
-        guarantee: Publish: the order of delivery that is asked for.
-        keys: Publish: the key items that the order is about.
-        matches: Publish: ids of the subscriptions that it satisfies.
-        peer: Steer: the node to turn to; register, deregister, remove: the node that is meant.
-        role: Register, deregister: what that node may be.
-    """
-
-    kind: str
-    source_seq: int
-    round: int = 0
-    subscription_id: int | None = None
-    join_point: int | None = None
-    topic: str | None = None
-    guarantee: str | None = None
-    keys: tuple[str, ...] = ()
-    matches: tuple[int, ...] = ()
-    peer: int | None = None
-    role: str | None = None
 
 
 _EMPTY: Mapping[str, Callable[[], Any]] = {"keyed": Keyed, "ordered": list, "appended": list}
@@ -149,14 +118,14 @@ class NodeProgram:
     """A node of a protocol, in one incarnation.
 
     Attributes:
-        name: The protocol, for errors.
+        name: The protocol, for errors; by default the name of the class in snake case.
         messages: The classes of all messages that nodes send.
         order: The phases of a round: kinds of messages, kinds of calls, `TIMERS`, `ANY`. A node handles what is due in
             the order of phases, messages of a phase in the order of their ids, calls in the order in which they are
             issued. What no phase names comes in the order: messages, timers, calls.
         down_kind: The kind that reports of the failure detector have in the history.
         detection: The setting that says after how many rounds a crash is reported, beside the latency of the
-            connection; None: nodes watch no others.
+            connection, for programs with a handler `on_down`.
         down_status: The status of a node that crashes, for table ``node_status``; None: none is noted.
         holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due.
         notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
@@ -169,7 +138,7 @@ class NodeProgram:
     messages: ClassVar[Sequence[type]] = ()
     order: ClassVar[Sequence[str | tuple[str, ...]]] = (ANY,)
     down_kind: ClassVar[str] = "NODE_DOWN"
-    detection: ClassVar[str | None] = "detection_rounds"
+    detection: ClassVar[str] = "detection_rounds"
     down_status: ClassVar[str | None] = None
     holds_calls: ClassVar[bool] = False
     notices_links: ClassVar[bool] = False
@@ -180,6 +149,7 @@ class NodeProgram:
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401
         """Collects the declarations."""
         super().__init_subclass__(**kwargs)
+        cls.name = vars(cls).get("name", snake(cls.__name__))
         own = {name: given for name, given in vars(cls).items() if isinstance(given, Declared)}
         cls.declared = {**cls.declared, **own}
         cls._empty = [(name, given.empty) for name, given in cls.declared.items()]
@@ -232,7 +202,7 @@ class NodeProgram:
 
     def on_down(self, peer: int, ctx: Context) -> None:
         """Handles a report of the failure detector; a program that watches nodes has this handler."""
-        raise NotImplementedError(f"{type(self).__name__} watches nodes and has no handler on_down")
+        raise NotImplementedError
 
     def on_recover(self, ctx: Context) -> None:
         """Handles that the node is up again; by default it does nothing."""
@@ -279,16 +249,24 @@ class Plan:
         """Whether it handles all that is due in a round at once."""
         return self.program.on_round is not NodeProgram.on_round
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether its nodes handle reports of failure detectors."""
+        return self.program.on_down is not NodeProgram.on_down
+
     @classmethod
     def of(cls, program: type[NodeProgram]) -> Plan:
         """Reads a program.
 
         Raises:
-            TypeError: A kind of message has no handler, or stands in two phases.
+            TypeError: A kind of message has no handler or two classes, or stands in two phases.
         """
         own = {kind_of(one): one for one in program.messages}
+        if len(own) < len(program.messages):
+            kinds_ = ", ".join(kind_of(one) for one in program.messages)
+            raise TypeError(f"{program.__name__}.messages has kinds {kinds_}; allowed: each kind once")
         is_whole = program.on_round is not NodeProgram.on_round
-        is_watching = program.detection is not None and not is_whole
+        is_watching = program.on_down is not NodeProgram.on_down
         kinds = {**own, program.down_kind: NodeDown} if is_watching else own
         read = {name: one for name, one in program.declared.items() if one.form != "appended"}
         return cls(

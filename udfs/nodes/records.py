@@ -65,13 +65,15 @@ def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
 
     Args:
         kind: Its kind in the history; the name of the class if it is not given.
-        hidden: The fields that the history does not show, separated by commas.
+        hidden: The fields that the history does not show, separated by commas; none given: those of the class that it
+            inherits from.
     """
 
     def declare(cls: type[T]) -> type[T]:
         made = dataclass(frozen=True, slots=True)(cls)
         made.__kind__ = kind or cls.__name__  # type: ignore[attr-defined]
-        made.__hidden__ = tuple(part.strip() for part in hidden.split(",") if part.strip())  # type: ignore[attr-defined]
+        if hidden:
+            made.__hidden__ = tuple(part.strip() for part in hidden.split(","))  # type: ignore[attr-defined]
         return made
 
     return declare

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from udfs.nodes.calls import Call
 from udfs.nodes.context import Context
 from udfs.nodes.links import LinkChange
-from udfs.nodes.program import TIMERS, Call, NodeProgram, Plan
+from udfs.nodes.program import TIMERS, NodeProgram, Plan
 from udfs.nodes.world import Node
 
 

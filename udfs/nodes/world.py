@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal
-from udfs.nodes.program import Call, NodeProgram
+from udfs.nodes.program import NodeProgram
 from udfs.nodes.run import RunView
 
 BEFORE = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.repository import publisher
 from udfs.repository.at import At
 from udfs.repository.client_events import Message
@@ -12,7 +12,7 @@ from udfs.repository.client_records import Subscribed
 from udfs.repository.events import Publication
 
 
-def call_publish(at: At, call: Call) -> None:
+def call_publish(at: At, call: PublishCall) -> None:
     """Sends a message to the matching subscribers, once."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
@@ -21,15 +21,14 @@ def call_publish(at: At, call: Call) -> None:
         _deliver(at, of, 0)
 
 
-def call_subscribe(at: At, call: Call) -> None:
+def call_subscribe(at: At, call: SubscribeCall) -> None:
     """Notes a subscription."""
-    if call.subscription_id is not None:
-        index = at.topic, call.subscription_id
-        at.node.subscribed[index] = Subscribed(*index, None, ())
-        at.ctx.confirm(call.source_seq)
+    index = at.topic, call.subscription_id
+    at.node.subscribed[index] = Subscribed(*index, None, ())
+    at.ctx.confirm(call.source_seq)
 
 
-def call_unsubscribe(at: At, call: Call) -> None:
+def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
     """Forgets a subscription."""
     at.node.subscribed.pop((at.topic, call.subscription_id), None)
     at.ctx.confirm(call.source_seq)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import RemoveCall
 from udfs.repository.at import At
 from udfs.repository.bundle_events import GossipAck, GossipLeave
 from udfs.repository.bundle_records import Peer
@@ -71,10 +71,8 @@ def lose(at: At, repository: int) -> None:
             del at.node.held[at.topic, repository, other.publisher, other.incarnation]
 
 
-def remove(at: At, call: Call) -> None:
+def remove(at: At, call: RemoveCall) -> None:
     """Takes a dead repository for one that has left; gossip tells the other members (rule P36)."""
-    if call.peer is None:
-        raise ValueError(f"call {call.kind} {call.source_seq} names no peer; give it the repository that is dead")
     if at.log.is_member and not at.log.is_left and call.peer in at.peers:
         lose(at, call.peer)
 

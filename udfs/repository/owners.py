@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import DeregisterCall, RegisterCall
 from udfs.repository import dissemination, membership, slots, storage
 from udfs.repository.at import At
 from udfs.repository.bundle_events import Action
@@ -12,14 +12,12 @@ from udfs.repository.repository_events import Refuse, RegistrationConfirm
 from udfs.repository.repository_records import Confirming
 
 
-def call(at: At, call: Call) -> None:
+def call(at: At, call: RegisterCall | DeregisterCall) -> None:
     """Has a client registered or deregistered; a repository has to confirm it. Of two in a round the later counts."""
-    if call.peer is None or call.role is None:
-        raise ValueError(f"call {call.kind} {call.source_seq} names no peer or no role; give it both")
     index = at.topic, call.peer, call.role
     before = at.node.registering.get(index)
     number = at.round if before is None else max(at.round, before.number + 1)
-    row = at.node.registering[index] = Registering(*index, number, 0, call.kind == "register", call.source_seq)
+    row = at.node.registering[index] = Registering(*index, number, 0, isinstance(call, RegisterCall), call.source_seq)
     _send(at, row)
 
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from udfs.nodes.calls import (
+    DeregisterCall,
+    JoinCall,
+    LeaveCall,
+    PublishCall,
+    RegisterCall,
+    RemoveCall,
+    SteerCall,
+    SubscribeCall,
+    UnsubscribeCall,
+)
 from udfs.nodes.context import Context
-from udfs.nodes.program import Call
 from udfs.nodes.world import World
 from udfs.repository import (
     best_effort,
@@ -157,47 +167,47 @@ class Repository(State):
         for topic in sorted(self.duty):
             recovery.finish(At(self, ctx, topic))
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes a message."""
         part = best_effort.call_publish if ctx.settings["baseline"] else publisher.call
         part(topics.at_call(self, call, ctx), call)
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes."""
         part = best_effort.call_subscribe if ctx.settings["baseline"] else subscribing.call_subscribe
         part(topics.at_call(self, call, ctx), call)
 
-    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Takes a subscription back."""
         part = best_effort.call_unsubscribe if ctx.settings["baseline"] else subscribing.call_unsubscribe
         part(topics.at_call(self, call, ctx), call)
 
-    def call_steer(self, call: Call, ctx: Context) -> None:
+    def call_steer(self, call: SteerCall, ctx: Context) -> None:
         """Turns to another repository."""
         steering.call(topics.at_call(self, call, ctx), call)
         ctx.confirm(call.source_seq)
 
-    def call_register(self, call: Call, ctx: Context) -> None:
+    def call_register(self, call: RegisterCall, ctx: Context) -> None:
         """Authorises a client."""
         owners.call(topics.at_call(self, call, ctx), call)
 
-    def call_deregister(self, call: Call, ctx: Context) -> None:
+    def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
         """Takes an authorisation back."""
         owners.call(topics.at_call(self, call, ctx), call)
 
-    def call_join(self, call: Call, ctx: Context) -> None:
+    def call_join(self, call: JoinCall, ctx: Context) -> None:
         """Adds this repository to its bundles."""
         for topic in sorted(self.log):
             recovery.join(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
-    def call_leave(self, call: Call, ctx: Context) -> None:
+    def call_leave(self, call: LeaveCall, ctx: Context) -> None:
         """Takes this repository out of its bundles."""
         for topic in sorted(self.log):
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
-    def call_remove(self, call: Call, ctx: Context) -> None:
+    def call_remove(self, call: RemoveCall, ctx: Context) -> None:
         """Takes a dead repository out of the bundles of this one."""
         for topic in sorted(self.log):
             membership.remove(At(self, ctx, topic), call)

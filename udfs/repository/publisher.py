@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import PublishCall
 from udfs.repository import steering, subscriber
 from udfs.repository.at import At
 from udfs.repository.client_events import Message, Order, PublisherRecovery, Retransmit
@@ -17,7 +17,7 @@ def start(at: At) -> None:
     steering.start(at, PUBLISHER)
 
 
-def call(at: At, call: Call) -> None:
+def call(at: At, call: PublishCall) -> None:
     """Publishes a message, at once if the publisher is ready."""
     publication = Publication(at.me, call.source_seq, at.round, call.matches)
     if _steering(at).is_established:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import SteerCall
 from udfs.repository.at import At
 from udfs.repository.client_events import Probe
 from udfs.repository.client_records import PUBLISHER, Steering
@@ -74,11 +74,10 @@ def on_refuse(at: At, m: Refuse) -> None:
         at.ctx.set_timer(f"ask {row.role}", at.number, at.rounds("failure_rounds"))
 
 
-def call(at: At, call: Call) -> None:
+def call(at: At, call: SteerCall) -> None:
     """Turns to the repository that the application names (section 4: at any time)."""
     for row in at.of(at.node.steering):
-        if call.peer is not None:
-            designate(row, call.peer)
+        designate(row, call.peer)
 
 
 def designate(row: Steering, repository: int) -> None:

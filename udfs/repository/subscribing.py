@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
 from udfs.repository import steering, subscriber
 from udfs.repository.at import At
 from udfs.repository.client_events import Subscribe, SubscriberRecovery
@@ -17,10 +17,8 @@ def start(at: At) -> None:
         steering.start(at, SUBSCRIBER)
 
 
-def call_subscribe(at: At, call: Call) -> None:
+def call_subscribe(at: At, call: SubscribeCall) -> None:
     """Notes a subscription, and asks where it is to start."""
-    if call.subscription_id is None:
-        raise ValueError(f"call subscribe {call.source_seq} names no subscription")
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, call.source_seq)
     row = at.node.steering.get((at.topic, SUBSCRIBER))
@@ -31,10 +29,8 @@ def call_subscribe(at: At, call: Call) -> None:
         at.wake(f"ask {SUBSCRIBER}", at.rounds("publisher_rounds"))
 
 
-def call_unsubscribe(at: At, call: Call) -> None:
+def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
     """Takes a subscription back: the bundle hears of it with a new designation."""
-    if call.subscription_id is None:
-        raise ValueError(f"call unsubscribe {call.source_seq} names no subscription")
     row = at.node.subscribed.get((at.topic, call.subscription_id))
     if row is not None:
         row.is_ended, row.source_seq = True, call.source_seq

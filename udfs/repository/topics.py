@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import Call
 from udfs.nodes.world import World
 from udfs.repository import publisher, recovery, registrations, subscribing
 from udfs.repository.at import At
@@ -62,17 +62,13 @@ def lay(world: World) -> None:
 
 def _homes(world: World) -> list[Home]:
     calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
-    return [
-        Home(call.subscription_id, node)
-        for node, call in calls
-        if call.kind == "subscribe" and call.subscription_id is not None
-    ]
+    return [Home(call.subscription_id, node) for node, call in calls if isinstance(call, SubscribeCall)]
 
 
 def _served(world: World) -> list[Served]:
     """Returns the topics of the settings and calls; a bundle without topics serves those that no other names."""
     ids = {info.name: node for node, info in world.nodes.items()}
-    later = {node for node, calls in world.calls.items() if any(call.kind == "join" for call in calls)}
+    later = {node for node, calls in world.calls.items() if any(isinstance(call, JoinCall) for call in calls)}
     everybody = [node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
     size = world.settings.get("bundle_size")
     first = None if size is None else [world.nodes[node].name for node in everybody[:size]]
@@ -102,7 +98,7 @@ def _registered(
 
 def _lay_client(world: World, state: State, node: int, served: Served) -> None:
     calls = [call for call in world.calls.get(node, ()) if (call.topic or "") == served.topic]
-    is_publisher = any(call.kind == "publish" for call in calls)
+    is_publisher = any(isinstance(call, PublishCall) for call in calls)
     if calls:
         state.bundle[served.topic] = Bundle(served.topic, served.number, served.members, is_publisher)
 

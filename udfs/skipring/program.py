@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import TIMERS, Call, NodeProgram, appended, keyed
+from udfs.nodes.program import TIMERS, NodeProgram, appended, keyed
 from udfs.nodes.world import BEFORE, World
 from udfs.skipring import messages as ms
 from udfs.skipring.history import (
@@ -31,7 +32,6 @@ from udfs.skipring.state import (
     Supervisor,
     are_valid,
     responsible,
-    subscription_of,
     topic_of,
 )
 from udfs.skipring.subscriber import Member
@@ -83,19 +83,19 @@ class SkipRing(NodeProgram):
 
     # ---- the application
 
-    def call_subscribe(self, call: Call, ctx: Context) -> None:
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Wants a topic; the next Timeout asks the supervisor for it."""
-        number, topic = subscription_of(call), topic_of(call)
+        number, topic = call.subscription_id, topic_of(call)
         self.interest[number] = Interest(number, topic)
         self._made(topic).wants = True
 
-    def call_unsubscribe(self, call: Call, ctx: Context) -> None:
+    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Wants the topic of a subscription no more, unless it has another one to it."""
-        gone = self.interest.pop(subscription_of(call), None)
+        gone = self.interest.pop(call.subscription_id, None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False
 
-    def call_publish(self, call: Call, ctx: Context) -> None:
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes."""
         topic = topic_of(call)
         key = publication_key(topic, ctx.node, call.source_seq, int(ctx.settings["key_bits"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import SubscribeCall
 from udfs.nodes.world import World
 from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.labels import Label, label_of, slots
@@ -22,7 +22,6 @@ from udfs.skipring.state import (
     point_of,
     responsible,
     sides,
-    subscription_of,
     topic_of,
 )
 from udfs.skipring.supervisor import configuration
@@ -72,13 +71,15 @@ def _begin_topics(world: World, supervisors: Sequence[Supervisor]) -> None:
 
 def _subscribers(world: World) -> dict[str, list[int]]:
     """Returns the subscribers of each topic from the start; their first subscriptions to it have been made."""
+    until = world.settings.get("start_until")
     found: dict[str, list[int]] = {}
     for node, calls in sorted(world.calls.items()):
         interests: dict[int, Interest] = {}
         for call in calls:
-            if _is_early(call, world.settings.get("start_until")) and call.topic not in _topics(interests):
-                number, topic = subscription_of(call), topic_of(call)
-                interests[number] = Interest(number, topic)
+            if not isinstance(call, SubscribeCall) or (until is not None and call.round > until):
+                continue
+            if call.topic not in _topics(interests):
+                interests[call.subscription_id] = Interest(call.subscription_id, topic_of(call))
         world.program(node).interest = interests
         for topic in _topics(interests):
             found.setdefault(topic, []).append(node)
@@ -87,11 +88,6 @@ def _subscribers(world: World) -> dict[str, list[int]]:
 
 def _topics(interests: dict[int, Interest]) -> list[str]:
     return [one.topic for one in interests.values()]
-
-
-def _is_early(call: Call, until: int | None) -> bool:
-    """Returns whether a call is a subscribe that was made before the start."""
-    return call.kind == "subscribe" and (until is None or call.round <= until)
 
 
 def _record(scene: Scene) -> None:

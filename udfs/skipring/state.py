@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from udfs.nodes.program import Call
+from udfs.nodes.calls import Call
 from udfs.nodes.records import record
 from udfs.skipring.labels import Key, Label, key_of
 
@@ -199,14 +199,3 @@ def topic_of(call: Call) -> str:
     if call.topic is None:
         raise ValueError(f"call {call.source_seq} ({call.kind}) names no topic; every call of a skip ring is about one")
     return call.topic
-
-
-def subscription_of(call: Call) -> int:
-    """Returns the subscription that a call names.
-
-    Raises:
-        ValueError: It names none.
-    """
-    if call.subscription_id is None:
-        raise ValueError(f"call {call.source_seq} ({call.kind}) names no subscription")
-    return call.subscription_id

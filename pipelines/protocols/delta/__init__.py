@@ -6,8 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol, Shown
+from pipelines.protocols.delta.audits import AUDITS
+from pipelines.protocols.delta.bound import BOUND
 from pipelines.spec.base import Strict
+from udfs.delta.processing import ProcessingRow, processing_rows
+from udfs.delta.program import Delta
 
 
 class DeltaSettings(Strict):
@@ -28,13 +32,19 @@ class DeltaSettings(Strict):
     )
 
 
-SPEC = ProtocolSpec(
+PROTOCOL = Protocol(
     name="delta",
     summary="δ-fault-tolerant publish/subscribe: confirmations, routing tables replicated within δ+1 hops",
     settings=DeltaSettings,
+    program=Delta,
+    audits=AUDITS,
+    bound=BOUND,
+    assumes=frozenset({"no_loss", "no_duplicates", "order"}),
+    shown=[Shown("processing", ProcessingRow, "processing_list", processing_rows)],
+    keeps_source_order=True,
+    builds_overlay=True,
     needs_tree=True,
     confirms=True,
-    program="pipelines.protocols.delta.program",
     steps="pipelines.protocols.delta.protocol",
     draws=False,
     variants=tuple({"delta": delta} for delta in (1, 2, 3)),

@@ -18,11 +18,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.assumptions import Assumption
 from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
 from pipelines.protocols.delta import DeltaSettings
-from pipelines.protocols.delta.audits import AUDITS
-from pipelines.protocols.delta.bound import BOUND
 from pipelines.protocols.delta.messages import BODY, KINDS, PAYLOAD
 from pipelines.protocols.delta.phases import confirm, faults, finish, forward, joins
 from pipelines.protocols.delta.tables import PATH, STATES
@@ -36,9 +33,6 @@ class DeltaProtocol(DataflowProtocol):
     payload = PAYLOAD
     body = BODY
     states = STATES
-    audits = AUDITS
-    bound = BOUND
-    assumes: frozenset[Assumption] = frozenset({"no_loss", "no_duplicates", "order"})
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns routing information as it is when the overlay stands, and the nodes that are still to join."""
@@ -86,4 +80,4 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
 
 PHASES = (faults.PHASE, confirm.PHASE, joins.PHASE, forward.PHASE, finish.PHASE)
 """A round, in this order."""
-PROTOCOL = DeltaProtocol()
+STEPS = DeltaProtocol()

@@ -6,8 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
+from pipelines.protocols.epidemic.audits import AUDITS
+from pipelines.protocols.epidemic.bound import BOUND
 from pipelines.spec.base import Flag, Share, Strict
+from udfs.epidemic.program import Epidemic
 
 _Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _Size = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
@@ -56,14 +59,17 @@ class EpidemicSettings(Strict):
     out_of_band_loss: Share = Field(0.0, description="share of requests and replies that the unicast loses")
 
 
-SPEC = ProtocolSpec(
+PROTOCOL = Protocol(
     name="epidemic",
     summary="subscription forwarding with epidemic recovery of lost events: push and pull gossip, event caches",
     settings=EpidemicSettings,
+    program=Epidemic,
+    audits=AUDITS,
+    bound=BOUND,
+    assumes=frozenset({"no_loss", "order"}),
+    keeps_source_order=True,
+    builds_overlay=True,
     needs_tree=True,
-    confirms=False,
-    reconfigures=True,
-    program="pipelines.protocols.epidemic.protocol",
     variants=tuple({"recovery": one} for one in ("none", "push", "combined_pull", "push_pull")),
     application=("EVENT",),
     recovery=(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, REPEATED, UNWANTED, Audit, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SETTING = "cast(get_json_object(r.parameters, \"$['protocol.{name}']\") as {kind})"
 _BUFFER = _SETTING.format(name="buffer", kind="bigint")

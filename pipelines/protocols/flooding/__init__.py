@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
+from pipelines.protocols.flooding.audits import AUDITS
+from pipelines.protocols.flooding.bound import beyond
 from pipelines.protocols.flooding.check import problems
 from pipelines.spec.base import Strict
+from udfs.flooding import Flooding
 
 
 class FloodingSettings(Strict):
@@ -22,15 +25,14 @@ class FloodingSettings(Strict):
     )
 
 
-SPEC = ProtocolSpec(
+PROTOCOL = Protocol(
     name="flooding",
     summary="every publication goes over every link, duplicates are dropped, the overlay may have cycles",
     settings=FloodingSettings,
-    needs_tree=False,
-    confirms=False,
-    program="pipelines.protocols.flooding.protocol",
-    keeps_source_order=False,
-    builds_overlay=False,
+    program=Flooding,
+    audits=AUDITS,
+    bound=beyond,
+    assumes=frozenset({"no_loss"}),
     draws=False,
     application=("PUB",),
     check=problems,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Audit, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _MAX_HOPS = "cast(get_json_object(r.parameters, \"$['protocol.max_hops']\") as bigint)"
 

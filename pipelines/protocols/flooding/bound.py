@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import Reader, arrow_rows
 from udfs.batches import BEYOND
 from udfs.reach import flooding_beyond
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 GIVEN = """
 with nodes as (

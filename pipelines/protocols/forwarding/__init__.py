@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pipelines.contract.protocol import Protocol
+from udfs.forwarding import Forwarding
 
-from pipelines.contract.spec import ProtocolSpec
-from pipelines.spec.base import Strict
-
-
-class ForwardingSettings(Strict):
-    """Settings of protocol ``forwarding``: none."""
-
-    name: Literal["forwarding"] = "forwarding"
-
-
-SPEC = ProtocolSpec(
+BOUND = """select run_id, min(round) as round, 'a node crashed' as reason
+from fault_event where kind = 'crash' group by run_id"""
+"""Nothing is sent again, and routing tables are lost with their node."""
+PROTOCOL = Protocol(
     name="forwarding",
     summary="plain reverse-path subscription forwarding without confirmations, the baseline",
-    settings=ForwardingSettings,
+    program=Forwarding,
+    bound=BOUND,
+    assumes=frozenset({"no_loss", "no_duplicates", "order"}),
+    keeps_source_order=True,
+    builds_overlay=True,
     needs_tree=True,
-    confirms=False,
-    program="pipelines.protocols.forwarding.program",
     steps="pipelines.protocols.forwarding.protocol",
     draws=False,
     application=("PUB",),

@@ -11,7 +11,6 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.assumptions import Assumption
 from pipelines.contract.ordering import row_number
 from pipelines.contract.round import DataflowProtocol, Round, RoundResult, State
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
@@ -99,10 +98,6 @@ class ForwardingProtocol(DataflowProtocol):
     body = """case when kind = 'PUB' then to_json(named_struct('hops', hops))
         else to_json(named_struct('hops', hops, 'subscription_id', subscription_id)) end"""
     states = (State(ROUTING_ENTRY),)
-    bound = """select run_id, min(round) as round, 'a node crashed' as reason
-        from fault_event where kind = 'crash' group by run_id"""
-    """Nothing is sent again, and routing tables are lost with their node."""
-    assumes: frozenset[Assumption] = frozenset({"no_loss", "no_duplicates", "order"})
 
     def round(self, round_: Round) -> RoundResult:
         """Makes one round: SUB and UNSUB change the tables, PUB sees them as they are when its turn comes."""
@@ -125,4 +120,4 @@ class ForwardingProtocol(DataflowProtocol):
         return result
 
 
-PROTOCOL = ForwardingProtocol()
+STEPS = ForwardingProtocol()

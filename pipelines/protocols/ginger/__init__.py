@@ -6,9 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol, Shown
+from pipelines.protocols.ginger.audits import AUDITS
+from pipelines.protocols.ginger.bound import beyond
 from pipelines.protocols.ginger.check import problems
+from pipelines.protocols.ginger.waits import WAITED, WAITS
 from pipelines.spec.base import NodeName, Strict
+from udfs.ginger.program import Ginger
+from udfs.ginger.records import Locked, locked_rows
 
 
 class GingerSettings(Strict):
@@ -40,13 +45,19 @@ class GingerSettings(Strict):
     )
 
 
-SPEC = ProtocolSpec(
+PROTOCOL = Protocol(
     name="ginger",
     summary="eventual, causal and total order on one tree of brokers, with locks on key items",
     settings=GingerSettings,
+    program=Ginger,
+    audits=AUDITS,
+    bound=beyond,
+    assumes=frozenset({"no_loss", "no_duplicates", "order"}),
+    waits=WAITS,
+    waited=WAITED,
+    shown=[Shown("locked", Locked, "pending", locked_rows)],
     needs_tree=True,
     confirms=True,
-    program="pipelines.protocols.ginger.protocol",
     steps="pipelines.protocols.ginger.dataflow",
     steps_bear_faults=False,
     draws=False,
@@ -72,8 +83,6 @@ SPEC = ProtocolSpec(
         "NeighborDown",
     ),
     views="pipelines.protocols.ginger.views",
-    keeps_source_order=False,
-    builds_overlay=False,
     orders=("eventual", "causal", "total"),
     check=problems,
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_rows
 from udfs.batches import BEYOND
 from udfs.ginger.bound import beyond_runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 GIVEN = """
 with joins as (

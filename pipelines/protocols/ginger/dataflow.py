@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE
-from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start, State
+from pipelines.contract.nodes import program_states
+from pipelines.contract.protocol import SETTINGS_JSON
+from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued
-from pipelines.contract.spec import SETTINGS_JSON
 from pipelines.engines.mapped import mapped
-from pipelines.protocols.ginger.bound import beyond
-from pipelines.protocols.ginger.protocol import LOCKED, PROTOCOL as PROGRAM
+from pipelines.protocols.ginger import PROTOCOL
 from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
 from pipelines.protocols.ginger.steps.rows import BODY, PAYLOAD, TOPIC, branches, handled
 from udfs.ginger.laid import LAID, laid, laid_schema
 
 _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
 _ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})
-_HELD = (NODE_STATE, NODE_DURABLE)
-"""Relations of the program that hold the rows of its tables."""
 _GIVEN = {
     "nodes": "node_id, name, role", "links": "src, dst, latency_rounds", "calls": "node_id, kind, topic",
 }  # fmt: skip
 
 
-def _states() -> list[State]:
-    """Returns the tables of the program; rounds change those of dissemination, the others stay as at the start."""
-    found = [one for one in PROGRAM.states if one.table.name not in _HELD]
-    return [replace(one, derived_from=None, is_durable=False) for one in found]
-
-
 class GingerSteps(DataflowProtocol):
     """The protocol as the engine sees it."""
 
-    kinds = PROGRAM.kinds
+    kinds = PROTOCOL.kinds
     payload = PAYLOAD
     body = BODY
-    states = _states()
-    audits = PROGRAM.audits
-    bound = staticmethod(beyond)
-    assumes = PROGRAM.assumes
-    waited = PROGRAM.waited
+    states = program_states(PROTOCOL)
 
     @property
     def told_apart(self) -> tuple[str, ...]:
@@ -130,8 +116,8 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     result.state["entry_queue"] = tables.next_queue(state["entry_queue"], at_broker, arrival, decision)
     after = round_.keep("pending_after", tables.next_pending(state["pending"], pending, [lock, entered], arrival, turn))
     result.state["pending"] = after
-    result.state[LOCKED.name] = tables.locked_items(after)
+    result.state["locked"] = tables.locked_items(after)
     return [onward.sent_onward(turn, branch)]
 
 
-PROTOCOL = GingerSteps()
+STEPS = GingerSteps()

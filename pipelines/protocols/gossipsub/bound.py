@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import Reader, arrow_rows
 from udfs.batches import BEYOND
 from udfs.reach import gossipsub_beyond
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _NUMBERS = ("d_lo", "d_hi", "d_lazy", "history_length", "heartbeat_rounds")
 _SETTINGS = ", ".join(

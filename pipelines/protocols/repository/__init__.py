@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
+from pipelines.protocols.repository.audits import AUDITS
+from pipelines.protocols.repository.audits.delivery import UNDECIDED
+from pipelines.protocols.repository.bound import beyond
 from pipelines.protocols.repository.check import problems
 from pipelines.protocols.repository.settings import RepositorySettings
+from pipelines.protocols.repository.waits import WAITED, WAITS
+from udfs.repository.program import Repository
 
-SPEC = ProtocolSpec(
+PROTOCOL = Protocol(
     name="repository",
     summary="publish/subscribe with storage: repositories number, keep and recover what is published",
     settings=RepositorySettings,
-    needs_tree=False,
+    program=Repository,
+    audits=AUDITS,
+    bound=beyond,
+    undecided=UNDECIDED,
+    waits=WAITS,
+    waited=WAITED,
     confirms=True,
     confirms_delivery=False,
     variants=({}, {"bundle_size": 1}, {"bundle_size": 2}, {"baseline": True}),
-    program="pipelines.protocols.repository.protocol",
     draws=False,
     application=(
         "Message",
@@ -43,8 +52,6 @@ SPEC = ProtocolSpec(
         "Broker-Up",
     ),
     views="pipelines.protocols.repository.views",
-    keeps_source_order=False,
-    builds_overlay=False,
     check=problems,
     maintenance=(
         "Gossip-ACK",

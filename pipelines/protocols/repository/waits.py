@@ -1,4 +1,4 @@
-"""Why a message waits, and where: what stories tell (`State.waits`)."""
+"""Why a message waits, and where: what stories tell (`Protocol.waits`)."""
 
 from __future__ import annotations
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from pipelines.contract.spec import ProtocolSpec
+from pipelines.contract.protocol import Protocol
+from pipelines.protocols.skipring.audits import AUDITS
 from pipelines.protocols.skipring.check import problems
+from pipelines.protocols.skipring.publications import UNDECIDED, WAITS
+from pipelines.protocols.skipring.replay import VIEWS
 from pipelines.protocols.skipring.settings import SkipRingSettings
+from udfs.skipring.program import SkipRing
 
-SPEC = ProtocolSpec(
+PROTOCOL = Protocol(
     name="skipring",
     summary="self-stabilizing supervised skip ring: a ring a topic, healing from any state",
     settings=SkipRingSettings,
-    needs_tree=False,
-    confirms=False,
-    program="pipelines.protocols.skipring.protocol",
+    program=SkipRing,
+    audits=AUDITS,
+    undecided=UNDECIDED,
+    waits={"trie_node": WAITS},
+    made_views=VIEWS,
     application=("PublishNew",),
     recovery=(
         "Publish",
@@ -20,8 +26,6 @@ SPEC = ProtocolSpec(
         "CheckAndPublish",
     ),
     views="pipelines.protocols.skipring.views",
-    keeps_source_order=False,
-    builds_overlay=False,
     check=problems,
     maintenance=("Introduce", "IntroduceShortcut", "SetData", "GetConfiguration", "CheckTrie"),
     makes_overlay=True,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.audit import Reader
+from pipelines.contract.protocol import MadeView
 from udfs.skipring import replay
 from udfs.skipring.legitimate import KINDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 HISTORY = f"""
@@ -88,4 +91,46 @@ def violations(reader: Reader) -> DataFrame:
 
 
 def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema  # loads PySpark
+
     return reader.sql(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))
+
+
+_TOPIC = {"topic": "the topic", "n_subscribers": "its subscribers that are up"}
+_CONVERGENCE = MadeView(
+    """When was the ring of each topic legitimate, and did it stay so?
+One row per run, topic and disturbance. Played again from state_configuration_change, state_database_change and
+sent_message.""",
+    convergence,
+    {
+        **_TOPIC,
+        "disturbance": "number of the disturbance, from 0: the start",
+        "round": "round of the disturbance",
+        "cause": "start, subscribe (a subscriber comes), unsubscribe (one goes) or crash",
+        "node_id": "node that came, went or crashed; null: the start",
+        "n_configurations": "changes of what other nodes hold, until the next disturbance",
+        "explicit_round": "round from which on the state of the nodes is that of the skip ring; null: not before the"
+        " next disturbance, or the end",
+        "clean_round": "round from which on nothing in flight contradicts it either (rule K9); null: as before",
+        "changed_round": "first round after clean_round in which an explicit edge changed: with closure there is none",
+        "problem": "why the last round before the next disturbance, or the end, was not legitimate; null: it was",
+        "is_last": "whether it is the last disturbance of the topic",
+    },
+)
+_PROGRESS = MadeView(
+    """How many labels are wrong in each round, how many subscribers are recorded, and what is the diameter?
+One row per run, topic and round in which explicit state changed; between two rows all stays as it is. Edges are those
+between subscribers, without directions.""",
+    progress,
+    {
+        **_TOPIC,
+        "round": "round in which explicit state changed",
+        "n_recorded": "those of them that the database has",
+        "n_wrong_labels": "those whose label is none, or not the one in the database",
+        "max_degree": "most neighbours that one of them has",
+        "n_edges": "edges",
+        "diameter": "most hops between two of them; null: some do not reach each other, or there are more than 500 of"
+        " them and some labels are wrong",
+    },
+)
+VIEWS = {"convergence": _CONVERGENCE, "convergence_round": _PROGRESS}

@@ -11,7 +11,7 @@ from support.one_job import Stores
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.testing import run_all
@@ -71,7 +71,7 @@ def test_the_larger_delta_is_the_less_is_lost(readers: dict[str, StoreReader]) -
 
 
 def test_within_delta_nothing_is_lost(readers: dict[str, StoreReader], sail: Session) -> None:
-    report = audit_store(readers["delta"], sail, protocol_module("delta"))
+    report = audit_store(readers["delta"], sail, protocol_named("delta"))
     assert {run.verdict for run in report.runs} == {"valid"}
     beyond = Counter(run.run_id % len(SETTINGS["delta"]) for run in report.runs if not run.within_bound)
     assert N_SCHEDULES == beyond[0] > beyond[1] > beyond[2] > 0

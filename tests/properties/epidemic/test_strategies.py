@@ -15,7 +15,7 @@ import pytest
 
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_named
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
@@ -188,7 +188,7 @@ def test_an_interval_too_long_for_the_buffer_costs_deliveries(measured: Measured
 
 
 def test_runs_without_loss_keep_every_guarantee_and_the_others_are_beyond_the_bound(measured: Measured) -> None:
-    report = audit_store(measured.reader, measured.store.session, protocol_module("epidemic"))
+    report = audit_store(measured.reader, measured.store.session, protocol_named("epidemic"))
     about = {run.run_id: key for key, run in measured.runs.items()}
     for run in report.runs:
         assert run.verdict == "valid"

@@ -42,7 +42,7 @@ from udfs.ginger.buffer import Left
 from udfs.ginger.missing_sets import MissingSets
 from udfs.ginger.records import Contact, Discarded, Neighbour
 from udfs.ginger.repair_records import Awaited, ClientSubscription, Failed, Gap, Parked, Reported, TopicJoin
-from udfs.nodes.program import Call
+from udfs.nodes.calls import JoinCall
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 WITH_7: list[Any] = [mode(), *around(0, (2, 7), (9,)), *sub_tree((0, 2, 7), (9,)), Awaited(7)]
@@ -356,7 +356,7 @@ def test_a_broker_that_comes_back_asks_the_nearest_and_tells_of_its_failure_itse
 def test_a_broker_that_joins_asks_its_join_point_before_it_handles_anything() -> None:
     """Rule G24: before it joins it answers nobody."""
     request = Got(7, ms.ParentRequest((), break_degree=False))
-    new = play(1, CONTACTS[:1], Call("join", 1, ROUND), request)
+    new = play(1, CONTACTS[:1], JoinCall(1, ROUND), request)
     assert (new.ctx.statuses, kept(new, "failed", "failed")) == (["JOINING"], [])
     assert sent(new) == [("ParentRequest", 0), ("ParentResponse", 7)]
     assert sent(play(1, CONTACTS[:1], memory(is_present=False), request)) == []

@@ -30,7 +30,7 @@ from support.ginger.single import (
 from udfs.ginger.bank import Accounts, replay
 from udfs.ginger.queue import Message
 from udfs.ginger.records import ClientTopic, Neighbour
-from udfs.nodes.program import Call
+from udfs.nodes.calls import PublishCall
 
 BROKER = [*around(0, (2, 3), (8, 9)), *sub_tree((0, 2, 3), (8, 9))]
 """All around it are in the sub-tree."""
@@ -180,8 +180,8 @@ def test_what_has_passed_or_was_processed_does_not_count_again() -> None:
 CLIENT: list[Any] = [Neighbour(4, "edge", 3), ClientTopic("t", "subscribed")]
 
 
-def publish(about: Message) -> Call:
-    return Call("publish", about.source_seq, ROUND, None, None, about.topic, about.guarantee, ("l", "k"))
+def publish(about: Message) -> PublishCall:
+    return PublishCall(about.source_seq, ROUND, about.topic, guarantee=about.guarantee, keys=("l", "k"))
 
 
 def test_a_client_publishes_at_its_edge_broker() -> None:

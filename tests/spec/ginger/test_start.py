@@ -68,7 +68,7 @@ def test_neighbours_are_watched_where_brokers_crash() -> None:
 def test_a_client_that_subscribes_to_a_topic_may_publish_on_it() -> None:
     nodes = network()
     for kind, topic in (("publish", "t"), ("subscribe", "t"), ("publish", "t"), ("publish", "s")):
-        nodes.call(9, kind, 50, topic=topic, subscription_id=0)
+        nodes.call(9, kind, 50, topic=topic)
     used = [(row.topic, row.usage) for row in nodes.node(9).client_topic.values()]
     assert used == [("s", "published"), ("t", "subscribed")]
 

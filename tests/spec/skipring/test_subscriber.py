@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from support.skipring import SETTINGS, TOPIC
 
+from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Context
-from udfs.nodes.program import Call, Plan
+from udfs.nodes.program import Plan
 from udfs.nodes.records import kind_of
 from udfs.nodes.step import Received, step
 from udfs.nodes.world import Node
@@ -64,7 +65,7 @@ class Subscriber:
 
     def call(self, kind: str, **of_call: Any) -> None:
         """Has the application call."""
-        self._play([], [Call(kind, 1, 7, **of_call)])
+        self._play([], [CALLS[kind](1, 7, **of_call)])
 
     def _play(self, received: list[Received], calls: list[Call] | None = None, seed: int = 0) -> list[str]:
         ctx = Context(ME, 7, {**SETTINGS, "seed": seed}, self.node.internal)

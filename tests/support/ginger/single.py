@@ -13,8 +13,9 @@ from udfs.ginger.missing_sets import MissingSets
 from udfs.ginger.program import Ginger
 from udfs.ginger.queue import Id, Message
 from udfs.ginger.tree import relationship
+from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watch
-from udfs.nodes.program import Call, NodeDown, Plan
+from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.step import Received, step
 from udfs.nodes.world import Node
 

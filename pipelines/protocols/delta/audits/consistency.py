@@ -23,10 +23,13 @@ induction over the distance. In both cases P(B, from_B)[δ+1-k] is the node δ+1
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import FOUND, Evidence
+from pipelines.contract.audit import FOUND, Evidence, aggregated
 from pipelines.protocols.delta.audits.members import MEMBER, NO_SOURCE, NODE, judged, judged_paths, violating
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _ENTRY = [*NODE, "subscription_id"]
 _WRONG_WAY = """case
@@ -82,13 +85,9 @@ def _wrong_links(evidence: Evidence) -> DataFrame:
         .where("is_unfinished is null")
         .selectExpr(*NODE, "a", "b", "0 as expected", "1 as held", "cast(is_marked as int) as marked")
     )
-    counts = (F.expr(f"sum({name}) as n_{name}") for name in ("expected", "held", "marked"))
-    wrong = (
-        expected.unionByName(held)
-        .groupBy(*NODE, "a", "b")
-        .agg(*counts)
-        .where("n_expected <> n_held or n_marked > 0")
-    )  # fmt: skip
+    counts = (f"sum({name}) as n_{name}" for name in ("expected", "held", "marked"))
+    found = aggregated(expected.unionByName(held), [*NODE, "a", "b"], *counts)
+    wrong = found.where("n_expected <> n_held or n_marked > 0")
     detail = """concat('TOP ', case
       when n_held = 0 then 'lacks'
       when n_expected = 0 then 'holds, beyond its reach,'
@@ -153,9 +152,7 @@ def _far_counts(evidence: Evidence) -> DataFrame:
         .selectExpr(*key, "0 as required", "1 as held")
     )
     wrong = (
-        required.unionByName(held)
-        .groupBy(key)
-        .agg(F.expr("sum(required) as n_required"), F.expr("sum(held) as n_held"))
+        aggregated(required.unionByName(held), key, "sum(required) as n_required", "sum(held) as n_held")
         .where("n_required <> n_held")
         .join(_near(evidence).select(_ENTRY), _ENTRY, "left_anti")
     )

@@ -7,9 +7,12 @@ the others have no state, or not all of it yet.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NODE = ["run_id", "node_id"]
 NO_SOURCE = ("cast(null as bigint) as source", "cast(null as bigint) as source_seq")

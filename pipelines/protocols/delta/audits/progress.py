@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import FOUND, Evidence
+from pipelines.contract.audit import FOUND, Evidence, aggregated
 from pipelines.protocols.delta.audits.members import NO_SOURCE, NODE, judged, paths, quiescent, unreachable
-from pipelines.protocols.delta.messages import MULTICAST
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 _FAR_MESSAGE = f"""
 select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq
 from sent_message m
 left join link l on l.run_id = m.run_id and l.src = m.src and l.dst = m.dst
-where m.kind in {MULTICAST} and m.src <> m.dst and l.run_id is null
+where m.kind in {_MULTICAST} and m.src <> m.dst and l.run_id is null
   and get_json_object(m.body, '$.guide') is null
 """  # noqa: S608 - built of constants
 """Plain multicast messages over a bypass; Guided ones answer their receiver's SynRequest, whoever is back since."""
@@ -47,12 +50,8 @@ def no_operational_skipped(evidence: Evidence) -> DataFrame:
     absent = evidence.sql(_ABSENT).selectExpr(*NODE, "crash_round", "back_round")
     was_absent = "max(crash_round <= sent_round and coalesce(back_round > sent_round, true))"
     message = [*NODE, "kind", "src", "dst", "sent_round", "source", "source_seq"]
-    skipped = (
-        between.join(absent, NODE, "left")
-        .groupBy(message)
-        .agg(F.expr(f"{was_absent} as was_absent"))
-        .where("not coalesce(was_absent, false)")
-    )
+    passed = aggregated(between.join(absent, NODE, "left"), message, f"{was_absent} as was_absent")
+    skipped = passed.where("not coalesce(was_absent, false)")
     name = evidence.table("node").select("run_id", "node_id", "name")
     for end in ("src", "dst"):
         skipped = skipped.join(name.toDF("run_id", end, f"{end}_name"), ["run_id", end])
@@ -75,10 +74,10 @@ def nothing_pending(evidence: Evidence) -> DataFrame:
 
 def _unconfirmed(evidence: Evidence) -> DataFrame:
     message = [*NODE, "source", "source_seq", "kind", "round"]
-    pending = evidence.table("state_processing").join(quiescent(evidence), "run_id").groupBy(message)
+    pending = evidence.table("state_processing").join(quiescent(evidence), "run_id")
     detail = "concat(kind, ' of round ', round, ' still waits for ', n_recipients, ' recipients') as detail"
-    recipients = F.expr("count_if(not coalesce(is_confirmed, false)) as n_recipients")
-    return pending.agg(recipients).selectExpr(*message, detail).select(*FOUND)
+    recipients = "count_if(not coalesce(is_confirmed, false)) as n_recipients"
+    return aggregated(pending, message, recipients).selectExpr(*message, detail).select(*FOUND)
 
 
 def _waiting_for_peers(evidence: Evidence) -> DataFrame:

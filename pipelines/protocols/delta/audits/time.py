@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, SLOW_RUN, Evidence
 from pipelines.protocols.delta.audits.members import NODE, unreachable
 from pipelines.protocols.delta.bound import SETTLED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 LIMITS = f"""
 with {SETTLED}, over as (

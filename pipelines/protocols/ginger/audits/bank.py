@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence, arrow_rows
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, Evidence, aggregated, arrow_rows
 from udfs.ginger.bank import BALANCES, replay
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 OPERATION = """
 with first as (
@@ -35,16 +38,16 @@ def balances(evidence: Evidence) -> DataFrame:
 def _replayed(evidence: Evidence) -> DataFrame:
     replica = ["run_id", "node_id", "topic", "start_balance"]
     delivered = "array_sort(collect_list(struct(position, source, source_seq, guarantee, content))) as operations"
-    rows = evidence.sql(OPERATION).groupBy(replica).agg(F.expr(delivered))
-    return arrow_rows(rows, replay, BALANCES)
+    return arrow_rows(aggregated(evidence.sql(OPERATION), replica, delivered), replay, BALANCES)
 
 
 def _different(evidence: Evidence, balance: DataFrame) -> DataFrame:
-    busy = evidence.sql(IN_FLIGHT_RUN).withColumn("is_busy", F.lit(True))
+    busy = evidence.sql(IN_FLIGHT_RUN).selectExpr("*", "true as is_busy")
     settled = balance.join(busy, "run_id", "left").where("source is not null or is_busy is null")
-    compared = settled.groupBy("run_id", "topic", "account", "source", "source_seq").agg(
-        F.expr("min(struct(balance, node_id)) as least"), F.expr("max(struct(balance, node_id)) as most"),
-        F.expr("min(is_refused) <> max(is_refused) as differs"),
+    compared = aggregated(
+        settled, ["run_id", "topic", "account", "source", "source_seq"],
+        "min(struct(balance, node_id)) as least", "max(struct(balance, node_id)) as most",
+        "min(is_refused) <> max(is_refused) as differs",
     )  # fmt: skip
     name = evidence.table("node").selectExpr("run_id", "node_id as peer", "name")
     wrong = compared.where("least.balance <> most.balance or coalesce(differs, false)")

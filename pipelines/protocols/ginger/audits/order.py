@@ -5,9 +5,12 @@ Table ``delivered`` has the order of deliveries at each client; a publication co
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _ITEM = """
 with first as (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, SLOW_RUN, Evidence, arrow_rows
+from pipelines.contract.audit import FOUND, IN_FLIGHT_RUN, SLOW_RUN, Evidence, aggregated, arrow_rows
 from udfs.ginger.tree import BROKEN, broken_trees
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _QUIET = f"""
 select r.run_id from run r left join ({IN_FLIGHT_RUN}) busy on busy.run_id = r.run_id where busy.run_id is null
@@ -98,7 +101,7 @@ def nothing_waiting(evidence: Evidence) -> DataFrame:
 def one_tree(evidence: Evidence) -> DataFrame:
     """At a quiescent end the brokers that are up are one tree: one root, and every broker's parents lead there."""
     broker = evidence.sql(_UP).where("role = 'broker'").withColumnRenamed("above", "parent")
-    run = broker.groupBy("run_id").agg(F.expr("array_sort(collect_list(struct(node_id, parent))) as nodes"))
+    run = aggregated(broker, ["run_id"], "array_sort(collect_list(struct(node_id, parent))) as nodes")
     broken = arrow_rows(run, broken_trees, BROKEN)
     return broken.selectExpr("run_id", "node_id", "detail", "cast(null as bigint) as round", *_NO_MESSAGE).select(
         *FOUND

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 OUTSIDERS = """
 with used as (

@@ -5,9 +5,12 @@ Table ``state_ordered_delivery`` has the order of the deliveries of a round.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _RECORDED = """recorded as (
   select run_id, node_id, source, source_seq, min(position) as position

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 REPEATED = """
 select run_id, cast(null as bigint) as round, node_id, source, source_seq,

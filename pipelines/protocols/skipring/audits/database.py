@@ -6,9 +6,12 @@ the first one clockwise of its SHA-256.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 WRONG_TUPLES = """
 with member as (

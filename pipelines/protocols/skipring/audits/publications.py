@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.skipring.publications import LACKING, NOWHERE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MISSING = f"""
 with lacking as (

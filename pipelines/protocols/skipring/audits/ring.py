@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.skipring.replay import violations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _NO_MESSAGE = ("cast(null as bigint) as source", "cast(null as bigint) as source_seq")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import reduce
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from pipelines.contract.audit import FOUND, Evidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _HEX = "0123456789abcdef"
 _LETTERS = "ghijklmnopqrstuv"
