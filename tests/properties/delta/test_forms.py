@@ -120,6 +120,19 @@ def test_a_detached_join_point_asks_once(form: AskedForm, sail: Session, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["dataflow", "program"])
+def test_a_node_that_is_down_reports_nobody(form: AskedForm, sail: Session, tmp_path: Path) -> None:
+    """J0 has crashed when C does, to which it has sent its JOIN_REQUEST: no detector of J0 reports C (rule R8)."""
+    faults = [
+        {"kind": "crash", "node": "J0", "round": 12, "until": 20},
+        {"kind": "crash", "node": "C", "round": 13, "until": 16},
+    ]
+    store = run_all(run_configs([{**JOINS, "faults": faults}]), sail, tmp_path, form=form)
+    names = {node: name for node, name in rows(store, "node", "node_id", "name")}
+    reports = [(src, sent) for kind, src, sent in rows(store, "message", "kind", "src", "sent_round") if kind == "DETECT"]
+    assert [names[src] for src, sent in reports if sent == 13] == ["B"]
+
+
+@pytest.mark.parametrize("form", ["dataflow", "program"])
 def test_a_joining_node_gets_older_messages_before_newer_ones(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """Otherwise the visited lists judge D's SUB a duplicate, and J would publish to nobody (rules R3, R16)."""
     store = run_all(run_configs([OLD_AND_NEW]), sail, tmp_path, form=form)
