@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.contract.nodes import NodeProtocol, Shown
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
-from pipelines.protocols.delta.tables import PROCESSING
+from pipelines.protocols.delta.tables import CALL_WAITS, PROCESSING
 from udfs.delta.program import Delta
 
 _SCHEMA = to_arrow_schema(PROCESSING.schema)
@@ -31,4 +31,5 @@ PROTOCOL = NodeProtocol(
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     shown=[Shown(PROCESSING, "processing_list", _processing)],
+    waits={"call": CALL_WAITS},
 )

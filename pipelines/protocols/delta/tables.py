@@ -119,6 +119,13 @@ CALL = table(
     ("subscription_id", BIGINT, "subscribe, unsubscribe: the subscription"),
     ("matches", LONGS, "publish: subscriptions whose predicate it satisfies"),
 )
+CALL_WAITS = """
+select run_id, node_id, node_id as source, source_seq,
+  'it is issued once that node has joined and is OPERATIONAL' as reason
+from state_call
+where kind = 'publish'
+"""
+"""`State.waits` of relation ``call``."""
 PEER = table(
     "peer",
     "what a node knows of another one that faults made differ from a neighbour that is up",
@@ -183,7 +190,7 @@ STATES = (
     State(DETECTOR, compact=newest_per_source),
     State(JOIN, facts={"detached": "count_if(status <> 'VALID_JOINED')", "joiners": "count(1)"}, is_durable=True),
     State(JOIN_REQUEST, facts={"requests": "count(1)"}),
-    State(CALL, facts={"calls": "count(1)"}),
+    State(CALL, facts={"calls": "count(1)"}, waits=CALL_WAITS),
     State(PEER, facts={"peers": "count(1)"}),
     State(STATUS, facts={"returned": "count(1)", "recovering": "count_if(status <> 'OPERATIONAL')"}),
     State(SYNCH, facts={"synchs": "count_if(not is_answered)"}),
