@@ -16,7 +16,7 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
-STORE_FORMAT: Final = 5
+STORE_FORMAT: Final = 6
 """Raised when a table or a column, of protocols too, gets another name or meaning: older stores are refused then."""
 
 
@@ -83,12 +83,12 @@ LINK = table(
 )
 SUBSCRIPTION = table(
     "subscription",
-    "a subscription that was issued",
+    "a subscription that was issued, or accepted and lost in a crash",
     "subscription_id",
     ("subscription_id", BIGINT, "id of the subscription in its run"),
     ("subscriber", BIGINT, "node that subscribed"),
     ("predicate", STRING, "the conjunction it asks for"),
-    ("issued_round", BIGINT, "round in which the node issued it"),
+    ("issued_round", BIGINT, "round in which the node issued it; of the call, where it lost that in a crash before"),
     ("confirmed_round", BIGINT, "round in which the protocol confirmed it; null: never, or it does not confirm"),
     ("unsubscribed_round", BIGINT, "round in which the node issued the unsubscription; null: it stayed"),
     ("ended_round", BIGINT, "round in which the unsubscription was confirmed (issued, where nothing is confirmed)"),
@@ -118,11 +118,11 @@ CONTROL_CALL = table(
 )
 PUBLICATION = table(
     "publication",
-    "a publication that was issued",
+    "a publication that was issued, or accepted and lost in a crash",
     "source,source_seq",
     ("source", BIGINT, "node that published"),
     ("source_seq", BIGINT, "number among the source's calls, ascending from 1"),
-    ("issued_round", BIGINT, "round in which it was issued"),
+    ("issued_round", BIGINT, "round in which it was issued; of the call, where the source lost it in a crash before"),
     ("topic", STRING, "topic, null where it has none"),
     ("content", STRING, "JSON object of the other attributes"),
     ("guarantee", STRING, "order of delivery asked for: eventual, causal or total; null: none"),
@@ -217,11 +217,12 @@ HISTORY: Final = (RUN, NODE, LINK, PREDICATE, CONTROL_CALL, *APPENDED, VIOLATION
 
 
 CALL_LOG = table(
-    "state_call_log", "a call that was issued and is not final", "source,source_seq",
+    "state_call_log", "a call that its node accepted and that is not final", "source,source_seq",
     ("source", BIGINT, "node that made the call"),
     ("source_seq", BIGINT, "number of the call at its node"),
     ("kind", STRING, "subscribe, unsubscribe, publish, join, or another call: see table control_call"),
     ("subscription_id", BIGINT, "subscribe, unsubscribe: the subscription"),
-    ("issued_round", BIGINT, "round in which it was issued"),
+    ("issued_round", BIGINT, "round in which it was issued; held back: of the call"),
     ("confirmed_round", BIGINT, "round in which it was confirmed"),
+    ("is_held", BOOLEAN, "whether its node holds it back"),
 )  # fmt: skip

@@ -150,7 +150,8 @@ class RoundResult:
         sent_fields: Which of the payload's columns and ``latency_rounds`` the outbox has, where it lacks some: these
             are null then. Rows with fewer columns are numbered and sorted faster.
         delivery: Deliveries, columns of table ``delivery``.
-        call_event: One row a step in the life of a call: event ``issued`` or ``confirmed``.
+        call_event: One row a step in the life of a call: event ``held`` (its node accepts it and issues it later),
+            ``issued`` or ``confirmed``.
         node_status: Changes of nodes' states, columns of table ``node_status``. A node that recovers after a crash
             and is not at once what it was says RECOVERING in that round, and later OPERATIONAL.
         fate: Due messages that were dropped: ``run_id, message_id, fate`` (``duplicate``, ``lost_crash`` where the

@@ -22,6 +22,11 @@ def issued(calls: DataFrame) -> DataFrame:
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
+def held(calls: DataFrame) -> DataFrame:
+    """Returns calls as rows of ``call_event``: their nodes accept them in this round, and issue them later."""
+    return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'held' as event")
+
+
 def received(inbox: DataFrame, *carried: str) -> DataFrame:
     """Returns the messages of an inbox as copies.
 

@@ -1,4 +1,8 @@
-"""The call log (``state_call_log``): the calls that are issued and not yet final.
+"""The call log (``state_call_log``): the calls that nodes have accepted and that are not yet final.
+
+A call that its node holds back is in the log with the round of the call, and from when the node issues it on with that
+round. If the node crashes first, the call is lost: it counts as issued in the round of the call. One that is still held
+back at the end has no row in either table.
 
 A publication's row is written once, when it is confirmed, a subscription's when it has ended; the last commit writes
 all that are still open.
@@ -29,7 +33,8 @@ class CallLog:
     """
 
     def __init__(
-        self, call: pa.Table, subscription: pa.Table, publication: pa.Table, *, confirms: bool, rows: pa.Table | None
+        self, call: pa.Table, subscription: pa.Table, publication: pa.Table, crash: pa.Table, *, confirms: bool,
+        rows: pa.Table | None,
     ) -> None:  # fmt: skip
         """Takes the calls that may be issued.
 
@@ -37,6 +42,7 @@ class CallLog:
             call: All calls of the runs, `Inputs.call`.
             subscription: ``run_id, subscription_id, subscriber, predicate``.
             publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
+            crash: ``run_id, node_id, round`` of all crashes.
             confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
             rows: The log of the rounds before; None before the first one.
         """
@@ -44,14 +50,17 @@ class CallLog:
             [*_CALL, "kind", "subscription_id"]
         )
         self._subscription, self._publication = subscription, publication
+        self._crash = crash.select(["run_id", "node_id", "round"]).rename_columns(["run_id", "source", "crash_round"])
         self._confirms = confirms
         self.rows = _LOGGED.empty_table() if rows is None else rows.select(_LOGGED.names).cast(_LOGGED)
 
-    def take(self, event: pa.Table | None, *, is_final: bool) -> dict[str, pa.Table]:
+    def take(self, event: pa.Table | None, last_round: int, *, is_final: bool) -> dict[str, pa.Table]:
         """Takes what became of calls; returns the rows that are final, which leave the log.
 
         Args:
-            event: ``run_id, source, source_seq, round, event``: ``issued`` or ``confirmed``; None: nothing happened.
+            event: ``run_id, source, source_seq, round, event``: ``held``, ``issued`` or ``confirmed``; None: nothing
+                happened.
+            last_round: The last round that has been played.
             is_final: Whether no round follows: all calls are final then.
 
         Returns:
@@ -59,9 +68,10 @@ class CallLog:
         """
         if event is not None:
             self.rows = self._logged(event)
+        self.rows = self._without_lost(last_round)
         if event is None and not is_final:
             return {}
-        log = self.rows
+        log = self.rows.filter(pc.invert(self.rows["is_held"]))
         done = log if is_final or not self._confirms else log.filter(pc.is_valid(log["confirmed_round"]))
         published, opened, closed = (
             done.filter(pc.equal(done["kind"], kind)) for kind in ("publish", "subscribe", "unsubscribe")
@@ -76,27 +86,50 @@ class CallLog:
         final = pa.concat_tables(rows.select(_CALL) for rows in (published, subscribed, over))
         # Without a later round no subscription waits for its end; other calls without a confirmation stay.
         rest = log.filter(pc.invert(pc.is_in(log["kind"], _CLOSED))) if is_final else log
-        self.rows = rest.join(final, _CALL, join_type="left anti").cast(_LOGGED)
+        rest = pa.concat_tables(
+            [rest.join(final, _CALL, join_type="left anti"), self.rows.filter(self.rows["is_held"])]
+        )
+        self.rows = rest.cast(_LOGGED)
         return {
             PUBLICATION.name: _with(published, self._publication, _CALL, PUBLICATION.columns),
             SUBSCRIPTION.name: _with(subscribed, self._subscription, _SUBSCRIPTION, SUBSCRIPTION.columns),
         }
 
     def _logged(self, event: pa.Table) -> pa.Table:
-        """Returns the log with the issued calls, and with the rounds of confirmations.
+        """Returns the log with the accepted calls, and with the rounds of confirmations.
 
         Of other calls than subscriptions and publications the log holds those without a confirmation.
         """
-        issued = event.filter(pc.equal(event["event"], "issued")).select([*_CALL, "round"]).join(self._call, _CALL)
-        issued = issued.rename_columns({"round": "issued_round"})
-        issued = issued.append_column("confirmed_round", pa.nulls(len(issued), pa.int64())).select(_LOGGED.names)
-        log = pa.concat_tables([self.rows, issued.cast(_LOGGED)])
+        accepted = event.filter(pc.not_equal(event["event"], "confirmed"))
+        accepted = accepted.append_column("is_issued", pc.equal(accepted["event"], "issued"))
+        # A call that was held back is issued later: its last round counts.
+        accepted = accepted.group_by(_CALL, use_threads=False).aggregate([("round", "max"), ("is_issued", "any")])
+        accepted = accepted.append_column("is_held", pc.invert(accepted["is_issued_any"]))
+        accepted = accepted.rename_columns({"round_max": "issued_round"}).join(self._call, _CALL)
+        accepted = accepted.append_column("confirmed_round", pa.nulls(len(accepted), pa.int64())).select(_LOGGED.names)
+        before = self.rows.join(accepted.select(_CALL), _CALL, join_type="left anti")
+        log = pa.concat_tables([before.cast(_LOGGED), accepted.cast(_LOGGED)])
         confirmed = event.filter(pc.equal(event["event"], "confirmed")).select([*_CALL, "round"])
         log = log.join(confirmed, _CALL, join_type="left outer")
         confirmed_round = pc.coalesce(log["confirmed_round"], log["round"])
         log = log.set_column(log.schema.get_field_index("confirmed_round"), "confirmed_round", confirmed_round)
         is_kept = pc.is_in(log["kind"], _CLOSED)
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
+
+    def _without_lost(self, last_round: int) -> pa.Table:
+        """Returns the log, in which the calls that a crash has taken from their nodes are held back no more."""
+        held = self.rows.filter(self.rows["is_held"])
+        if not held:
+            return self.rows
+        struck = held.join(self._crash, ["run_id", "source"], join_type="inner")
+        is_lost = pc.and_(
+            pc.greater(struck["crash_round"], struck["issued_round"]), pc.less_equal(struck["crash_round"], last_round)
+        )
+        lost = struck.filter(is_lost).group_by(_CALL, use_threads=False).aggregate([])
+        taken = held.join(lost, _CALL, join_type="left semi").drop_columns(["is_held"])
+        taken = taken.append_column("is_held", pa.array([False] * len(taken), pa.bool_()))
+        rest = self.rows.join(lost, _CALL, join_type="left anti")
+        return pa.concat_tables([one.select(_LOGGED.names).cast(_LOGGED) for one in (rest, taken)])
 
 
 def _with(rows: pa.Table, given: pa.Table, key: Sequence[str], columns: Sequence[str]) -> pa.Table:

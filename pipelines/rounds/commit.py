@@ -86,7 +86,7 @@ class History:
         if rest is not None:
             self._left.add_in_flight(rest)
         event = self._left.call_events()
-        closed = self._log.take(event, is_final=rest is not None)
+        closed = self._log.take(event, last_round, is_final=rest is not None)
         overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.rows}
         concurrently([
             *(partial(self._append, name, rows) for name, rows in self._left.written().items()),

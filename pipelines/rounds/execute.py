@@ -177,7 +177,8 @@ def _run(
         return materialiser.repartition(store.read(name, at.versions[name]).where(at.own_runs))
 
     log = CallLog(
-        inputs.call, inputs.subscription, inputs.publication, confirms=PROTOCOLS[batch.protocol].confirms,
+        inputs.call, inputs.subscription, inputs.publication, inputs.crash,
+        confirms=PROTOCOLS[batch.protocol].confirms,
         rows=None if last is None else fetched(stored(CALL_LOG.name, last)),
     )  # fmt: skip
     history = History(store, batch, materialiser, protocol.body, log, names)

@@ -125,7 +125,7 @@ class Snapshot:
             kinds = {field.name: field.dataType.simpleString() for field in PUBLICATION.schema}
             text = [f"cast(null as {kinds[name]}) as {name}" for name in ("topic", "content", "guarantee", "keys")]
             opened = (
-                log.where("kind = 'publish'")
+                log.where("kind = 'publish' and not is_held")
                 .selectExpr("run_id", "source", "source_seq", "issued_round", *text, "confirmed_round")
                 .select(PUBLICATION.columns)
             )
@@ -135,6 +135,7 @@ class Snapshot:
     def _subscriptions(self) -> DataFrame:
         rows, log = self._final_calls(SUBSCRIPTION.name), self._of_running(CALL_LOG.name)
         if log is not None:
+            log = log.where("not is_held")
             ending = log.where("kind = 'unsubscribe'").selectExpr(
                 "run_id", "subscription_id", "issued_round as unsubscribed_round"
             )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipelines.errors import QueryError, nearest, plural
 from pipelines.sql.query import StoreReader
-from pipelines.why.cause import Cause, crash_words, from_crash
+from pipelines.why.cause import Cause, crash_words, from_crash, waiting
 from pipelines.why.facts import NEVER, RunFacts
 from pipelines.why.reading import read_facts
 from pipelines.why.story import Story
@@ -82,7 +82,8 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
     publication = facts.publications.get((question.source, question.seq))
     if publication is not None:
         return issued_story(facts, question.subscriber, publication)
-    cause = _kept_from_publishing(facts, question, reader)
+    cause = waiting(facts, (question.source, question.seq), question.subscriber, 0)
+    cause = cause or _kept_from_publishing(facts, question, reader)
     return unissued_story(facts, question.subscriber, question.source, question.seq, cause)
 
 

@@ -49,7 +49,11 @@ def excuse(facts: RunFacts, subscriber: int, publication: Publication) -> str | 
     if code is None:
         return None
     node = publication.source if code == "publisher_crashed" else subscriber
-    felt = [down for down in facts.downs.get(node, []) if _or_never(down.restored) > publication.round]
+    downs = facts.downs.get(node, [])
+    if code == "publisher_crashed":
+        felt = [down for down in downs if down.round > publication.round]
+    else:
+        felt = [down for down in downs if _or_never(down.restored) > publication.round]
     why = f" (crash in round {felt[0].round})" if felt else ""
     name = facts.names[node]
     return (

@@ -3,6 +3,7 @@
 Where the protocol says that a node still keeps it, that is told (`Protocol.waits`). Else a publication that did
 not come ended at the last node of the path that took it. What ended it there, in this order:
 
+0. its publisher crashed before it sent any message for it: it had accepted the call and held it back;
 1. a copy to a node further on was lost: the crash of its receiver, or the fault of a link; or it was taken for a
    duplicate, because others had overtaken it;
 2. that node passed it on to nobody, because it had lost what it knew in a crash of its own and the protocol does not
@@ -122,7 +123,16 @@ def ending(case: Case) -> Ending:
     round_ = taken[-1].due if taken else trail.start
     if cause := waiting(case.facts, case.publication, case.subscriber, round_):
         return Ending(node, round_, cause)
-    for look in (_lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_loss, _any_crash):
+    for look in (
+        _lost_call,
+        _lost_copy,
+        _forgotten,
+        _unknown_subscription,
+        _next_down,
+        _own_crash,
+        _any_loss,
+        _any_crash,
+    ):
         cause = look(case, node, round_)
         if cause is not None:
             return Ending(node, round_, cause, _others(case, node, round_, cause))
@@ -248,6 +258,22 @@ def _slow_copy(trail: Trail) -> Cause | None:
             )
             return Cause(LINK, copy.dst, copy.due, f"{text} {facts.names[copy.src]} ({slow[0]})", fault=slow[0])
     return None
+
+
+def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
+    """The first crash of a publisher of a protocol that confirms, if it had sent nothing for the call before."""
+    facts, (source, _) = case.facts, case.publication
+    is_confirmed = facts.publications[case.publication].confirmed_round is not None
+    if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
+        return None
+    crash = next((down for down in facts.downs.get(source, []) if down.round > round_), None)
+    if crash is None:
+        return None
+    before = facts.down(source, round_)
+    held = f"{case.name(source)} accepted the call in round {round_}"
+    if before is not None and before.is_blank(round_):
+        held += f", while it recovered from its crash in round {before.round}"
+    return from_crash(crash, f"{held}, and crashed before it sent anything for it: {crashed(facts, crash)}")
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:

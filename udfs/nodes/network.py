@@ -54,7 +54,7 @@ class Rows:
         handled: The messages that were due, with their fate; None: delivered.
         delivered: The deliveries: node, round, and the delivery.
         statuses: Changes of nodes' states: node, round, status.
-        calls: Steps in the life of calls: node, number, round, ``issued`` or ``confirmed``.
+        calls: Steps in the life of calls: node, number, round, ``held``, ``issued`` or ``confirmed``.
         appended: Rows that nodes added, by declaration: node, and the row.
     """
 
@@ -322,7 +322,9 @@ class Network:
         at, round_ = ctx.node, ctx.round
         rows.delivered += [(at, round_, one) for one in ctx.deliveries]
         rows.statuses += [(at, round_, status) for status in ctx.statuses]
-        issued = ctx.issued if self._plan.program.holds_calls else [call.source_seq for call in calls]
+        due = [call.source_seq for call in calls]
+        issued = ctx.issued if self._plan.program.holds_calls else due
+        rows.calls += [(at, seq, round_, "held") for seq in due if seq not in issued]
         rows.calls += [(at, seq, round_, "issued") for seq in issued]
         rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
         self.take_appended(at, node, rows)

@@ -127,7 +127,8 @@ class NodeProgram:
         detection: The setting that says after how many rounds a crash is reported, beside the latency of the
             connection, for programs with a handler `on_down`.
         down_status: The status of a node that crashes, for table ``node_status``; None: none is noted.
-        holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due.
+        holds_calls: Whether a call is issued when the program says so (`Context.issue`), not when it is due. Until
+            then the history has it as accepted in the round in which it is due.
         notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
             `on_round`: links that end or begin, and neighbours that recover; also while it pauses.
         read_by_others: Durable declarations that other nodes may read (`RunView.stored`). Their values are replaced,

@@ -32,6 +32,14 @@ class DeltaSettings(Strict):
     )
 
 
+CALL_WAITS = """
+select run_id, node_id, node_id as source, source_seq,
+  'it is issued once that node has joined and is OPERATIONAL' as reason
+from state_call
+where kind = 'publish'
+"""
+"""Publications that their nodes hold back (rule R33)."""
+
 PROTOCOL = Protocol(
     name="delta",
     summary="δ-fault-tolerant publish/subscribe: confirmations, routing tables replicated within δ+1 hops",
@@ -41,6 +49,7 @@ PROTOCOL = Protocol(
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     shown=[Shown("processing", ProcessingRow, "processing_list", processing_rows)],
+    waits={"call": CALL_WAITS},
     keeps_source_order=True,
     builds_overlay=True,
     needs_tree=True,

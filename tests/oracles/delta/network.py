@@ -44,6 +44,7 @@ class Network:
         self.deliveries: list[tuple[int, int, int, int]] = []
         self.statuses: list[tuple[int, int, str]] = []
         self.issued: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self.accepted: set[tuple[str, int, int]] = set()
         self.confirmations: dict[tuple[str, int, int], int] = {}
         self.notes: list[tuple[int, str, int, Any]] = []
         self.refused: list[tuple[int, Multicast, bool]] = []
@@ -204,6 +205,7 @@ class Network:
             self.issued["join", node.name, 0] = (self.round, node.incarnation)
             request_join(node)
             return
+        self.accepted.add((call.kind, node.name, call.number))
         node.calls.append(call)
         if node.status is Status.OPERATIONAL:
             self._issue(node)

@@ -24,7 +24,9 @@ from pipelines.engines.session import Session
 from pipelines.protocols import protocol_module
 from pipelines.protocols.delta import protocol
 from pipelines.scenario.expand import RunConfig
+from pipelines.sql.query import StoreReader
 from pipelines.testing import audited, broken, rows, run_all, run_configs
+from pipelines.why.ask import story
 
 MIDWAY = 45
 """A round in which messages are processed, nodes recover and joins are under way."""
@@ -43,6 +45,33 @@ JOINS: dict[str, Any] = {
 """J1 asks J0 to let it in before J0 itself has joined; J0 is to publish before."""
 
 
+ACCEPTED: dict[str, Any] = {
+    "name": "accepted",
+    "protocol": {"name": "delta", "delta": 2, "detection_rounds": 3},
+    "overlay": {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J"], ["J", "J0"]]},
+    "workload": {
+        "subscriptions": [
+            {"at": "C", "round": 0, "topic": "t"},
+            {"at": "A", "round": 0, "topic": "t", "until": 31},
+            {"at": "A", "round": 31, "topic": "u"},
+        ],
+        "publications": [
+            {"at": "A", "round": 25, "topic": "t"},
+            {"at": "A", "round": 31, "topic": "t"},
+            {"at": "A", "round": 100, "topic": "t"},
+            {"at": "J0", "round": 40, "topic": "t"},
+            {"at": "C", "round": 120, "topic": "t"},
+        ],
+        "joins": [{"node": "J0", "to": "J", "round": 10}],
+    },
+    "faults": [
+        {"kind": "crash", "node": "A", "round": 20, "until": 30},
+        {"kind": "crash", "node": "A", "round": 32, "until": 50},
+        {"kind": "crash", "node": "J", "round": 5},
+    ],
+    "time": {"rounds": 500},
+}
+"""A recovers in rounds 30 and 31; J, the join point of J0, is down for good."""
 OLD_AND_NEW = {
     "name": "older_first",
     "protocol": {"name": "delta", "delta": 1, "detector": "visited"},
@@ -117,6 +146,47 @@ def test_a_detached_join_point_asks_once(form: AskedForm, sail: Session, tmp_pat
     store = run_all(run_configs([given]), sail, tmp_path, form=form)
     asked = [sent for kind, sent in rows(store, "message", "kind", "sent_round") if kind == "JOIN_REQUEST"]
     assert sorted(asked) == [10, 14]
+
+
+@pytest.mark.parametrize("form", ["dataflow", "program"])
+def test_a_node_that_is_down_reports_nobody(form: AskedForm, sail: Session, tmp_path: Path) -> None:
+    """J0 has crashed when C does, to which it has sent its JOIN_REQUEST: no detector of J0 reports C (rule R8)."""
+    faults = [
+        {"kind": "crash", "node": "J0", "round": 12, "until": 20},
+        {"kind": "crash", "node": "C", "round": 13, "until": 16},
+    ]
+    store = run_all(run_configs([{**JOINS, "faults": faults}]), sail, tmp_path, form=form)
+    names = dict(rows(store, "node", "node_id", "name"))
+    reports = [
+        (src, sent) for kind, src, sent in rows(store, "message", "kind", "src", "sent_round") if kind == "DETECT"
+    ]
+    assert [names[src] for src, sent in reports if sent == 13] == ["B"]
+
+
+@pytest.mark.parametrize("form", ["dataflow", "program"])
+def test_a_call_accepted_by_a_recovering_node_has_a_row(form: AskedForm, sail: Session, tmp_path: Path) -> None:
+    """It crashes again, and its calls go with it (R8). The one of J0, which cannot join, still waits (R33)."""
+    store = run_all(run_configs([ACCEPTED]), sail, tmp_path, commit_every=10, form=form)
+    assert broken(audited(store)) == {}
+    names = dict(rows(store, "node", "node_id", "name"))
+    published = rows(store, "publication", "source", "issued_round", "confirmed_round")
+    assert [(names[source], *row) for source, *row in published] == [
+        ("A", 100, 112), ("A", 31, None), ("C", 120, 132),
+    ]  # fmt: skip
+    subscribed = rows(store, "subscription", "subscriber", "issued_round", "confirmed_round", "unsubscribed_round")
+    assert [(names[source], *row) for source, *row in subscribed] == [
+        ("A", 0, 14, 31), ("A", 31, None, None), ("C", 0, 12, None),
+    ]  # fmt: skip
+    reader = StoreReader(sail, store.root)
+    lost, waits = (story(reader, 0, "C", source, **which) for source, which in (("A", {"seq": 1}), ("J0", {"call": 2})))
+    assert lost.verdict == (
+        "lost: A accepted the call in round 31, while it recovered from its crash in round 20, and crashed before it"
+        " sent anything for it: A down (crash in round 32, back in round 50);"
+        " excused: A crashed before the publication was confirmed (crash in round 32)"
+    )
+    assert waits.verdict == (
+        "not issued: it still waits at J0, where it is issued once that node has joined and is OPERATIONAL"
+    )
 
 
 @pytest.mark.parametrize("form", ["dataflow", "program"])

@@ -51,7 +51,8 @@ def test_calls_wait_for_nodes_that_recover_or_join(
     joins.PHASE.run(one)
     issued = [(n,) for n in (M, 2, JOINER) if n not in waiting]
     assert both(one.copies, "node_id") == issued
-    assert both(one.events, "source") == issued
+    steps = [(n, "held" if n in waiting else "issued") for n in (M, 2, JOINER)]
+    assert both(one.events, "source event") == steps
     assert ("call" in one.result.state) == bool(waiting)
     assert found(one.now("call"), "node_id") == [(n,) for n in waiting]
     assert one.statuses == []

@@ -145,12 +145,12 @@ def played(network: Network) -> Delivered:
 
 
 def _places(network: Network) -> dict[tuple[int, int], int]:
-    """Numbers the publications that were issued, by source."""
-    issued: dict[int, list[int]] = defaultdict(list)
-    for kind, source, number in network.issued:
+    """Numbers the publications that nodes accepted, by source."""
+    accepted: dict[int, list[int]] = defaultdict(list)
+    for kind, source, number in network.accepted:
         if kind == "publish":
-            issued[source].append(number)
-    return {(source, n): place for source, all_ in issued.items() for place, n in enumerate(sorted(all_))}
+            accepted[source].append(number)
+    return {(source, n): place for source, all_ in accepted.items() for place, n in enumerate(sorted(all_))}
 
 
 class Places:

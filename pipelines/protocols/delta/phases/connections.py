@@ -13,12 +13,15 @@ from pipelines.protocols.delta.work import Work
 
 
 def connections_of(work: Work) -> DataFrame:
-    """Returns the connections of all nodes: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    """Returns the connections of all nodes that are up: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     link = work.round.run.link
     connected = detectors.connected(work.now("path"), work.now("peer"), link)
     if not work.round.facts["join"]["detached"]:
         return connected
-    return connected.unionByName(join.waiting_connections(work.now("join"), link))
+    waiting = join.waiting_connections(work.now("join"), link)
+    if (down := work.round.faults.down) is not None:  # Relation join is durable: it has rows of nodes that are down.
+        waiting = waiting.join(down.select(NODE), NODE, "left_anti")
+    return connected.unionByName(waiting)
 
 
 def set_detectors(work: Work, crashed: DataFrame) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.rows import NODE, issued
+from pipelines.contract.rows import NODE, held, issued
 from pipelines.protocols.delta.messages import MULTICAST
 from pipelines.protocols.delta.phases import connections, nodes, updates
 from pipelines.protocols.delta.steps import copies, join, recovery, routing
@@ -123,6 +123,8 @@ def _ready_calls(work: Work) -> DataFrame | None:
     waiting, blocked = work.now("call"), nodes.blocked_nodes(work)
     opened = join.open_calls(due, waiting, work.present)
     work.change("call", join.waiting_calls(opened, blocked))
+    if due is not None:
+        work.events.append(held(join.held_calls(due, blocked)))
     return work.keep("call", join.ready_calls(opened, blocked))
 
 

@@ -327,6 +327,11 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
     return opened.unionByName(call.where("kind <> 'join'").select(*CALL.columns, "round"))
 
 
+def held_calls(call: DataFrame, blocked: DataFrame) -> DataFrame:
+    """Returns the due calls, without joins, that their nodes hold back (rule R33)."""
+    return call.where("kind <> 'join'").join(blocked, NODE, "left_semi")
+
+
 def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
     """Returns the calls that are issued in this round."""
     return opened.join(blocked, NODE, "left_anti")
