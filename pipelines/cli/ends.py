@@ -15,6 +15,7 @@ from typing import Any, Self
 import typer
 from typer.core import TyperGroup
 
+from pipelines.engines.names import engine_cure
 from pipelines.errors import InternalError, RoundtableError, ScenarioError
 
 VALID, INVALID, UNKNOWN = 0, 1, 2
@@ -118,6 +119,11 @@ def _code_of(command: Callable[[], object]) -> int:
         return WRONG_INPUT
     except RoundtableError as error:
         complain(f"error: {'; '.join((str(error), *_notes(error)))}")
+        return WRONG_INPUT
+    except ModuleNotFoundError as error:
+        if (cure := engine_cure(error)) is None:
+            return _internal(error)
+        complain(f"error: {cure}")
         return WRONG_INPUT
     except Exception as error:  # whatever it is, the user is not to see where it comes from
         return _internal(error)

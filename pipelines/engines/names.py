@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Final, Literal, get_args
 
 from pipelines.engines.java import check_java
@@ -14,6 +15,21 @@ ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
 _OLDER: Final = {"sail": "local"}
 """Names that scripts of earlier versions use."""
+
+
+_EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "graphframes": "spark", "py4j": "spark"}
+"""By package: the extra of this project that installs it."""
+
+
+def engine_cure(error: ModuleNotFoundError) -> str | None:
+    """Returns which engine is not installed, and how to install it; None where something else is missing."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return None
+    return (
+        f"package {package} is not installed; run pip install 'roundtable-pubsub[{_EXTRAS[package]}]' "
+        "(local needs Python only, spark a JDK, too)"
+    )
 
 
 def current_name(engine: object) -> object:
@@ -55,6 +71,8 @@ def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[En
         return "connect", "SPARK_REMOTE names a server"
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return "spark", "spark-submit started this program"
+    if find_spec("delta") is None:
+        return "local", "package delta-spark is not installed"
     try:
         return "spark", f"Java {check_java()} was found"
     except EngineError:

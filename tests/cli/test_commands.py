@@ -377,3 +377,33 @@ def test_importing_the_package_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "module 'pipelines' has no attribute 'rnu'\n"), done.stderr
+
+
+WITHOUT_ENGINE = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "pysail", "delta", "graphframes", "py4j"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+sys.argv[0] = "roundtable"
+from pipelines.cli import main
+main()
+"""
+
+
+def test_only_commands_that_play_need_an_engine(tmp_path: Path) -> None:
+    def called(*arguments: str) -> subprocess.CompletedProcess[str]:
+        script = [sys.executable, "-c", WITHOUT_ENGINE, *arguments]
+        return subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    listed = called("list", "protocols")
+    assert (listed.returncode, "gossipsub" in listed.stdout) == (0, True), listed.stderr
+    assert called("init", "own.yaml").returncode == 0
+    assert called("plan", "own.yaml", "--engine", "local").returncode == 0
+    refused = called("run", "own.yaml", "--engine", "local")
+    assert refused.returncode == 64
+    assert refused.stderr.splitlines()[-1] == (
+        "error: package pyspark is not installed; run pip install 'roundtable-pubsub[local]' "
+        "(local needs Python only, spark a JDK, too)"
+    )

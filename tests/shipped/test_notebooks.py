@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -134,17 +135,21 @@ def test_the_notebooks_for_jupyter_are_those_for_databricks() -> None:
     assert len(notebooks()) == len(list(NOTEBOOKS.glob("*.ipynb"))) > 6
 
 
-def test_the_bundle_names_notebooks_and_their_parameters() -> None:
+def test_the_bundle_names_notebooks_commands_and_their_parameters() -> None:
     bundle = yaml.safe_load((PROJECT / "databricks.yml").read_text(encoding="utf-8"))
     known = set(bundle["variables"])
-    assert bundle["resources"]["jobs"].keys() == {"first_run", "delta_study"}
+    assert bundle["resources"]["jobs"].keys() == {"first_run", "delta_study", "sweep"}
+    scripts = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     for job in bundle["resources"]["jobs"].values():
         environments = {environment["environment_key"] for environment in job["environments"]}
         for task in job["tasks"]:
+            assert set(re.findall(r"\$\{var\.(\w+)\}", str(task))) <= known
+            assert task["environment_key"] in environments
+            if "python_wheel_task" in task:
+                assert task["python_wheel_task"]["entry_point"] in scripts
+                continue
             notebook = PROJECT / task["notebook_task"]["notebook_path"]
             text = notebook.read_text(encoding="utf-8")
             declared = re.search(r"^PARAMETERS = (\{.*\})$", text, re.MULTILINE)
             assert declared is not None
             assert task["notebook_task"]["base_parameters"].keys() <= yaml.safe_load(declared[1]).keys()
-            assert set(re.findall(r"\$\{var\.(\w+)\}", str(task))) <= known
-            assert task["environment_key"] in environments
