@@ -17,7 +17,7 @@ PROTOCOL = Protocol(
     keeps_source_order=True,
     builds_overlay=True,
     needs_tree=True,
-    steps="pipelines.protocols.forwarding.protocol",
+    steps="pipelines.protocols.forwarding.dataflow",
     draws=False,
     application=("PUB",),
 )

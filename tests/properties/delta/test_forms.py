@@ -22,7 +22,7 @@ from support.forms import cut, differences
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_module
-from pipelines.protocols.delta import protocol
+from pipelines.protocols.delta import dataflow
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.testing import audited, broken, rows, run_all, run_configs
@@ -108,7 +108,7 @@ def test_aimed_schedules_and_joins(sail: Session, tmp_path: Path) -> None:
     runs = [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck])]
     with noted() as touched:
         assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path) == []
-    for phase in protocol.PHASES:
+    for phase in dataflow.PHASES:
         reads, writes = touched[phase.name]
         assert reads
         assert (phase.name, reads - phase.reads, writes - phase.writes) == (phase.name, set(), set())

@@ -15,7 +15,7 @@ from support.frames import found, frame, way
 from pipelines.contract.due import RunSet
 from pipelines.contract.round import RunTables, Start
 from pipelines.engines.session import Session
-from pipelines.protocols.delta import DeltaSettings, protocol
+from pipelines.protocols.delta import DeltaSettings, dataflow
 from pipelines.protocols.delta.phases import finish, forward, nodes, updates
 from pipelines.protocols.delta.steps import copies, detectors
 from pipelines.protocols.delta.tables import (
@@ -226,7 +226,7 @@ def test_at_the_start_joined_nodes_see_delta_and_one_hops_and_joiners_nothing(sa
     ))  # fmt: skip
     settings = [DeltaSettings(name="delta", delta=1), DeltaSettings(name="delta", delta=0)]
     start = Start(run=run, calls=calls, paths=paths, settings=settings, crashing=RunSet(is_all=False), keep=Keep())
-    state = protocol.STEPS.start(start)
+    state = dataflow.STEPS.start(start)
     assert asked == [2]
     assert found(state["path"], "node_id target") == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]
     assert found(state["topology"], "node_id a b is_marked") == [

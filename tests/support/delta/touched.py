@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame
 
-from pipelines.protocols.delta import protocol
+from pipelines.protocols.delta import dataflow
 from pipelines.protocols.delta.work import Phase, Work
 
 Touched = dict[str, tuple[set[str], set[str]]]
@@ -19,7 +19,7 @@ Touched = dict[str, tuple[set[str], set[str]]]
 @contextmanager
 def noted() -> Iterator[Touched]:
     """Notes what is read and written meanwhile."""
-    found: Touched = {phase.name: (set(), set()) for phase in protocol.PHASES}
+    found: Touched = {phase.name: (set(), set()) for phase in dataflow.PHASES}
     now, change, running = Work.now, Work.change, list[str]()
 
     def read(work: Work, name: str) -> DataFrame:
@@ -41,5 +41,5 @@ def noted() -> Iterator[Touched]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Work, "now", read)
         patch.setattr(Work, "change", written)
-        patch.setattr(protocol, "PHASES", tuple(map(told, protocol.PHASES)))
+        patch.setattr(dataflow, "PHASES", tuple(map(told, dataflow.PHASES)))
         yield found
