@@ -120,7 +120,7 @@ class Blocks(Rounds):
         }  # fmt: skip
         run = self._run
         lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
-        may_duplicate = pa.repeat(links.may_duplicate, len(run))
+        may_duplicate = pc.is_in(run, value_set=links.duplicating)
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:

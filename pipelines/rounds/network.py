@@ -77,7 +77,10 @@ def put_on_links(
     """
     cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
     body = [sql.format(name) for name, sql in cast.items() if outbox.has(name)]
-    message_id = _ID.format(number=f"2 * {_NUMBER}" if faults.links.may_duplicate else _NUMBER)
+    message_id = _ID.format(number=_NUMBER)
+    if faults.links.may_duplicate:
+        twice = ", ".join(map(str, faults.links.duplicating.to_pylist()))
+        message_id = _ID.format(number=f"case when run_id in ({twice}) then 2L else 1L end * {_NUMBER}")
     known = ["source", "source_seq", *(["latency_rounds as named_rounds"] if outbox.has("latency_rounds") else [])]
     numbered = outbox.rows.selectExpr("run_id", message_id, *_HEAD, *known, *body)
     if latency is None:

@@ -73,6 +73,8 @@ class LinkFaults:
         on_link: ``run_id, src, dst, round, end_round, faults``: those of a link, cut into times; None: there are none.
         anywhere: ``run_id, round, end_round, faults``: those of all links; None: there are none.
         sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: there are none.
+        duplicating: The ids of the runs in which a message may arrive twice: there every other message id is free for
+            copies. A run's ids do not depend on the other runs of its job.
     """
 
     def __init__(self, fault: pa.Table, side: pa.Table, materialiser: Materialiser) -> None:
@@ -89,6 +91,7 @@ class LinkFaults:
         self.sides = side.select(_SIDE.names) if len(side) else None
         self._materialiser = materialiser
         self._effects = set(pc.unique(fault["effect"]).to_pylist())
+        self.duplicating = pc.unique(fault.filter(pc.equal(fault["effect"], "duplicate"))["run_id"])
 
     @property
     def is_any(self) -> bool:
@@ -110,7 +113,7 @@ class LinkFaults:
 
     @property
     def may_duplicate(self) -> bool:
-        """Whether a message may arrive twice; then every other message id is free for copies."""
+        """Whether a message may arrive twice in any run."""
         return "duplicate" in self._effects
 
     def strike(self, message: DataFrame, columns: Sequence[str], before: int) -> DataFrame:

@@ -1,0 +1,191 @@
+"""Random and aimed runs of every protocol, to be played alone and in company."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import networkx as nx
+from oracles.delta.generator import random_run
+
+from pipelines.contract.state_tables import IN_FLIGHT
+from pipelines.store.store import Store
+from pipelines.testing import scenario
+from support import epidemic, link_faults
+from support.delta.aimed import DETECTORS, bases
+from support.delta.schedules import as_scenario
+from support.ginger import adversary, random_scenario as ginger
+from support.replicas import Tables, by_run, eventful
+from support.repository.scenes import TIMERS
+
+Drawn = Callable[[int], dict[str, Any]]
+GOSSIPSUB = {"d": 2, "d_lo": 1, "d_hi": 3, "d_lazy": 1, "d_out": 0, "heartbeat_rounds": 8}
+TOPICS = ("news", "sport")
+
+
+def _of(protocol: str) -> Drawn:
+    return lambda seed: eventful(protocol, seed)
+
+
+def _with_link_faults(**settings: Any) -> Drawn:
+    """Returns runs on trees with crashes, pauses and all faults of links."""
+    return lambda seed: link_faults.random_scenario(seed, settings)
+
+
+def _with_topics(seed: int) -> dict[str, Any]:
+    """Returns such a run of `gossipsub`, which has a mesh for each topic: every subscription names one."""
+    found = link_faults.random_scenario(seed, {"name": "gossipsub", **GOSSIPSUB})
+    workload = found["workload"]
+    named = [
+        {"topic": TOPICS[0]} | {name: one[name] for name in one if name != "where"} for one in workload["subscriptions"]
+    ]
+    return found | {"workload": {**workload, "subscriptions": named}}
+
+
+def joining(seed: int) -> dict[str, Any]:
+    """Returns a scenario of `delta` in which nodes join while others publish; in every other one a broker crashes."""
+    draw = random.Random(seed)
+    n_brokers, n_joining = draw.randint(4, 7), draw.randint(1, 3)
+    tree = nx.random_labeled_tree(n_brokers, seed=seed)
+    links = [[f"N{a}", f"N{b}", draw.randint(1, 4)] for a, b in tree.edges]
+    names, joins = [f"N{node}" for node in tree], []
+    rounds = sorted(draw.sample(range(5, 40), n_joining))
+    for number, round_ in enumerate(rounds):
+        at, name = draw.choice(names), f"J{number}"
+        links.append([at, name, draw.randint(1, 4)])
+        joins.append({"node": name, "to": at, "round": round_})
+        names.append(name)
+    subscriptions = [{"at": name, "round": draw.randrange(0, 50), "topic": "t"} for name in draw.sample(names, 3)]
+    publications = [{"at": draw.choice(names), "round": draw.randrange(10, 90), "topic": "t"} for _ in range(6)]
+    crash = {"kind": "crash", "node": f"N{draw.randrange(n_brokers)}", "round": draw.randrange(1, 60)}
+    return scenario(
+        protocol={"name": "delta", "delta": draw.randint(1, 3), "detector": draw.choice(DETECTORS)},
+        overlay={"links": links},
+        workload={"subscriptions": subscriptions, "publications": publications, "joins": joins},
+        faults=[{**crash, "until": crash["round"] + draw.randrange(1, 30)}] if seed % 2 else [],
+    )
+
+
+def _aimed_delta(seed: int) -> dict[str, Any]:
+    """Returns a scenario in which up to δ consecutive nodes crash in the rounds in which others recover or join."""
+    (plan,) = bases(seed, 1)
+    return plan.scenario(DETECTORS[seed % 2])
+
+
+def _random_delta(seed: int) -> dict[str, Any]:
+    network = random_run(seed, DETECTORS[seed % 2])
+    return as_scenario(network.schedule, network.detector)
+
+
+def _aimed_ginger(seed: int) -> dict[str, Any]:
+    """Returns a scenario in which a second broker fails while the tree is mended."""
+    trees = sorted(adversary.TREES)
+    (strike,) = adversary.chosen(adversary.base(trees[seed % len(trees)], seed), seed, 1)
+    return strike.case.scenario
+
+
+def _skipring(seed: int) -> dict[str, Any]:
+    """Returns a skip ring from any start, with subscribers that leave, and crashes."""
+    draw = random.Random(f"skip ring {seed}")
+    n_nodes, n_supervisors = draw.randint(3, 10), draw.randint(1, 2)
+    names = [f"N{number}" for number in range(1, n_nodes + 1)]
+    subscriptions = [
+        {"at": name, "round": draw.choice([0, 0, draw.randint(1, 150)]), "topic": topic}
+        for topic in TOPICS[: draw.randint(1, 2)]
+        for name in draw.sample(names, draw.randint(2, n_nodes))
+    ]
+    for one in draw.sample(subscriptions, len(subscriptions) // 4):
+        one["until"] = one["round"] + draw.randint(1, 150)
+    publications = [
+        {"at": one["at"], "round": draw.randint(1, 250), "topic": one["topic"]} for one in draw.sample(subscriptions, 2)
+    ]
+    crashes = [{"kind": "crash", "node": name, "round": draw.randint(1, 250)} for name in draw.sample(names, 2)]
+    start = draw.choice(("empty", "legitimate", "arbitrary", "labels", "edges", "database", "messages", "tries"))
+    begun = {"start_until": draw.choice([0, 50]), "start_publications": draw.randint(0, 3)}
+    return scenario(
+        protocol={"name": "skipring", "start": start, **({} if start == "empty" else begun)},
+        overlay={"nodes": {"count": n_nodes, "supervisors": n_supervisors}},
+        workload={"subscriptions": subscriptions, "publications": publications},
+        faults=draw.sample(crashes, draw.randint(0, 2)),
+        time={"rounds": 400},
+    )
+
+
+def _repository(seed: int) -> dict[str, Any]:
+    """Returns repositories with registered clients; crashes, and links that lose, duplicate, delay and reorder."""
+    draw = random.Random(f"repository {seed}")
+    brokers = [f"b{number}" for number in range(draw.randint(2, 4))]
+    clients = [f"c{number}" for number in range(draw.randint(3, 6))]
+    servers = [f"r{number}" for number in range(draw.randint(1, 3))]
+    links = [[draw.choice(brokers[:place]), broker] for place, broker in enumerate(brokers) if place]
+    publishers, subscribers = clients[: len(clients) // 2], clients[1:]
+    settings, calls = {}, []
+    if draw.random() < 0.5:
+        settings = {"topics": {"news": {"owner": "c0", "publishers": publishers, "subscribers": subscribers}}}
+        calls = [{"at": "c0", "round": draw.randint(5, 200), "kind": "deregister", "topic": "news", "peer": client,
+                  "role": "subscriber"} for client in draw.sample(subscribers, draw.randint(0, 2))]  # fmt: skip
+
+    def span() -> dict[str, int]:
+        begin = draw.randint(1, 220)
+        return {"round": begin, "until": begin + draw.randint(2, 80)}
+
+    possible = [
+        *({"kind": "crash", "node": name, **span()} for name in draw.sample([*brokers, *clients, *servers], 3)),
+        {"kind": "loss", "rate": draw.choice([0.05, 0.3]), **span()},
+        {"kind": "delay", "rounds": [1, 8], "rate": 0.4, "reorder": True, **span()},
+        {"kind": "duplicate", "rate": 0.5, "after": [0, 3], **span()},
+        {"kind": "pause", "node": draw.choice(clients), **span()},
+    ]
+    return scenario(
+        protocol={"name": "repository", **TIMERS, **settings},
+        overlay={
+            "links": links,
+            "servers": [{"name": name, "at": draw.choice(brokers)} for name in servers],
+            "clients": [{"name": name, "at": draw.choice(brokers)} for name in clients],
+        },
+        workload={
+            "subscriptions": [{"at": name, "round": draw.randint(1, 60), "topic": "news"} for name in subscribers],
+            "publications": [
+                {"at": draw.choice(publishers), "round": draw.randint(20, 240), "topic": "news"} for _ in range(12)
+            ],
+            "calls": calls,
+        },
+        faults=draw.sample(possible, draw.randint(0, 5)),
+        time={"rounds": 700},
+    )
+
+
+ROUNDS = {"delta": 5000, "ginger": 5000, "skipring": 400, "repository": 500}
+"""The horizon of all runs of a protocol, if it is not 200: a job has one."""
+GENERATORS: Mapping[str, tuple[Drawn, ...]] = {
+    "delta": (joining, _of("delta"), _aimed_delta, _random_delta),
+    "epidemic": (epidemic.random_scenario, _of("epidemic")),
+    "ginger": (_of("ginger"), ginger.random_scenario, _aimed_ginger),
+    "skipring": (_skipring,),
+    "repository": (_repository,),
+    "forwarding": (_with_link_faults(name="forwarding"), _of("forwarding")),
+    "flooding": (_with_link_faults(name="flooding"), _of("flooding")),
+    "gossipsub": (_with_topics, _of("gossipsub")),
+}
+"""The generators of each protocol's runs, by its name."""
+
+
+def compared(store: Store) -> dict[int, Tables]:
+    """Returns the rows of all tables of each run, as `by_run`, without what counts from the last round of the job.
+
+    That is ``remaining_rounds`` of the messages in flight: another run may go on for longer.
+    """
+    found = by_run(store)
+    counted = store.read(IN_FLIGHT).columns.index("remaining_rounds") - 1
+    for tables in found.values():
+        tables[IN_FLIGHT] = [row[:counted] + row[counted + 1 :] for row in tables.get(IN_FLIGHT, [])]
+    return found
+
+
+def cases(protocol: str, count: int) -> Iterator[dict[str, Any]]:
+    """Yields runs of a protocol, by turns from its generators; every fourth one without its faults."""
+    drawn = GENERATORS[protocol]
+    for seed in range(count):
+        found = drawn[seed % len(drawn)](seed) | {"time": {"rounds": ROUNDS.get(protocol, 200)}}
+        yield found | {"faults": []} if seed % 4 == 3 else found
