@@ -233,6 +233,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         "attribute": workload.attribute,
         "crash": faults.crash,
         "link_fault": faults.link_fault,
+        "nth_fault": faults.nth_fault,
         "side": faults.side,
         "pause": faults.pause,
         "replacement": faults.replacement,

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pipelines.hunting.schedules import Target
 from pipelines.sql.query import StoreReader
+from udfs.nodes.link_faults import COPY_ID
 
 NO_STATUS = "UP"
 """Stands for the status of nodes of a protocol that reports none."""
@@ -57,13 +58,14 @@ with {status}, sent as (
   join node b on b.run_id = m.run_id and b.node_id = m.dst
   left join status s on s.run_id = m.run_id and s.node_id = m.dst
     and m.due_round >= s.first_round and m.due_round < s.next_round
-  where m.src <> m.dst and m.run_id in ({runs})
+  where m.src <> m.dst and m.run_id in ({runs}) and m.message_id div {copy} % 2 = 0
 ), numbered as (
-  select *, row_number() over (partition by run_id, kind, status order by due_round, message_id) as number,
+  select *, row_number() over (partition by run_id, kind, src, dst, sent_round order by message_id) as nth,
+    row_number() over (partition by run_id, kind, status order by due_round, message_id) as number,
     count(1) over (partition by run_id, kind, status) as n
   from sent
 )
-select run_id, kind, status, src, dst, sent_round, due_round,
+select run_id, kind, status, src, dst, sent_round, due_round, nth,
   case when number = 1 then 'first' when number = n then 'last' else 'middle' end as position
 from numbered
 where number = 1 or number = n or number = (n + 1) div 2
@@ -94,7 +96,7 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
     """
     if not runs:
         return {}
-    text = _TARGETS.format(status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
+    text = _TARGETS.format(copy=COPY_ID, status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
     found: dict[int, list[Target]] = {run_id: [] for run_id in runs}
     for row in reader.sql(text).toArrow().to_pylist():
         found[row.pop("run_id")].append(Target(**row))

@@ -29,6 +29,7 @@ class Target(NamedTuple):
         dst: The name of its receiver.
         sent_round: The round in which it is sent.
         due_round: The round in which it is due.
+        nth: Its number among the messages of its kind and round from its sender to its receiver.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Target(NamedTuple):
     dst: str
     sent_round: int
     due_round: int
+    nth: int = 1
 
 
 @dataclass(frozen=True)
@@ -116,25 +118,23 @@ def _pausing(who: str, shift: int) -> Form:
     return form
 
 
-def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
-    """Returns a fault that strikes the target alone, or its kind in its round where it crosses no link."""
-    linked = target.dst in around.neighbours.get(target.src, ())
-    link = {"links": [[target.src, target.dst]], "direction": "forward"} if linked else {}
-    when = {"round": target.sent_round, "until": target.sent_round + 1}
-    return [{"kind": kind, "rate": 1.0, "kinds": [target.kind], **link, **when, **of_kind}]
+def _struck(target: Target, kind: str, **of_kind: object) -> list[Fault]:
+    """Returns a fault that strikes the target alone."""
+    which = {"kinds": [target.kind], "from": target.src, "to": target.dst, "nth": target.nth}
+    return [{"kind": kind, **which, "round": target.sent_round, "until": target.sent_round + 1, **of_kind}]
 
 
-def _lost(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, around, "loss")
+def _lost(target: Target, _: Surroundings) -> list[Fault]:
+    return _struck(target, "loss")
 
 
 def _duplicated(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, around, "duplicate", after=[0, around.detection_rounds])
+    return _struck(target, "duplicate", after=[0, around.detection_rounds])
 
 
 def _delayed(target: Target, around: Surroundings) -> list[Fault]:
     rounds = 2 * (target.due_round - target.sent_round) + around.detection_rounds
-    return _struck(target, around, "delay", rounds=[rounds, rounds], reorder=True)
+    return _struck(target, "delay", rounds=[rounds, rounds], reorder=True)
 
 
 def _recovering(target: Target, around: Surroundings) -> list[Fault] | None:

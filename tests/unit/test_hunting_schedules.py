@@ -38,13 +38,8 @@ def test_forms_strike_the_message_in_its_round() -> None:
     assert faults_of("receiver and a neighbour crash") == [
         {"kind": "crash", "node": name, "round": 22, "until": 28} for name in ("B", "C")
     ]
-    link = {"links": [["A", "B"]], "direction": "forward", "round": 20, "until": 21}
-    assert faults_of("lost") == [{"kind": "loss", "rate": 1.0, "kinds": ["PUB"], **link}]
-
-
-def test_a_message_that_crosses_no_link_is_struck_by_its_kind() -> None:
-    [fault] = faults_of("lost", Target("CON", "UP", "first", "A", "C", 20, 22))
-    assert "links" not in fault
+    which = {"kinds": ["PUB"], "from": "A", "to": "B", "nth": 3, "round": 20, "until": 21}
+    assert faults_of("lost", PUB._replace(nth=3)) == [{"kind": "loss", **which}]
 
 
 def test_a_form_that_does_not_fit_is_left_out() -> None:
