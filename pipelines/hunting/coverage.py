@@ -24,9 +24,14 @@ status as (
   from (select run_id, node_id, round, max(status) as status from node_status group by run_id, node_id, round) one
 )"""
 _HANDLED = f"""
-with {_STATUS}
-select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature
+with {_STATUS}, struck as (
+  select run_id, min(round) as first_round, max(round) as last_round from fault_event group by run_id
+)
+select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature,
+  case when m.due_round < f.first_round or f.run_id is null then 'before faults'
+    when m.due_round <= f.last_round then 'during faults' else 'after faults' end as phase
 from message m
+left join struck f on f.run_id = m.run_id
 left join status s on s.run_id = m.run_id and s.node_id = m.dst
   and m.due_round >= s.first_round and m.due_round < s.next_round
 where m.src <> m.dst
@@ -76,14 +81,17 @@ order by run_id, position, kind, status
 def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     """Returns the features of each run of a store.
 
-    A feature is a kind of message with the status of its receiver and its fate, two kinds that one node handles in one
-    round, a change of a node's status, or a kind of fault.
+    A feature is a kind of message with the status of its receiver and its fate, the same with the phase of the run
+    (before, during, after its faults), two kinds that one node handles in one round, a change of a node's status, or a
+    kind of fault.
     """
     found: dict[int, set[str]] = defaultdict(set)
     for text in _FEATURES:
         rows: pa.Table = reader.sql(text).toArrow()
-        for run_id, feature in zip(rows["run_id"].to_pylist(), rows["feature"].to_pylist(), strict=True):
-            found[run_id].add(feature)
+        for row in rows.to_pylist():
+            found[row["run_id"]].add(row["feature"])
+            if "phase" in row:
+                found[row["run_id"]].add(f"{row['feature']} {row['phase']}")
     return {run_id: frozenset(of_run) for run_id, of_run in found.items()}
 
 
