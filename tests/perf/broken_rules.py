@@ -63,11 +63,25 @@ def main() -> int:
                 if (row["rule"], row["what"]) not in done:
                     outcome = _hunted(row, HUNTED / f"{row.get('scenario', protocol)}.yaml", strategy, given)
                     done[row["rule"], row["what"]] = outcome
-                    with kept.open("a") as file:
-                        file.write(json.dumps({"rule": row["rule"], "what": row["what"], **outcome}) + "\n")
+                    if not outcome["n_played"] and outcome["findings"]:  # found without faults, whatever the strategy
+                        _keep(given.work, protocol, row, outcome)
+                        continue
+                    _write(kept, row, outcome)
                     print(protocol, strategy, row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
             _print(f"{protocol}, {strategy}", done)
     return 0
+
+
+def _keep(work: Path, protocol: str, row: dict[str, Any], outcome: dict[str, Any]) -> None:
+    """Notes an outcome that no schedule has a part in for all strategies."""
+    for strategy in ("guided", "aimed", "random"):
+        _write(work / f"{protocol}_{strategy}.jsonl", row, outcome)
+    print(protocol, "without faults", row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
+
+
+def _write(kept: Path, row: dict[str, Any], outcome: dict[str, Any]) -> None:
+    with kept.open("a") as file:
+        file.write(json.dumps({"rule": row["rule"], "what": row["what"], **outcome}) + "\n")
 
 
 def _read(kept: Path) -> dict[tuple[str, str], dict[str, Any]]:
