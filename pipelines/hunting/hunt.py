@@ -142,7 +142,7 @@ class _Search:
             neighbours[overlay.names[b]].append(overlay.names[a])
         settings = self._run.scenario.protocol
         detection = getattr(settings, "detection_rounds", _DETECTION_ROUNDS)
-        return Surroundings(neighbours, detection)
+        return Surroundings(neighbours, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
         """Plays the corpus: what still breaks a guarantee is kept apart, and is no finding again."""

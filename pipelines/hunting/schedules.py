@@ -73,10 +73,12 @@ class Surroundings:
     Attributes:
         neighbours: The names of each node's neighbours in the overlay.
         detection_rounds: Rounds until a crash is noticed.
+        has_nth: Whether a fault can strike one message alone; form dataflow counts no messages.
     """
 
     neighbours: Mapping[str, Sequence[str]]
     detection_rounds: int
+    has_nth: bool = True
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
@@ -118,23 +120,27 @@ def _pausing(who: str, shift: int) -> Form:
     return form
 
 
-def _struck(target: Target, kind: str, **of_kind: object) -> list[Fault]:
-    """Returns a fault that strikes the target alone."""
-    which = {"kinds": [target.kind], "from": target.src, "to": target.dst, "nth": target.nth}
-    return [{"kind": kind, **which, "round": target.sent_round, "until": target.sent_round + 1, **of_kind}]
+def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
+    """Returns a fault that strikes the target alone, or all of its kind, round and link where nobody counts."""
+    which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
+    if not around.has_nth:
+        linked = target.dst in around.neighbours.get(target.src, ())
+        which = {"rate": 1.0, **({"links": [[target.src, target.dst]], "direction": "forward"} if linked else {})}
+    when = {"round": target.sent_round, "until": target.sent_round + 1}
+    return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
-def _lost(target: Target, _: Surroundings) -> list[Fault]:
-    return _struck(target, "loss")
+def _lost(target: Target, around: Surroundings) -> list[Fault]:
+    return _struck(target, around, "loss")
 
 
 def _duplicated(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck(target, "duplicate", after=[0, around.detection_rounds])
+    return _struck(target, around, "duplicate", after=[0, around.detection_rounds])
 
 
 def _delayed(target: Target, around: Surroundings) -> list[Fault]:
     rounds = 2 * (target.due_round - target.sent_round) + around.detection_rounds
-    return _struck(target, "delay", rounds=[rounds, rounds], reorder=True)
+    return _struck(target, around, "delay", rounds=[rounds, rounds], reorder=True)
 
 
 def _recovering(who: str, shift: int) -> Form:

@@ -105,7 +105,7 @@ def _hunted(row: dict[str, Any], scenario: Path, strategy: str, given: argparse.
         start, patience = time.monotonic(), 60 * given.minutes + 600
         environment = {**os.environ, "PYTHONPATH": str(copy)}
         try:
-            done = subprocess.run(  # noqa: S603 - the arguments are our own
+            done = subprocess.run(
                 command, cwd=copy, env=environment, capture_output=True, text=True, timeout=patience, check=False
             )
         except subprocess.TimeoutExpired:
