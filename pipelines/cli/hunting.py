@@ -64,6 +64,9 @@ def hunt(
             show_default=False,
         ),
     ] = None,
+    until_found: Annotated[
+        bool, typer.Option("--until-found", help="End after the job in which something is found.")
+    ] = False,
     fail_on: Annotated[
         str | None,
         typer.Option(
@@ -103,7 +106,7 @@ def hunt(
     observe = (lambda _: None) if quiet else _observer(runs, as_json=as_json)
     found = searched(
         file, runs, minutes, within_bound, corpus, seed=seed, excused=fail_on is not None, crashes=crashes,
-        window=rounds, overrides=overrides or (), observe=observe, say=say, **chosen,
+        window=rounds, until_found=until_found, overrides=overrides or (), observe=observe, say=say, **chosen,
     )  # fmt: skip
     Corpus.at(corpus).write(PAGE, page(found))
     if as_json:

@@ -47,7 +47,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     n_nodes = max(row.n_nodes for row in rows)
     has_faults = any(row.n_crashes or row.n_faults or row.n_joins for row in rows)
-    forms = forms_of(prepared.protocols, asked, n_nodes=n_nodes, has_faults=has_faults)
+    forms = forms_of(prepared.protocols, asked, n_nodes=n_nodes, has_faults=has_faults, has_nth=prepared.has_nth)
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):

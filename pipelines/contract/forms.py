@@ -34,7 +34,9 @@ def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
     return named
 
 
-def chosen_form(protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int) -> tuple[Form, str]:
+def chosen_form(
+    protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, *, has_nth: bool = False
+) -> tuple[Form, str]:  # fmt: skip
     """Returns the form in which the runs of a protocol are played, and the reason.
 
     Args:
@@ -42,10 +44,18 @@ def chosen_form(protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_node
         forms: The forms that it has.
         asked: The form that is asked for.
         n_nodes: The number of nodes of the largest run.
+        has_nth: Whether a fault with ``nth`` strikes one message: form program counts messages.
 
     Raises:
         FormError: The protocol lacks the form that is asked for.
     """
+    if has_nth and (asked == "dataflow" or "program" not in forms):
+        cure = "take --form program or --form auto" if "program" in forms else "write rate in place of nth"
+        raise FormError(
+            f"protocol {protocol} has faults with nth, which count messages one by one; form dataflow does not: {cure}"
+        )
+    if has_nth:
+        return "program", "faults with nth count messages one by one"
     if asked != "auto":
         if asked not in forms:
             raise FormError(

@@ -31,16 +31,23 @@ from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
 from pipelines.spec.times import listed_timestamps, rounding_error_ms
 
+Built = tuple[Overlay, Workload, Faults]
+"""The overlay, the workload and the faults of one run."""
+_OF_FAULTS = ("crash", "link_fault", "nth_fault", "side", "pause", "replacement", "fault_event")
+"""The tables of `Inputs` that follow from the faults of a run alone."""
+
 
 def build_inputs(
-    runs: Sequence[RunConfig], beside: Path | None, observe: Callable[[int], None] = lambda _: None
-) -> Inputs:
+    runs: Sequence[RunConfig], beside: Path | None, observe: Callable[[int], None] = lambda _: None,
+    built: Sequence[Built] | None = None,
+) -> Inputs:  # fmt: skip
     """Builds overlays, workloads and faults of all runs.
 
     Args:
         runs: The expanded runs.
         beside: Folder of the scenario file, for relative paths.
         observe: Told after each run how many are built.
+        built: The parts of each run where `build_run` has built them already; None: they are built.
 
     Raises:
         OverlayError: An overlay cannot be built.
@@ -48,47 +55,60 @@ def build_inputs(
         FaultError: Faults do not fit their overlay, or cannot be placed.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
+    before, tables = None, dict[str, pa.Table]()
     for number, run in enumerate(runs, 1):
-        for name, rows in _run_tables(run, build_run(run, beside)).items():
+        of_run = build_run(run, beside) if built is None else built[number - 1]
+        shared = None if before is None or built is None else tables
+        tables = _run_tables(run, of_run, shared if before == (id(of_run[0]), id(of_run[1])) else None)
+        before = id(of_run[0]), id(of_run[1])
+        for name, rows in tables.items():
             if len(rows) or not parts[name]:
                 parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
         observe(number)
-    tables = {
+    whole = {
         name: pa.concat_tables(rows, promote_options="default").combine_chunks() for name, rows in parts.items() if rows
     }
-    return with_numbers(tables)
+    return with_numbers(whole)
 
 
-def build_run(run: RunConfig, beside: Path | None) -> tuple[Overlay, Workload, Faults]:
+def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) -> Built:
     """Builds the overlay, the workload and the faults of one run; errors as in `build_inputs`.
+
+    Args:
+        run: The run.
+        beside: Folder of the scenario file, for relative paths.
+        before: What a run that differs in its faults alone has; None: everything is built.
 
     Raises:
         InputError: The protocol cannot run with them.
     """
-    built = build_mapped_run(run, beside)
+    built = build_mapped_run(run, beside, None if before is None else (before[0], before[1]))
     return built.overlay, built.workload, built.faults
 
 
-def build_mapped_run(run: RunConfig, beside: Path | None) -> Mapped:
+def build_mapped_run(
+    run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None
+) -> Mapped:  # fmt: skip
     """Builds the overlay, the workload and the faults of one run, among runs of other protocols by the rules of those.
+
+    Args:
+        run: The run.
+        beside: Folder of the scenario file, for relative paths.
+        before: Overlay and workload where they are built already; only for a run of one protocol.
 
     Raises:
         InputError: As in `build_run`.
     """
     scenario = run.scenario
-    overlay = build_run_overlay(run, beside)
+    overlay = build_run_overlay(run, beside) if before is None else before[0]
     spec = PROTOCOLS[scenario.protocol.name]
     is_without_links = scenario.overlay.nodes is not None
     if spec.makes_overlay != is_without_links and (is_without_links or not run.protocols):
         raise InputError(_other_overlay(spec))
-    workload = build_workload(
-        scenario.workload,
-        overlay=overlay,
-        seed=run.seed,
-        horizon=scenario.time.rounds,
-        beside=beside,
+    workload = before[1] if before is not None else build_workload(
+        scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         clock=scenario.time.clock,
-    )
+    )  # fmt: skip
     faults = build_faults(
         scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         kinds=lambda: message_kinds(scenario.protocol.name), clock=scenario.time.clock,
@@ -210,8 +230,12 @@ def message_kinds(protocol: str) -> Sequence[str]:
     return PROTOCOLS[protocol].kinds
 
 
-def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict[str, pa.Table]:
+def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
+    """Returns the tables of a run; those of overlay and workload are taken from ``shared``, if it is given."""
     overlay, workload, faults = built
+    of_faults = {name: getattr(faults, name) for name in _OF_FAULTS}
+    if shared is not None:
+        return {**shared, **of_faults}
     n_nodes = len(overlay.names)
     n_subscriptions = len(workload.subscription)
     return {
@@ -231,12 +255,7 @@ def _run_tables(run: RunConfig, built: tuple[Overlay, Workload, Faults]) -> dict
         "publication": workload.publication.append_column("publication", row_numbers(workload.publication)),
         "predicate": predicate_rows(workload.subscription).rename_columns({"subscription": "subscription_id"}),
         "attribute": workload.attribute,
-        "crash": faults.crash,
-        "link_fault": faults.link_fault,
-        "side": faults.side,
-        "pause": faults.pause,
-        "replacement": faults.replacement,
-        "fault_event": faults.fault_event,
+        **of_faults,
     }  # fmt: skip
 
 

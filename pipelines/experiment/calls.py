@@ -142,7 +142,8 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
             ["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]
         ),
         attribute=attribute.select(["run_id", "source", "source_seq", "round", "attribute", "number", "whole", "text"]),
-        crash=tables["crash"], link_fault=tables["link_fault"], side=tables["side"], pause=tables["pause"],
+        crash=tables["crash"], link_fault=tables["link_fault"], nth_fault=tables["nth_fault"], side=tables["side"],
+        pause=tables["pause"],
         replacement=tables["replacement"], fault_event=tables["fault_event"],
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ class Inputs:
             end_round (null: for good); sorted by (run_id, round, node_id), with a round or more between two times of
             a node.
         link_fault: Columns of `faults.tables.LINK_FAULT`.
+        nth_fault: Columns of `faults.tables.NTH_FAULT`.
         side: Columns of `faults.tables.SIDE`.
         pause: Columns of `faults.tables.PAUSE`.
         replacement: Columns of `faults.tables.REPLACEMENT`.
@@ -41,6 +42,7 @@ class Inputs:
     attribute: pa.Table
     crash: pa.Table
     link_fault: pa.Table
+    nth_fault: pa.Table
     side: pa.Table
     pause: pa.Table
     replacement: pa.Table
@@ -68,7 +70,13 @@ class Inputs:
     def has_faults(self) -> bool:
         """Whether a run has faults or joins."""
         joins = pc.any(pc.equal(self.call["kind"], "join")).as_py()
-        return bool(joins) or any(map(len, (self.crash, self.link_fault, self.side, self.pause, self.replacement)))
+        faults = (self.crash, self.link_fault, self.nth_fault, self.side, self.pause, self.replacement)
+        return bool(joins) or any(map(len, faults))
+
+    @property
+    def has_nth(self) -> bool:
+        """Whether a fault strikes one message that it counts."""
+        return len(self.nth_fault) > 0
 
     @property
     def most_nodes(self) -> int:

@@ -32,7 +32,7 @@ from pipelines.spec.overlay import SUBSCRIBER, SUPERVISOR
 
 _GONE = -1
 _SHOWN = 5
-_FAULTS = ("crash", "pause", "side", "link_fault", "replacement", "fault_event")
+_FAULTS = ("crash", "pause", "side", "link_fault", "nth_fault", "replacement", "fault_event")
 _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 
@@ -159,8 +159,8 @@ def _left_out(given: Mapped, place: npt.NDArray[np.int64]) -> Iterator[str]:
         if gone:
             shown = ", ".join(gone[:_SHOWN]) + (", ..." if len(gone) > _SHOWN else "")
             yield f"{what} of nodes that it has not are left out: {shown}"
-    rows = given.faults.link_fault
-    n_gone = len(rows) - len(_moved(rows, place))
+    tables = (given.faults.link_fault, given.faults.nth_fault)
+    n_gone = sum(len(rows) - len(_moved(rows, place)) for rows in tables)
     if n_gone:
         yield f"{plural(n_gone, 'fault')} of single links left out"
 

@@ -15,6 +15,7 @@ from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.load import LoadedScenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.shipped import find_scenario
+from pipelines.spec.link_faults import MessageFault
 
 GIVEN = "<scenario>"
 """Stands for the file in the places of errors, where a scenario comes from Python."""
@@ -63,8 +64,14 @@ class Prepared:
         """
         asked = asked_form(given, self.scenario.form)
         for name in self.protocols:
-            chosen_form(name, PROTOCOLS[name].forms, asked, 0)
+            chosen_form(name, PROTOCOLS[name].forms, asked, 0, has_nth=self.has_nth)
         return asked
+
+    @property
+    def has_nth(self) -> bool:
+        """Whether a fault of a run strikes one message that it counts."""
+        faults = (fault for run in self.runs for fault in run.scenario.faults)
+        return any(isinstance(fault, MessageFault) and fault.nth is not None for fault in faults)
 
     def combinations(self) -> list[RunConfig]:
         """Returns one run, that of the first seed, for each combination of the grid."""

@@ -39,10 +39,8 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
 
 def _draws_later(built: Mapped) -> bool:
     """Returns whether faults of links draw while the run goes on."""
-    fault = built.faults.link_fault
-    return any(
-        0 < row["rate"] < 1 or row["low"] != row["high"] for row in fault.select(["rate", "low", "high"]).to_pylist()
-    )
+    faults = built.faults.link_fault.to_pylist() + built.faults.nth_fault.to_pylist()
+    return any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in faults)
 
 
 def _are_equal(one: Mapped, other: Mapped) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pipelines.hunting.schedules import Target
 from pipelines.sql.query import StoreReader
+from udfs.nodes.link_faults import COPY_ID
 
 NO_STATUS = "UP"
 """Stands for the status of nodes of a protocol that reports none."""
@@ -23,9 +24,14 @@ status as (
   from (select run_id, node_id, round, max(status) as status from node_status group by run_id, node_id, round) one
 )"""
 _HANDLED = f"""
-with {_STATUS}
-select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature
+with {_STATUS}, struck as (
+  select run_id, min(round) as first_round, max(round) as last_round from fault_event group by run_id
+)
+select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature,
+  case when m.due_round < f.first_round or f.run_id is null then 'before faults'
+    when m.due_round <= f.last_round then 'during faults' else 'after faults' end as phase
 from message m
+left join struck f on f.run_id = m.run_id
 left join status s on s.run_id = m.run_id and s.node_id = m.dst
   and m.due_round >= s.first_round and m.due_round < s.next_round
 where m.src <> m.dst
@@ -57,13 +63,14 @@ with {status}, sent as (
   join node b on b.run_id = m.run_id and b.node_id = m.dst
   left join status s on s.run_id = m.run_id and s.node_id = m.dst
     and m.due_round >= s.first_round and m.due_round < s.next_round
-  where m.src <> m.dst and m.run_id in ({runs})
+  where m.src <> m.dst and m.run_id in ({runs}) and m.message_id div {copy} % 2 = 0
 ), numbered as (
-  select *, row_number() over (partition by run_id, kind, status order by due_round, message_id) as number,
+  select *, row_number() over (partition by run_id, kind, src, dst, sent_round order by message_id) as nth,
+    row_number() over (partition by run_id, kind, status order by due_round, message_id) as number,
     count(1) over (partition by run_id, kind, status) as n
   from sent
 )
-select run_id, kind, status, src, dst, sent_round, due_round,
+select run_id, kind, status, src, dst, sent_round, due_round, nth,
   case when number = 1 then 'first' when number = n then 'last' else 'middle' end as position
 from numbered
 where number = 1 or number = n or number = (n + 1) div 2
@@ -74,14 +81,17 @@ order by run_id, position, kind, status
 def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     """Returns the features of each run of a store.
 
-    A feature is a kind of message with the status of its receiver and its fate, two kinds that one node handles in one
-    round, a change of a node's status, or a kind of fault.
+    A feature is a kind of message with the status of its receiver and its fate, the same with the phase of the run
+    (before, during, after its faults), two kinds that one node handles in one round, a change of a node's status, or a
+    kind of fault.
     """
     found: dict[int, set[str]] = defaultdict(set)
     for text in _FEATURES:
         rows: pa.Table = reader.sql(text).toArrow()
-        for run_id, feature in zip(rows["run_id"].to_pylist(), rows["feature"].to_pylist(), strict=True):
-            found[run_id].add(feature)
+        for row in rows.to_pylist():
+            found[row["run_id"]].add(row["feature"])
+            if "phase" in row:
+                found[row["run_id"]].add(f"{row['feature']} {row['phase']}")
     return {run_id: frozenset(of_run) for run_id, of_run in found.items()}
 
 
@@ -94,7 +104,7 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
     """
     if not runs:
         return {}
-    text = _TARGETS.format(status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
+    text = _TARGETS.format(copy=COPY_ID, status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
     found: dict[int, list[Target]] = {run_id: [] for run_id in runs}
     for row in reader.sql(text).toArrow().to_pylist():
         found[row.pop("run_id")].append(Target(**row))

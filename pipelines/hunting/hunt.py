@@ -28,8 +28,7 @@ from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Finding, Hunt, Standing
 from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
 from pipelines.protocols import protocol_named
-from pipelines.scenario.expand import RunConfig
-from pipelines.shrink import minimal, played, runnable
+from pipelines.shrink import Playable, minimal, played, runnable
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
 
@@ -49,8 +48,9 @@ _DETECTION_ROUNDS = 5
 def hunt(
     scenario: str | Path | Mapping[str, Any], runs: int = RUNS, minutes: float | None = None,
     within_bound: bool = False, corpus: str | Path | None = None, strategy: Strategy = "guided", seed: int = 0,
-    excused: bool = False, crashes: int = 2, window: tuple[int, int] | None = None,
-    spark: SparkSession | None = None, engine: AskedEngine | None = None, overrides: str | Sequence[str] = (),
+    excused: bool = False, crashes: int = 2, window: tuple[int, int] | None = None, until_found: bool = False,
+    shrinks: bool = True, spark: SparkSession | None = None, engine: AskedEngine | None = None,
+    overrides: str | Sequence[str] = (),
     observe: Callable[[Standing], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Hunt:  # fmt: skip
     """Searches fault schedules that break a guarantee in the first run of a scenario.
@@ -68,6 +68,8 @@ def hunt(
         excused: Whether violations that are excused count as findings, too.
         crashes: Exhaustive: crashes of a schedule at most.
         window: Exhaustive: first and last round of crashes; None: those of the first and the last message.
+        until_found: Whether the search ends after the job in which it found something.
+        shrinks: Whether the scenario of a finding is shrunk.
         spark: As in `api.run`.
         engine: As in `api.run`.
         overrides: As in `api.run`.
@@ -84,7 +86,10 @@ def hunt(
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
         session = closing.enter_context(open_session(asked_engine(engine, prepared.scenario.engine), spark, say))
-        search = _Search(prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused)
+        search = _Search(
+            prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused,
+            shrinks=shrinks,
+        )  # fmt: skip
         search.replay()
         if runs:
             search.begin()
@@ -94,7 +99,7 @@ def hunt(
                 "exhaustive": lambda: search.exhaustive(crashes, window),
                 "random": lambda: drawn(search.targets, search.around, np.random.default_rng(seed)),
             }
-            search.run(chosen[strategy](), runs, minutes)
+            search.run(chosen[strategy](), runs, minutes, until_found=until_found)
         return search.found(strategy)
 
 
@@ -103,19 +108,23 @@ class _Search:
 
     def __init__(
         self, prepared: Prepared, session: Session, corpus: Corpus, say: Callable[[str], None],
-        observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool,
+        observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool, shrinks: bool,
     ) -> None:  # fmt: skip
         self._run, self._beside = prepared.runs[0], prepared.beside
         self._parts = listed_scenario(self._run, self._beside)
         self._name = prepared.scenario.name
         self._session, self._corpus, self._say, self._observe = session, corpus, say, observe
-        self._is_within, self._is_excused = is_within, is_excused
+        self._is_within, self._is_excused, self._shrinks = is_within, is_excused, shrinks
         self._protocol = protocol_named(str(self._run.scenario.protocol.name))
+        self._base: Playable | None = None
         self._begun = time.monotonic()
+        self._until: float | None = None
         self._keys: set[str] = set()
         self._features: set[str] = set()
         self._forms: dict[str, Counter[bool]] = {}
         self._findings: dict[tuple[str, str], Finding] = {}
+        self._known: set[tuple[str, str]] = set()
+        self._merged: dict[tuple[str, str], tuple[str, str]] = {}
         self._broken_again: dict[Path, list[str]] = {}
         self._pool: deque[Iterator[Schedule]] = deque()
         self._counts = Counter[str]()
@@ -133,13 +142,13 @@ class _Search:
             neighbours[overlay.names[b]].append(overlay.names[a])
         settings = self._run.scenario.protocol
         detection = getattr(settings, "detection_rounds", _DETECTION_ROUNDS)
-        return Surroundings(neighbours, detection)
+        return Surroundings(neighbours, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
-        """Plays the corpus: what still breaks a guarantee is kept apart."""
+        """Plays the corpus: what still breaks a guarantee is kept apart, and is no finding again."""
         for path, parts in self._corpus.scenarios():
             run = runnable(parts)
-            if run is None or run.scenario.protocol.name != self._run.scenario.protocol.name:
+            if run is None or run.run.scenario.protocol.name != self._run.scenario.protocol.name:
                 self._say(f"{path} is not replayed: it is refused, or of another protocol")
                 continue
             self._counts["replayed"] += 1
@@ -147,6 +156,7 @@ class _Search:
                 broken = self._violations(audit_store(reader, self._session, self._protocol)).get(0, {})
             if broken:
                 self._broken_again[path] = sorted(broken)
+                self._known |= {self._key(guarantee, detail) for guarantee, detail in broken.items()}
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
     def begin(self) -> None:
@@ -155,7 +165,7 @@ class _Search:
         Raises:
             QueryError: No message is sent, or the scenario breaks a guarantee as it is.
         """
-        run = runnable(self._parts)
+        self._base = run = runnable(self._parts)
         if run is None:
             raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
         with played([run], self._session) as reader:
@@ -222,10 +232,12 @@ class _Search:
         self._say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first[0]} to {first[1]}")
         return schedules
 
-    def run(self, schedules: Iterator[Schedule | None], most: int, minutes: float | None) -> None:
-        """Plays schedules, a job after the other, up to a number or a time."""
-        until = None if minutes is None else self._begun + 60 * minutes
-        while self._counts["played"] < most and (until is None or time.monotonic() < until):
+    def run(
+        self, schedules: Iterator[Schedule | None], most: int, minutes: float | None, *, until_found: bool
+    ) -> None:  # fmt: skip
+        """Plays schedules, a job after the other, up to a number, a time or a finding."""
+        self._until = None if minutes is None else self._begun + 60 * minutes
+        while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
             batch = self._batch(schedules, min(_AT_ONCE, most - self._counts["played"]))
             if not batch:
                 break
@@ -234,19 +246,23 @@ class _Search:
             seconds = time.monotonic() - self._begun
             self._observe(Standing(self._counts["played"], len(self._features), counted, seconds))
 
-    def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, RunConfig]]:
+    @property
+    def _is_late(self) -> bool:
+        return self._until is not None and time.monotonic() >= self._until
+
+    def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
         """Returns schedules that were not played before, with their runs."""
-        found: list[tuple[Schedule, RunConfig]] = []
+        found: list[tuple[Schedule, Playable]] = []
         for schedule in schedules:
             if schedule is None:
                 break
             if schedule.key not in self._keys and self._is_promising(schedule):
                 self._keys.add(schedule.key)
-                run = runnable(self._with(schedule))
+                run = runnable(self._with(schedule), self._base)
                 if run is None:
                     self._counts["refused"] += 1
                 else:
-                    found.append((schedule, replace(run, run_id=len(found))))
+                    found.append((schedule, run))
             if len(found) == size:
                 break
         return found
@@ -258,7 +274,7 @@ class _Search:
     def _with(self, schedule: Schedule) -> Parts:
         return {**self._parts, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
 
-    def _play(self, batch: Sequence[tuple[Schedule, RunConfig]]) -> None:
+    def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Plays schedules as one job; takes what they reached and broke."""
         with played([run for _, run in batch], self._session) as reader:
             report = audit_store(reader, self._session, self._protocol)
@@ -297,21 +313,44 @@ class _Search:
             found.setdefault(row[0], {})[row[1]] = row[2]
         return found
 
+    def _key(self, guarantee: str, told: str) -> tuple[str, str]:
+        """Returns a key that violations share which differ in numbers and nodes only."""
+        without_names = self._names.sub("node", told)
+        return guarantee, re.sub(r"\d+", "#", without_names)
+
+    @cached_property
+    def _names(self) -> re.Pattern[str]:
+        names = sorted(self.around.neighbours, key=len, reverse=True)
+        return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
+
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
-        """Counts a violation; the first of its form is shrunk and kept."""
-        key = guarantee, re.sub(r"\d+", "#", detail)
-        known = self._findings.get(key)
-        if known is not None:
-            self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
+        """Counts a violation; the first of its form is shrunk and kept, unless the corpus has it."""
+        key = self._key(guarantee, detail)
+        if key in self._known:
             return
-        self._say(f"{guarantee} is broken by schedule {n_played:,}: {'; '.join(schedule.aims)}")
+        key = self._merged.get(key, key)
+        if key not in self._findings:
+            self._say(f"{guarantee} is broken by schedule {n_played:,}: {'; '.join(schedule.aims)}")
+            found = self._found(guarantee, detail, schedule, n_played)
+            by_cause = self._key(guarantee, found.cause)
+            self._merged[key] = key = by_cause
+            self._findings.setdefault(key, found)
+        known = self._findings[key]
+        self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
+
+    def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> Finding:
+        """Returns the finding of a schedule, shrunk and kept."""
         whole = self._with(schedule)
-        smallest = minimal(whole, guarantee, self._session, is_excused=self._is_excused)
+        is_shrunk = self._shrinks and not self._is_late
+        smallest = minimal(whole, guarantee, self._session, is_excused=self._is_excused) if is_shrunk else None
         parts = whole if smallest is None else smallest.parts
-        cause = self._cause(parts) or detail
-        file = self._corpus.keep(parts, guarantee, cause, schedule.aims)
-        sizes = "not broken when played alone" if smallest is None else smallest.sizes
-        self._findings[key] = Finding(guarantee, cause, schedule.aims, n_played, 1, parts, sizes, file)
+        cause = (self._cause(parts) if self._shrinks else "") or detail
+        known = self._findings.get(self._key(guarantee, cause))
+        file = self._corpus.keep(parts, guarantee, cause, schedule.aims) if known is None else known.file
+        sizes = "not broken when played alone" if is_shrunk else "not shrunk"
+        return Finding(
+            guarantee, cause, schedule.aims, n_played, 0, parts, sizes if smallest is None else smallest.sizes, file
+        )
 
     def _cause(self, parts: Parts) -> str:
         """Returns why a delivery is missing or doubled in a scenario, in words; empty: none is."""

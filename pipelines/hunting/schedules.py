@@ -29,6 +29,7 @@ class Target(NamedTuple):
         dst: The name of its receiver.
         sent_round: The round in which it is sent.
         due_round: The round in which it is due.
+        nth: Its number among the messages of its kind and round from its sender to its receiver.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Target(NamedTuple):
     dst: str
     sent_round: int
     due_round: int
+    nth: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,12 @@ class Surroundings:
     Attributes:
         neighbours: The names of each node's neighbours in the overlay.
         detection_rounds: Rounds until a crash is noticed.
+        has_nth: Whether a fault can strike one message alone; form dataflow counts no messages.
     """
 
     neighbours: Mapping[str, Sequence[str]]
     detection_rounds: int
+    has_nth: bool = True
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
@@ -117,11 +121,13 @@ def _pausing(who: str, shift: int) -> Form:
 
 
 def _struck(target: Target, around: Surroundings, kind: str, **of_kind: object) -> list[Fault]:
-    """Returns a fault that strikes the target alone, or its kind in its round where it crosses no link."""
-    linked = target.dst in around.neighbours.get(target.src, ())
-    link = {"links": [[target.src, target.dst]], "direction": "forward"} if linked else {}
+    """Returns a fault that strikes the target alone, or all of its kind, round and link where nobody counts."""
+    which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
+    if not around.has_nth:
+        linked = target.dst in around.neighbours.get(target.src, ())
+        which = {"rate": 1.0, **({"links": [[target.src, target.dst]], "direction": "forward"} if linked else {})}
     when = {"round": target.sent_round, "until": target.sent_round + 1}
-    return [{"kind": kind, "rate": 1.0, "kinds": [target.kind], **link, **when, **of_kind}]
+    return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
 def _lost(target: Target, around: Surroundings) -> list[Fault]:
@@ -137,10 +143,13 @@ def _delayed(target: Target, around: Surroundings) -> list[Fault]:
     return _struck(target, around, "delay", rounds=[rounds, rounds], reorder=True)
 
 
-def _recovering(target: Target, around: Surroundings) -> list[Fault] | None:
-    """The receiver recovers in the round in which the message is due."""
-    first = target.due_round - around.detection_rounds - 1
-    return None if first < 0 else [_crash(target.dst, first, around.detection_rounds + 1)]
+def _recovering(who: str, shift: int) -> Form:
+    def form(target: Target, around: Surroundings) -> list[Fault] | None:
+        node, round_ = _end(who, target)
+        first = round_ + shift - around.detection_rounds - 1
+        return None if first < 0 else [_crash(node, first, around.detection_rounds + 1)]
+
+    return form
 
 
 def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
@@ -148,11 +157,26 @@ def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
     return [_crash(node, target.due_round, down) for node in (target.src, target.dst)]
 
 
-def _chain(target: Target, around: Surroundings) -> list[Fault] | None:
-    """The receiver crashes, and a neighbour of it that is not the sender."""
-    others = [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
+def _behind(target: Target, around: Surroundings) -> list[str]:
+    """Returns the neighbours of the receiver without the sender."""
+    return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
+
+
+def _chain(stagger: int) -> Form:
+    """The receiver crashes, and some rounds later a neighbour of it that is not the sender."""
+
+    def form(target: Target, around: Surroundings) -> list[Fault] | None:
+        down, others = around.detection_rounds + 1, _behind(target, around)
+        crashes = enumerate((target.dst, *others[:1]))
+        return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
+
+    return form
+
+
+def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
+    """All neighbours of the receiver but the sender crash."""
     down = around.detection_rounds + 1
-    return [_crash(node, target.due_round, down) for node in (target.dst, others[0])] if others else None
+    return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
 
 def _forms() -> dict[str, Form]:
@@ -161,19 +185,23 @@ def _forms() -> dict[str, Form]:
         "receiver crashes then": _crashing("receiver", 0, 0),
         "lost": _lost,
         "sender crashes a round after": _crashing("sender", 1, 0),
-        "receiver recovers then": _recovering,
+        "receiver recovers then": _recovering("receiver", 0),
         "receiver crashes then, for good": _crashing("receiver", 0, 1),
         "duplicated": _duplicated,
         "delayed": _delayed,
         "receiver pauses then": _pausing("receiver", 0),
         "both ends crash": _both_ends,
-        "receiver and a neighbour crash": _chain,
+        "receiver and a neighbour crash": _chain(0),
+        "sender recovers then": _recovering("sender", 0),
+        "neighbours of the receiver crash": _neighbours,
+        "receiver crashes, a round later a neighbour": _chain(1),
     }
     outages = ("", ", for good", ", for a round", ", until before the detection", ", for long")
     for place, who, (shift, when) in product(range(len(outages)), ("receiver", "sender"), shifts.items()):
         named.setdefault(f"{who} crashes {when}{outages[place]}", _crashing(who, shift, place))
     for who, (shift, when) in product(("receiver", "sender"), shifts.items()):
         named.setdefault(f"{who} pauses {when}", _pausing(who, shift))
+        named.setdefault(f"{who} recovers {when}", _recovering(who, shift))
     return named
 
 

@@ -68,15 +68,15 @@ class Between:
         """Takes it.
 
         Args:
-            runs: ``run_id``, lists ``nodes`` (`udfs.nodes.block.node_type`) and ``in_flight``
-                (`udfs.nodes.block.FLIGHT`; what was due by then is passed over), and where a block has left them the
-                rows of declarations, a list each.
+            runs: ``run_id``, lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
+                (`udfs.nodes.block.FLIGHT`; what was due by then is passed over) and ``counted``
+                (`udfs.nodes.block.COUNTED`), and where a block has left them the rows of declarations, a list each.
             protocol: The protocol.
             after: The round that is over.
         """
         rows = rows_of(protocol.program)
         self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
-        self.runs = runs.select(["run_id", "nodes", "in_flight", *self._shown])
+        self.runs = runs.select(["run_id", "nodes", "in_flight", "counted", *self._shown])
         self._protocol, self._after = protocol, after
         self._flight = exploded(self.runs, "in_flight").filter(pc.field("due_round") > after)
 

@@ -42,8 +42,10 @@ from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
 from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, rows_of
-from udfs.nodes.block import FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
+from udfs.nodes.network import Flight
 from udfs.nodes.world import BEFORE
 
 _NODE = ["run_id", "node_id"]
@@ -114,7 +116,7 @@ class Blocks(Rounds):
         inputs, links = self._inputs, self._faults.links
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
-            "on_link": links.on_link, "anywhere": links.anywhere, "sides": links.sides,
+            "on_link": links.on_link, "anywhere": links.anywhere, "sides": links.sides, "nth": inputs.nth_fault,
             "subscriptions": inputs.subscription, "replacements": inputs.replacement,
             "comparisons": compiled(inputs.predicate),
         }  # fmt: skip
@@ -123,13 +125,14 @@ class Blocks(Rounds):
         may_duplicate = pc.is_in(run, value_set=links.duplicating)
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
-    def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
-        """Goes on after a round.
+    def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
+        """Resumes after a round.
 
         Args:
             round_: The round.
             state: Every relation of the protocol that is not derived, as the store has it.
             in_flight: The messages in flight.
+            message: The messages of the history.
         """
         rows = rows_of(self._protocol.program)
         node = state[NODE_STATE]
@@ -139,12 +142,33 @@ class Blocks(Rounds):
         lists = {
             "nodes": listed(fetched(node), list(node_type(rows)), run),
             "in_flight": listed(fetched(in_flight), list(FLIGHT), run),
+            "counted": self._counted(message, in_flight),
         }
         self.round = round_
         self._between = Between(pa.table({"run_id": run, **lists}), self._protocol, round_)
         for name in rows.plan.appended:
             self._grown[name].append(fetched(state[name]))
         self._written = {state.table.name for state in self._protocol.states}
+
+    def _counted(self, *messages: DataFrame) -> pa.Array:
+        """Returns how many of all messages that were sent each fault of one message has counted, a list a run."""
+        rows = self._inputs.nth_fault
+        faults: dict[int, list[NthFault]] = {}
+        if len(rows):
+            ordered = rows.sort_by("run_id")
+            values = zip(*(ordered[name].to_pylist() for name in NthFault._fields), strict=True)
+            for run, one in zip(ordered["run_id"].to_pylist(), values, strict=True):
+                faults.setdefault(run, []).append(NthFault(*one))
+        counted = {run: [0] * len(of_run) for run, of_run in faults.items()}
+        factor = 2 if self._faults.links.may_duplicate else 1
+        is_original = f"src <> dst and message_id % {factor} = 0 and message_id div {COPY_ID} % 2 = 0"
+        for frame in messages if faults else ():
+            sent = frame.where(is_original).groupBy("run_id", "kind", "src", "dst", "sent_round").count()
+            for run, kind, src, dst, sent_round, number in sent.collect():
+                flight = Flight(0, kind, src, dst, sent_round, sent_round, None, None)
+                for place, fault in enumerate(faults.get(run, ())):
+                    counted[run][place] += number * fault.counts(flight)
+        return pa.array([counted.get(run) for run in self._run.to_pylist()], COUNTED)
 
     @property
     def n_in_flight(self) -> int:
@@ -196,7 +220,7 @@ class Blocks(Rounds):
             given = self._with_worlds(given)
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
-            for name in ("nodes", "in_flight"):
+            for name in ("nodes", "in_flight", "counted"):
                 given = given.append_column(name, self._between.runs[name])
         function = self._begin if self._between is None else self._play
         schema = block_schema(rows_of(self._protocol.program))

@@ -45,7 +45,7 @@ from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
-from pipelines.tables import CALL_LOG, CONTROL_CALL, FAULT_EVENT, HISTORY, LINK, NODE, PREDICATE, RUN
+from pipelines.tables import CALL_LOG, CONTROL_CALL, FAULT_EVENT, HISTORY, LINK, MESSAGE, NODE, PREDICATE, RUN
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ def chosen_forms(protocols: Sequence[str], inputs: Inputs, asked: AskedForm) -> 
     Raises:
         FormError: A protocol lacks the form that is asked for.
     """
-    has_faults, n_nodes = inputs.has_faults, inputs.most_nodes
+    has_faults, n_nodes, has_nth = inputs.has_faults, inputs.most_nodes, inputs.has_nth
     return {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes)[0]
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes, has_nth=has_nth)[0]
         for name in protocols
     }
 
@@ -196,7 +196,8 @@ def _run(
     if isinstance(protocol, NodeProtocol):
         rounds = blocks = Blocks(protocol, materialiser, calls, faults, history, inputs, setting)
         if last is not None:
-            blocks.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
+            messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
+            blocks.resume(last.last_round, state(last), *messages)
     elif isinstance(protocol, DataflowProtocol):
         node, settings = _load(materialiser, "node", inputs.node), _load(materialiser, "setting", setting)
         subscription = _load(materialiser, "subscription", inputs.subscription)

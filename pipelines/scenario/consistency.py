@@ -18,7 +18,7 @@ from pipelines.spec.faults import (
     Pause,
     ReplaceGenerator,
 )
-from pipelines.spec.link_faults import LinkFault, Partition, Replace
+from pipelines.spec.link_faults import LinkFault, MessageFault, Partition, Replace
 from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.workload import (
     Join,
@@ -116,6 +116,9 @@ def _link_nodes(path: Path, fault: LinkFault | Replace) -> Iterator[tuple[Path, 
         for key, ends in (("link", fault.link), ("by", fault.by)):
             yield from (((*path, key, index), name) for index, name in enumerate(ends))
         return
+    if isinstance(fault, MessageFault):
+        named = (("from", fault.sender), ("to", fault.receiver))
+        yield from (((*path, key), name) for key, name in named if name is not None)
     groups = fault.groups if isinstance(fault, Partition) else None
     for key, lists in (("links", fault.links), ("groups", groups)):
         for number, names in enumerate(lists or []):

@@ -1,5 +1,5 @@
 """From a run that breaks a guarantee to the smallest scenario found that still breaks it."""
 
-from pipelines.shrink.shrink import Shrunk, minimal, played, runnable, shrink
+from pipelines.shrink.shrink import Playable, Shrunk, minimal, played, runnable, shrink
 
-__all__ = ["Shrunk", "minimal", "played", "runnable", "shrink"]
+__all__ = ["Playable", "Shrunk", "minimal", "played", "runnable", "shrink"]

@@ -136,7 +136,7 @@ def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collectio
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
     """Returns a fault of nodes and links that are there; None where nothing is left of it."""
-    if fault.get("node") in removed:
+    if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None
     if fault["kind"] == "replace":
         return None if {*fault["link"], *fault["by"]} & set(removed) else fault

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from pipelines.audits.run import audits_of, beyond_runs, found_by
 from pipelines.engines.session import Session
 from pipelines.errors import InputError, QueryError, nearest, plural
-from pipelines.experiment.build import build_inputs, build_run
+from pipelines.experiment.build import Built, build_inputs, build_run
 from pipelines.experiment.listed import extracted
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
@@ -157,7 +158,7 @@ class _Player:
             if text not in self._known and parts is not None
         }
         playable = [(text, run) for text, run in runs.items() if run is not None]
-        broken = self._play([replace(run, run_id=place) for place, (_, run) in enumerate(playable)])
+        broken = self._play([run for _, run in playable])
         self._known |= dict.fromkeys(runs, False)
         self._known |= {text: place in broken for place, (text, _) in enumerate(playable)}
         if playable:
@@ -169,11 +170,11 @@ class _Player:
             self._say(f"{plural(len(playable), 'candidate')} played: {found}")
         return [self._known[text] for text in texts]
 
-    def _play(self, runs: Sequence[RunConfig]) -> set[int]:
-        """Returns the runs that break the guarantee."""
+    def _play(self, runs: Sequence[Playable]) -> set[int]:
+        """Returns the indexes of the runs that break the guarantee."""
         if not runs:
             return set()
-        protocol = protocol_named(runs[0].scenario.protocol.name)
+        protocol = protocol_named(runs[0].run.scenario.protocol.name)
         with played(runs, self._session) as reader:
             found = {row.run_id for row in found_by(self._guarantee, reader, self._session, protocol)}
             is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)
@@ -182,31 +183,48 @@ class _Player:
             return found - {run.run_id for run in beyond_runs(reader, protocol)}
 
 
+class Playable(NamedTuple):
+    """A run, and what was built for it.
+
+    Attributes:
+        run: The run.
+        built: Its overlay, workload and faults.
+    """
+
+    run: RunConfig
+    built: Built
+
+
 @contextmanager
-def played(runs: Sequence[RunConfig], session: Session) -> Iterator[StoreReader]:
+def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
     """Plays runs of one protocol as one job; yields a reader of their store, which is removed afterwards.
 
     Args:
-        runs: The runs, with ids from 0.
+        playable: The runs; their ids become their indexes.
         session: The engine.
     """
+    runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
         store = Store(Path(folder), session)
         with players(runs, session.engine, "auto"):
-            inputs = build_inputs(runs, None)
+            inputs = build_inputs(runs, None, built=[one.built for one in playable])
         execute(Experiment(runs, inputs, commit_every=None), session, store, lambda _: None)
         yield reader_of(session, store.root)
 
 
-def runnable(parts: Parts) -> RunConfig | None:
-    """Returns the run of a scenario of one run; None if the scenario is refused."""
+def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
+    """Returns the run of a scenario of one run, built; None if the scenario is refused.
+
+    Args:
+        parts: The scenario.
+        before: A run of the scenario with other faults, whose overlay and workload it has; None: they are built.
+    """
     try:
         scenario = Scenario.model_validate(parts)
         run = RunConfig(0, scenario.runs.all_seeds()[0], scenario, {})
-        build_run(run, None)
+        return Playable(run, build_run(run, None, None if before is None else before.built))
     except (ValidationError, InputError):
         return None
-    return run
 
 
 def _size_text(size: Mapping[str, int]) -> str:

@@ -58,10 +58,21 @@ def _pair_problems(links: list[LinkName]) -> Iterator[Problem]:
 
 
 class MessageFault(LinkFault):
-    """A link fault that strikes single messages, drawn for each."""
+    """A link fault that strikes single messages: drawn for each (rate), or one that is counted (nth)."""
 
-    rate: Share = Field(description="the probability for each message")
+    rate: Share | None = Field(None, description="the probability for each message")
     kinds: Kinds | None = Field(None, description="kinds of messages that it may strike; without it all")
+    nth: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] | None = Field(
+        None,
+        description="in place of rate: strike one message alone, the n-th of its kinds, sender and receiver from"
+        " `round` on, in the order of sending; for form program",
+    )
+    sender: NodeName | None = Field(
+        None, alias="from", description="nth: count the messages of this sender; without it those of all"
+    )
+    receiver: NodeName | None = Field(
+        None, alias="to", description="nth: count the messages to this receiver; without it those to all"
+    )
     stream: Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)] | None = Field(
         None, description="which draws decide; without it the fault's place in the list, from 0"
     )
@@ -69,9 +80,26 @@ class MessageFault(LinkFault):
     def problems(self) -> Iterator[Problem]:
         """Yields what does not fit together."""
         yield from super().problems()
+        yield from self._choice_problems()
         for index, name in enumerate(self.kinds or []):
             if (self.kinds or []).index(name) != index:
                 yield Problem(("kinds", index), f"{name!r} is there already; allowed: each kind once")
+
+    def _choice_problems(self) -> Iterator[Problem]:
+        """Yields where the struck messages are chosen neither by chance nor by number, or by both."""
+        if self.nth is None:
+            if self.rate is None:
+                yield Problem((), f"the {self.kind} has neither rate nor nth; write exactly one of them")
+            for key, name in (("from", self.sender), ("to", self.receiver)):
+                if name is not None:
+                    yield Problem((key,), f"{key} belongs to nth; add nth, or name links with direction: forward")
+            return
+        if "rate" in self.model_fields_set and self.rate is not None:
+            yield Problem(("rate",), f"the {self.kind} has rate and nth; exactly one of them is allowed")
+        if self.links is not None:
+            yield Problem(("links",), "nth counts the messages of one sender and receiver; name them by from and to")
+        if self.sender is not None and self.sender == self.receiver:
+            yield Problem(("to",), f"from and to are both {self.sender!r}; allowed: two different nodes")
 
 
 class Burst(Strict):
@@ -87,6 +115,12 @@ class Loss(MessageFault):
 
     kind: Literal["loss"] = Field(description="what goes wrong")
     burst: Burst | None = Field(None, description="lose in bursts, for each direction of each link on its own")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yields what does not fit together."""
+        yield from super().problems()
+        if self.burst is not None and self.nth is not None:
+            yield Problem(("burst",), "burst and nth exclude each other; leave one of them out")
 
 
 class Break(LinkFault):
@@ -137,7 +171,7 @@ class Delay(MessageFault):
 
     kind: Literal["delay"] = Field(description="what goes wrong")
     rounds: Extra = Field(description="fewest and most rounds more")
-    rate: Share = Field(
+    rate: Share | None = Field(
         1.0, description="the probability for each message (reorder), or for each link and round of sending (in order)"
     )
     reorder: Flag = Field(
@@ -152,6 +186,8 @@ class Delay(MessageFault):
         if self.kinds is not None and not self.reorder:
             message = "a delay of some kinds lets the others overtake; allowed: reorder: true, or no kinds"
             yield Problem(("kinds",), message)
+        if self.nth is not None and not self.reorder:
+            yield Problem(("nth",), "a delay of one message lets the others overtake; add reorder: true")
 
 
 class Duplicate(MessageFault):

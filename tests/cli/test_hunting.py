@@ -54,6 +54,8 @@ def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> No
     replayed = cli("hunt", line, "--runs", "0", "--corpus", corpus, "--fail-on", "excused")
     assert replayed.exit_code == 1
     assert f"not mended: {kept} breaks" in replayed.stdout
+    again = rt.hunt(line, 4, corpus=corpus, excused=True, shrinks=False)
+    assert "exactly_once" not in {one.guarantee for one in again.findings}  # the corpus has it
     mended = cli("hunt", line, "--runs", "0", "--corpus", corpus)  # excused violations are none now
     assert mended.exit_code == 0
     assert mended.stdout.splitlines()[-1].endswith("replayed, 0 not mended")
@@ -70,6 +72,12 @@ def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
     assert {"CON_REQUEST VALID_JOINED delivered", "fault crash"} <= found.features
     assert len(found.features) == seen[-1].n_features > seen[0].n_features
     assert repr(found) == "150 schedules of delta: 0 findings"
+
+
+def test_a_hunt_ends_with_its_first_finding(line: Path) -> None:
+    found = rt.hunt(line, 1000, excused=True, until_found=True, shrinks=False)
+    assert found.n_played == 100
+    assert {one.sizes for one in found.findings} == {"not shrunk"}
 
 
 def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> None:

@@ -57,7 +57,7 @@ OF_SKIPRING = ("skip_ring", "skip_ring_figure1", "skip_ring_tries", "skip_ring_a
 OF_FLOODING = ("bridge_loop", "gossipsub", "gossipsub_simsub")
 OF_REPOSITORY = (
     "repository_a", "repository_b", "repository_c", "repository_baseline", "repository_loss", "repository_bundle",
-    "repository_moves", "repository_publishers",
+    "repository_moves", "repository_publishers", "repository_one_message",
 )  # fmt: skip
 
 
@@ -467,6 +467,18 @@ def test_repository_bundle(repository: Result) -> None:
     assert any(n > 1 for (n,) in found(repository, "repository_bundle", query))
     query = "select count(distinct n_stored) as n, sum(n_lacking) as m from repository_storage where {runs}"
     assert found(repository, "repository_bundle", query) == [(1, 0)]
+
+
+def test_repository_one_message(repository: Result) -> None:
+    """One message is lost, one doubled, one late; all is delivered once."""
+    [(verdict, _, n_expected, n_missing, n_deliveries)] = summary(repository, "repository_one_message")
+    assert (verdict, n_expected, n_missing, n_deliveries) == ("valid", 4, 0, 4)
+    struck = """select kind, sent_round, due_round, fate from sent_message
+        where {runs} and (fate in ('lost_link', 'duplicate') or due_round > sent_round + 4) and kind <> 'NODE_DOWN'
+        order by message_id"""
+    found_rows = [row for row in found(repository, "repository_one_message", struck) if 60 <= row[1] < 70]
+    assert ("P2R-Order", 60, 61, "lost_link") in found_rows
+    assert ("Message", 62, 88, "delivered") in found_rows
 
 
 def test_repository_moves(repository: Result) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import networkx as nx
@@ -38,12 +39,16 @@ def test_forms_strike_the_message_in_its_round() -> None:
     assert faults_of("receiver and a neighbour crash") == [
         {"kind": "crash", "node": name, "round": 22, "until": 28} for name in ("B", "C")
     ]
+    which = {"kinds": ["PUB"], "from": "A", "to": "B", "nth": 3, "round": 20, "until": 21}
+    assert faults_of("lost", PUB._replace(nth=3)) == [{"kind": "loss", **which}]
+
+
+def test_without_a_program_a_message_is_struck_by_its_kind_round_and_link() -> None:
+    around = replace(AROUND, has_nth=False)
+    found = {one.form: one.faults for one in aimed([PUB], around)}
     link = {"links": [["A", "B"]], "direction": "forward", "round": 20, "until": 21}
-    assert faults_of("lost") == [{"kind": "loss", "rate": 1.0, "kinds": ["PUB"], **link}]
-
-
-def test_a_message_that_crosses_no_link_is_struck_by_its_kind() -> None:
-    [fault] = faults_of("lost", Target("CON", "UP", "first", "A", "C", 20, 22))
+    assert found["lost"] == ({"kind": "loss", "kinds": ["PUB"], "rate": 1.0, **link},)
+    [fault] = next(one.faults for one in aimed([PUB._replace(dst="C")], around) if one.form == "lost")
     assert "links" not in fault
 
 

@@ -31,10 +31,10 @@ from udfs.nodes.arrow import (
 )
 from udfs.nodes.calls import Call
 from udfs.nodes.collection import rare_collections
-from udfs.nodes.link_faults import LinkFaults
+from udfs.nodes.link_faults import LinkFaults, NthFault
 from udfs.nodes.links import Replacement
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
-from udfs.nodes.network import Flight, Given, Network, Rows as Played, Strike
+from udfs.nodes.network import Flight, Given, Network, Rows as Played
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import Span, Spans
 from udfs.nodes.world import Node, NodeInfo, World
@@ -46,6 +46,8 @@ FLIGHT: Mapping[str, pa.DataType] = {
     "fate": _TEXT, **CARRIED,
 }  # fmt: skip
 """The columns of a message in flight."""
+COUNTED = pa.list_(_LONG)
+"""The type of what a run's faults of one message have counted, in their order."""
 _AT = {"node_id": _LONG, "round": _LONG}
 _BATCH_ROWS = 20_000
 GIVEN: Mapping[str, tuple[str, ...]] = {
@@ -55,6 +57,7 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "on_link": ("src", "dst", "round", "end_round", "faults"),
     "anywhere": ("round", "end_round", "faults"),
     "sides": ("node_id", "round", "end_round", "side"),
+    "nth": NthFault._fields,
     "subscriptions": ("subscription_id", "subscriber", "predicate"),
     "comparisons": COMPARISON,
     "replacements": Replacement._fields,
@@ -89,9 +92,12 @@ def shown_type(one: Declared) -> dict[str, pa.DataType]:
 
 
 def block_schema(rows: Rows) -> pa.Schema:
-    """Returns the columns of runs after a block: the last round in which anything happened, and lists."""
+    """Returns the columns of runs after a block.
+
+    The last round in which anything happened, how many messages each fault of one message has counted, and lists.
+    """
     lists = {name: structs(**types) for name, types in block_types(rows).items()}
-    return pa.schema([("run_id", _LONG), ("last_played", _LONG), *lists.items()])
+    return pa.schema([("run_id", _LONG), ("last_played", _LONG), ("counted", COUNTED), *lists.items()])
 
 
 class Run(NamedTuple):
@@ -102,12 +108,14 @@ class Run(NamedTuple):
         network: Its nodes, and what is in flight.
         left: What it has left behind since the block before, and gets what it leaves behind in this one.
         last: The last round of the block.
+        faults: The faults of its links; None: it has none.
     """
 
     run: int
     network: Network
     left: Played
     last: int
+    faults: LinkFaults | None
 
 
 def first_block_of(program: type[NodeProgram]) -> Play:
@@ -127,8 +135,8 @@ def block_of(program: type[NodeProgram]) -> Play:
 
     It takes one row a run: ``run_id, settings, last, may_duplicate``, `GIVEN` and ``calls`` as `first_block_of`,
     ``after`` (the round that is over), ``nodes`` (`node_type`, those that are down too where anything of them is
-    durable) and ``in_flight`` (`FLIGHT`; what was due by then is passed over); it returns one row a run, columns of
-    `block_schema`.
+    durable), ``in_flight`` (`FLIGHT`; what was due by then is passed over) and ``counted`` (as in `block_schema`); it
+    returns one row a run, columns of `block_schema`.
     """
     return _play_of(program, _resumed)
 
@@ -164,18 +172,18 @@ def _begun(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
     """Yields runs before their first round."""
     overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
     has_crashes = batch.column("has_crashes").to_pylist()
-    for place, given in enumerate(_given(batch)):
+    for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
         nodes = {node: NodeInfo(node, name, role) for node, name, role in sorted(overlays[place])}
         calls = calls_by_node(called[place])
         world = World(nodes, given.links, calls, given.settings, has_crashes[place], given.predicates)
-        yield Run(given.run, *Network.begun(rows.plan, given, world), lasts[place])
+        yield Run(given.run, *Network.begun(rows.plan, given, world), lasts[place], faults)
 
 
 def _resumed(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
     """Yields runs as they are after the round before the block."""
     nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
-    for place, given in enumerate(_given(batch)):
+    for place, (given, faults) in enumerate(_given(batch, batch.column("counted").to_pylist())):
         after, crashes = rounds[place], given.crashes
         up = {at: node for at, node in nodes[place] if crashes.at(at, after) is None}
         kept: dict[int, dict[str, Any]] = {at: {} for at in crashes.nodes_at(after)}
@@ -183,7 +191,7 @@ def _resumed(rows: Rows, batch: pa.RecordBatch) -> Iterator[Run]:
             if at in kept:
                 kept[at] = {name: getattr(node.program, name) for name in rows.plan.durable}
         in_flight = [_flight(rows, *row) for row in flights[place] if row[_DUE] > after]
-        yield Run(given.run, Network(rows.plan, given, up, in_flight, after, kept), Played(), lasts[place])
+        yield Run(given.run, Network(rows.plan, given, up, in_flight, after, kept), Played(), lasts[place], faults)
 
 
 def _lasts(batch: pa.RecordBatch) -> list[int]:
@@ -191,23 +199,26 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
     return found
 
 
-def _given(batch: pa.RecordBatch) -> Iterator[Given]:
+def _given(
+    batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
+) -> Iterator[tuple[Given, LinkFaults | None]]:  # fmt: skip
+    """Yields what each run is given, and its faults of links."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
         crashes, pauses = (Spans(Span(*row) for row in lists[name][place]) for name in ("crashes", "pauses"))
-        yield Given(
+        on_link, anywhere, sides, nth = (lists[name][place] for name in ("on_link", "anywhere", "sides", "nth"))
+        is_any = bool(on_link or anywhere or sides or nth)
+        faults = LinkFaults(on_link, anywhere, sides, nth, counted[place] or ()) if is_any else None
+        given = Given(
             run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
             _by_round(*(lists[name][place] for name in ("calls", "attributes", "comparisons"))), crashes, pauses,
-            _strike(*(lists[name][place] for name in ("on_link", "anywhere", "sides"))), may_duplicate,
+            None if faults is None else faults.strike, may_duplicate,
             {number: node for number, node, _ in lists["subscriptions"][place]},
             {number: predicate for number, _, predicate in lists["subscriptions"][place]},
             [Replacement(*row) for row in lists["replacements"][place]],
         )  # fmt: skip
-
-
-def _strike(*faults: Sequence[Any]) -> Strike | None:
-    return LinkFaults(*faults).strike if any(faults) else None
+        yield given, faults
 
 
 def _by_round(
@@ -249,6 +260,7 @@ def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([one.run for one in runs], _LONG),
         "last_played": pa.array([one.network.last_played for one in runs], _LONG),
+        "counted": pa.array([None if one.faults is None else one.faults.counted for one in runs], COUNTED),
         **_node_lists(rows, [one.network for one in runs]),
         "in_flight": _flight_lists(rows, [one.network.flights for one in runs]),
         "handled": _flight_lists(rows, [one.left.handled for one in runs]),

@@ -2,6 +2,8 @@
 
 The faults of its round of sending decide about a message: it is duplicated, its copies are delayed, and lost, in this
 order. A draw is a hash of the fault's salt and of the message, so it depends on nothing else that happens.
+
+A fault may also strike one message alone: the n-th of those that it counts.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from udfs.nodes.hashing import of_int, signed, uniform, xxhash64
 from udfs.nodes.network import Flight
 
 _ALL = (1 << 64) - 1
+COPY_ID = 1 << 29
+"""What the id of a message's copy is larger by where a fault duplicates that message alone."""
 
 
 class Fault(NamedTuple):
     """A fault that may strike messages.
 
     Attributes:
-        effect: ``lose``, ``reorder``, ``delay`` or ``duplicate``.
+        effect: ``lose``, ``reorder``, ``delay``, ``duplicate`` or ``copy``.
         kinds: The kinds of messages; None: all.
         rate: The probability.
         salt: What its draws are hashed with.
@@ -59,6 +63,35 @@ class Fault(NamedTuple):
         return max([0, *found])
 
 
+class NthFault(NamedTuple):
+    """A fault that strikes one message; columns as in `NTH_FAULT` of the inputs."""
+
+    effect: str
+    src: int | None
+    dst: int | None
+    round: int
+    end_round: int
+    kinds: Sequence[str] | None
+    nth: int
+    salt: int
+    low: int
+    high: int
+
+    def counts(self, flight: Flight) -> bool:
+        """Returns whether a message is one of those that it counts."""
+        return (
+            self.round <= flight.sent_round < self.end_round
+            and self.src in (None, flight.src)
+            and self.dst in (None, flight.dst)
+            and (self.kinds is None or flight.kind in self.kinds)
+        )
+
+    @property
+    def fault(self) -> Fault:
+        """What it does to the message."""
+        return Fault(self.effect, None, 1.0, self.salt, self.low, self.high, self.round, self.end_round)
+
+
 class Timed(NamedTuple):
     """What holds for sent messages from ``round`` on, before ``end_round``."""
 
@@ -68,23 +101,32 @@ class Timed(NamedTuple):
 
 
 class LinkFaults:
-    """The faults of the links of one run."""
+    """The faults of the links of one run.
+
+    Attributes:
+        counted: How many messages each fault of one message has counted.
+    """
 
     def __init__(
-        self, on_link: Iterable[Sequence[Any]], anywhere: Iterable[Sequence[Any]], sides: Iterable[Sequence[Any]]
-    ) -> None:
+        self, on_link: Iterable[Sequence[Any]], anywhere: Iterable[Sequence[Any]], sides: Iterable[Sequence[Any]],
+        nth: Iterable[Sequence[Any]] = (), counted: Iterable[int] = (),
+    ) -> None:  # fmt: skip
         """Sorts them.
 
         Args:
             on_link: src, dst, round, end_round, and the faults of a link in that time.
             anywhere: round, end_round, and the faults of all links in that time.
             sides: node, round, end_round, and the side of partitions on which the node is.
+            nth: The faults of one message, fields of `NthFault`.
+            counted: How many messages each of them has counted before; empty: none.
         """
         self._on_link: dict[tuple[int, int], list[Timed]] = defaultdict(list)
         self._sides: dict[int, list[Timed]] = defaultdict(list)
         for src, dst, begin, end, faults in on_link:
             self._on_link[src, dst].append(Timed(begin, end, _faults(faults)))
         self._anywhere = [Timed(begin, end, _faults(faults)) for begin, end, faults in anywhere]
+        self._nth = [NthFault(*row) for row in nth]
+        self.counted = [*counted] or [0] * len(self._nth)
         for node, begin, end, side in sides:
             self._sides[node].append(Timed(begin, end, side))
 
@@ -99,7 +141,7 @@ class LinkFaults:
             if flight.src == flight.dst:
                 found.append(flight)
                 continue
-            faults = self._met(flight)
+            faults = [*self._met(flight), *self._counting(flight)]
             if faults:
                 found += self._struck(flight, faults, _draw(flight, source, seq, counts[alike]))
             else:
@@ -113,13 +155,24 @@ class LinkFaults:
             if fault.kinds is None or flight.kind in fault.kinds
         ]  # fmt: skip
 
+    def _counting(self, flight: Flight) -> list[Fault]:
+        """Counts a message; returns what the faults do whose message it is."""
+        found = []
+        for place, fault in enumerate(self._nth):
+            if fault.counts(flight):
+                self.counted[place] += 1
+                if self.counted[place] == fault.nth:
+                    found.append(fault.fault)
+        return found
+
     def _struck(self, flight: Flight, faults: Sequence[Fault], draw: int) -> list[Flight]:
         """Returns a message and its copy, if it has one, each delayed and lost by itself."""
         copies = [(flight, draw)]
-        twice = [fault for fault in faults if fault.effect == "duplicate"]
-        if any(fault.strikes(draw) for fault in twice):
+        twice = [fault for fault in faults if fault.effect in ("duplicate", "copy") and fault.strikes(draw)]
+        if twice:
             after = max(fault.rounds(draw) for fault in twice)
-            copy = flight._replace(message_id=flight.message_id + 1, due_round=flight.due_round + after)
+            larger = 1 if any(fault.effect == "duplicate" for fault in twice) else COPY_ID
+            copy = flight._replace(message_id=flight.message_id + larger, due_round=flight.due_round + after)
             copies.append((copy, xxhash64(draw, 1)))
         return [self._parted(_delayed(one, faults, drawn)) for one, drawn in copies]
 

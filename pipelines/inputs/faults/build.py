@@ -82,11 +82,11 @@ def build_faults(
     replaced = [one for one in replaced if one.broken <= horizon]
     for one in replaced:
         rows.replace(one)
-    link_fault, side, event = rows.tables()
+    link_fault, nth_fault, side, event = rows.tables()
     replacement = [(one.round, *one.old, *one.new, one.latency) for one in replaced if one.round <= horizon]
     return Faults(
-        table_of(crash, CRASH), link_fault, side, table_of(pauses, PAUSE), table_of(replacement, REPLACEMENT),
-        event,
+        table_of(crash, CRASH), link_fault, nth_fault, side, table_of(pauses, PAUSE),
+        table_of(replacement, REPLACEMENT), event,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from pipelines.errors import Problem, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.bursts import bad_times
 from pipelines.inputs.faults.link_changes import Replacement
-from pipelines.inputs.faults.tables import EVENT, LINK_FAULT, SIDE, table_of
+from pipelines.inputs.faults.tables import EVENT, LINK_FAULT, NTH_FAULT, SIDE, table_of
 from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.inputs.overlay.graph import Ints, Overlay
 from pipelines.inputs.overlay.nodes import ids_by_name, unknown_node
@@ -58,7 +58,8 @@ class _Drawn:
     @property
     def rate(self) -> float:
         """The probability that it strikes."""
-        return self.fault.rate if isinstance(self.fault, MessageFault) else 1.0
+        rate = self.fault.rate if isinstance(self.fault, MessageFault) else None
+        return 1.0 if rate is None else rate
 
     @property
     def rounds(self) -> tuple[int, int]:
@@ -87,6 +88,7 @@ class LinkRows:
     seed: int
     horizon: int
     _fault: list[tuple[Any, ...]] = field(default_factory=list)
+    _nth: list[tuple[Any, ...]] = field(default_factory=list)
     _parts: list[tuple[int, int, Ints]] = field(default_factory=list)
     _event: set[tuple[Any, ...]] = field(default_factory=set)
 
@@ -100,16 +102,31 @@ class LinkRows:
         if fault.round > self.horizon or _never_strikes(fault):
             return
         until = FOR_GOOD if fault.until is None else fault.until
+        drawn = _Drawn(fault, f"faults.{stream_of(fault, number)}.{fault.kind}")
+        if isinstance(fault, MessageFault) and fault.nth is not None:
+            self._one_message(fault, fault.nth, drawn, until)
+            return
         is_split = isinstance(fault, Partition) and fault.groups is not None
         for kind in event_kinds(fault):
             for pair in self._split(fault, until) if is_split else self._pairs(fault):
                 self.event(kind, pair, fault.round, until)
-        drawn = _Drawn(fault, f"faults.{stream_of(fault, number)}.{fault.kind}")
         if isinstance(fault, Loss) and fault.burst is not None:
             self._bursts(fault, fault.burst, drawn, until)
         elif not is_split:
             for pair in self._pairs(fault):
                 self._row(drawn, pair, fault.round, until + drawn.spread)
+
+    def _one_message(self, fault: MessageFault, nth: int, drawn: _Drawn, until: int) -> None:
+        """Adds a fault that strikes one message."""
+        ids = ids_by_name(self.overlay)
+        pair = tuple(None if name is None else ids[name] for name in (fault.sender, fault.receiver))
+        for kind in event_kinds(fault):
+            self.event(kind, (pair[0], pair[1]), fault.round, until)
+        effect = "copy" if drawn.effect == "duplicate" else drawn.effect
+        self._nth.append((effect, *pair, fault.round, until, drawn.kinds, nth, self._salt(drawn), *drawn.rounds))
+
+    def _salt(self, drawn: _Drawn) -> int:
+        return int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
 
     def replace(self, replaced: Replacement) -> None:
         """Adds a link that breaks, and is no link any more once another takes its place."""
@@ -146,8 +163,7 @@ class LinkRows:
     def _row(self, drawn: _Drawn, pair: Pair, start: int, end: int, rate: float | None = None) -> None:
         fault = drawn.fault
         last = FOR_GOOD if fault.until is None else fault.until - 1
-        salt = int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
-        strikes = (drawn.kinds, salt, drawn.rate if rate is None else rate, *drawn.rounds)
+        strikes = (drawn.kinds, self._salt(drawn), drawn.rate if rate is None else rate, *drawn.rounds)
         self._fault.append((drawn.effect, *pair, start, end, *strikes, fault.round, last))
 
     def _bursts(self, fault: Loss, burst: Burst, drawn: _Drawn, until: int) -> None:
@@ -177,11 +193,11 @@ class LinkRows:
         self._parts.append((fault.round, until, side))
         return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
 
-    def tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """Returns the rows: `LINK_FAULT`, `SIDE` and `EVENT`."""
+    def tables(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+        """Returns the rows: `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
         strikes = [row for row in self._fault if row[_RATE] > 0.0]
         event = table_of(sorted(self._event, key=_null_first), EVENT)
-        return table_of(strikes, LINK_FAULT), sides(self._parts), event
+        return table_of(strikes, LINK_FAULT), table_of(self._nth, NTH_FAULT), sides(self._parts), event
 
 
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
@@ -234,6 +250,10 @@ def link_problems(
         kinds: Returns the message kinds of the protocol.
     """
     yield from unlinked(fault.links or [], (*place, "links"), overlay)
+    if isinstance(fault, MessageFault):
+        for key, name in (("from", fault.sender), ("to", fault.receiver)):
+            if name is not None and name not in overlay.names:
+                yield Problem((*place, key), unknown_node(name, overlay))
     if isinstance(fault, Partition) and fault.groups is not None:
         yield from _ungrouped(fault.groups, (*place, "groups"), overlay)
     if isinstance(fault, MessageFault) and fault.kinds is not None:

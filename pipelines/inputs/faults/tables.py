@@ -34,6 +34,18 @@ probability ``rate``. Draws are hashes of ``salt`` and the message. ``effect`` s
 - ``duplicate``: a copy is due, so many rounds after the original.
 """
 
+NTH_FAULT = pa.schema([
+    ("effect", pa.string()), ("src", pa.int64()), ("dst", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()),
+    ("kinds", pa.list_(pa.string())), ("nth", pa.int64()), ("salt", pa.int64()), ("low", pa.int64()),
+    ("high", pa.int64()),
+])  # fmt: skip
+"""One row a fault that strikes one message: the ``nth`` between two nodes of those that its other columns describe.
+
+Columns as in `LINK_FAULT`; ``src`` and ``dst`` may be null alone. Messages are counted in the order of their ids,
+copies are not. ``effect`` is ``lose``, ``reorder`` or ``copy``: as ``duplicate``, but the copy's id is that of the
+message plus 2^29, so that all other ids stay what they are without the fault.
+"""
+
 SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("side", pa.int64())])
 """One row a node and time with partitions, the same times for all nodes: no message gets from one side to another.
 
@@ -65,6 +77,7 @@ class Faults:
     Attributes:
         crash: Rows as in `CRASH`.
         link_fault: Rows as in `LINK_FAULT`.
+        nth_fault: Rows as in `NTH_FAULT`.
         side: Rows as in `SIDE`.
         pause: Rows as in `PAUSE`.
         replacement: Rows as in `REPLACEMENT`.
@@ -73,6 +86,7 @@ class Faults:
 
     crash: pa.Table
     link_fault: pa.Table
+    nth_fault: pa.Table
     side: pa.Table
     pause: pa.Table
     replacement: pa.Table

@@ -18,7 +18,19 @@ def _generated(settings: str, opening: str = "{") -> str:
 
 
 WRONG_LINK_FAULTS = (
-    _case("a loss of no rate", _faults("§{kind: loss}"), "lacks the key 'rate'", "the probability"),
+    _case("a loss of no rate", _faults("§{kind: loss}"), "neither rate nor nth", "exactly one of them"),
+    _case("a loss of both", _faults("{kind: loss, rate: §0.5, nth: 2}"), "has rate and nth", "exactly one"),
+    _case(
+        "a loss of one message in bursts",
+        _faults("{kind: loss, nth: 1, burst: §{good: 2.0, bad: 2.0}}"),
+        "exclude each other",
+        "leave one",
+    ),
+    _case("a loss on a link by number", _faults("{kind: loss, nth: 1, links: §[[A, B]]}"), "one sender", "from and to"),
+    _case("a loss of a receiver", _faults("{kind: loss, rate: 1.0, to: §B}"), "to belongs to nth", "add nth"),
+    _case("a loss to its sender", _faults("{kind: loss, nth: 1, from: B, to: §B}"), "both 'B'", "two different"),
+    _case("a loss to nobody", _faults("{kind: loss, nth: 1, to: §D}"), "'D'", "A, B, C"),
+    _case("a late message in order", _faults("{kind: delay, nth: §1, rounds: [1, 2]}"), "overtake", "reorder: true"),
     _case("a loss of more than all", _faults("{kind: loss, rate: §1.5}"), "is 1.5", "from 0 to 1"),
     _case("a loss without a node", _faults("{kind: loss, rate: 1.0, links: [[A, §D]]}"), "'D'", "A, B, C"),
     _case("a loss of one end", _faults("{kind: loss, rate: 1.0, links: [§[A]]}"), "a list of 1", "a text"),
@@ -59,7 +71,7 @@ WRONG_LINK_FAULTS = (
     _case("a delay backwards", _faults("{kind: delay, rounds: §[3, 1]}"), "3 is above", "low <= high"),
     _case("an endless delay", _faults("{kind: delay, rounds: [0, §1001]}"), "is 1001", "from 0 to 1000"),
     _case("an order of some", _faults("{kind: delay, rounds: [0, 3], kinds: §[PUB]}"), "overtake", "reorder: true"),
-    _case("a copy of no rate", _faults("§{kind: duplicate}"), "lacks the key 'rate'", "the probability"),
+    _case("a copy of no rate", _faults("§{kind: duplicate}"), "neither rate nor nth", "exactly one of them"),
     _case("copies before", _faults("{kind: duplicate, rate: 1.0, after: [§-1, 0]}"), "is -1", "from 0 to 1000"),
     _case("breaks of no form", _generated("kind: break", "§{"), "none of count, rate", "exactly one"),
     _case("breaks of a pair", _generated("kind: break, count: 1, links: [[A, §D]]"), "'D'", "A, B, C"),

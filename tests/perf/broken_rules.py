@@ -1,0 +1,133 @@
+"""Broken rules: the share that hunts find of a protocol's numbered rules, each broken on purpose in a copy.
+
+    python tests/perf/broken_rules.py [--protocol delta]... [--rule R26]... [--schedules 2000] [--strategy guided]...
+        [--minutes 5] [--work broken_rules]
+
+`tests/mutation/broken_rules.yaml` has the changes, one of the text of a module each, `tests/mutation/hunted/` the
+scenarios. A hunt of a broken copy ends with its first finding; nothing is shrunk. Outcomes are kept in the work folder
+and are not tried again. Columns: rules that were broken; those found, by the number of schedules up to the first
+finding; those missed, with the number of schedules played. The rule `-` is the program as it is: it has no finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "tests" / "mutation" / "broken_rules.yaml"
+HUNTED = ROOT / "tests" / "mutation" / "hunted"
+_HUNT = """
+import json, sys
+from pipelines.hunting import hunt
+file, schedules, minutes, strategy = sys.argv[1:]
+found = hunt(file, int(schedules), float(minutes), within_bound=True, strategy=strategy, until_found=True,
+             shrinks=False, engine="local")
+print(json.dumps({"n_played": found.n_played, "n_beyond": found.n_beyond, "n_undecided": found.n_undecided,
+                  "findings": [[one.guarantee, one.cause, one.n_played, *one.aims] for one in found.findings]}))
+"""
+
+
+def main() -> int:
+    """Hunts every broken rule that was asked for, and prints the shares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = yaml.safe_load(RULES.read_text("utf-8"))
+    parser.add_argument("--protocol", choices=[*known], action="append")
+    parser.add_argument("--rule", action="append", help="only these rules; - for the program as it is")
+    parser.add_argument("--schedules", type=int, default=2000, metavar="N")
+    parser.add_argument("--strategy", choices=["guided", "aimed", "random"], action="append")
+    parser.add_argument("--minutes", type=float, default=5.0, help="the most minutes of a hunt")
+    parser.add_argument("--work", type=Path, default=Path("broken_rules"), help="folder for outcomes")
+    parser.add_argument("--report", action="store_true", help="print what is known; hunt nothing")
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    for protocol in given.protocol or known:
+        whole = {"rule": "-", "what": "the program as it is", "module": None}
+        rows = [row for row in [whole, *known[protocol]] if not given.rule or row["rule"] in given.rule]
+        for strategy in given.strategy or ["guided", "random"]:
+            kept = given.work / f"{protocol}_{strategy}.jsonl"
+            done = _read(kept)
+            for row in rows if not given.report else ():
+                if (row["rule"], row["what"]) not in done:
+                    outcome = _hunted(row, HUNTED / f"{row.get('scenario', protocol)}.yaml", strategy, given)
+                    done[row["rule"], row["what"]] = outcome
+                    if not outcome["n_played"] and outcome["findings"]:  # found without faults, whatever the strategy
+                        _keep(given.work, protocol, row, outcome)
+                        continue
+                    _write(kept, row, outcome)
+                    print(protocol, strategy, row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
+            _print(f"{protocol}, {strategy}", done)
+    return 0
+
+
+def _keep(work: Path, protocol: str, row: dict[str, Any], outcome: dict[str, Any]) -> None:
+    """Notes an outcome that no schedule has a part in for all strategies."""
+    for strategy in ("guided", "aimed", "random"):
+        _write(work / f"{protocol}_{strategy}.jsonl", row, outcome)
+    print(protocol, "without faults", row["rule"], row["what"], outcome, file=sys.stderr, flush=True)
+
+
+def _write(kept: Path, row: dict[str, Any], outcome: dict[str, Any]) -> None:
+    with kept.open("a") as file:
+        file.write(json.dumps({"rule": row["rule"], "what": row["what"], **outcome}) + "\n")
+
+
+def _read(kept: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    lines = map(json.loads, kept.read_text().splitlines()) if kept.exists() else ()
+    return {(row.pop("rule"), row.pop("what")): row for row in lines}
+
+
+def _hunted(row: dict[str, Any], scenario: Path, strategy: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Returns the outcome of the hunt of a copy of the program in which a rule is broken."""
+    with TemporaryDirectory(prefix="broken-") as folder:
+        copy = Path(folder)
+        for package in ("pipelines", "udfs"):
+            shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+        if row["module"] is not None:
+            module = copy / row["module"]
+            text = module.read_text("utf-8")
+            if text.count(row["was"]) != 1:
+                raise ValueError(f"{row['module']} has {text.count(row['was'])} times {row['was']!r}; mend {RULES}")
+            module.write_text(text.replace(row["was"], row["is"]), "utf-8")
+        command = [sys.executable, "-c", _HUNT, str(scenario), str(given.schedules), str(given.minutes), strategy]
+        start, patience = time.monotonic(), 60 * given.minutes + 600
+        environment = {**os.environ, "PYTHONPATH": str(copy)}
+        try:
+            done = subprocess.run(
+                command, cwd=copy, env=environment, capture_output=True, text=True, timeout=patience, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return {"seconds": patience, "findings": [["no end", "the hunt did not come to an end", 0]], "n_played": 0}
+    seconds = round(time.monotonic() - start)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1]
+        return {"seconds": seconds, "findings": [["error", said, 0]], "n_played": 0}
+    return {"seconds": seconds, **json.loads(done.stdout.splitlines()[-1])}
+
+
+def _print(title: str, done: dict[tuple[str, str], dict[str, Any]]) -> None:
+    rules = {key: one for key, one in done.items() if key[0] != "-"}
+    n_found = sum(bool(one["findings"]) for one in rules.values())
+    table = Table("rule", "broken", "found by", "schedules", "seconds", title=f"{title}: {n_found} of {len(rules)}")
+    for (rule, what), one in done.items():
+        first = min(one["findings"], key=lambda found: found[2], default=None)
+        name = "-" if first is None else f"{first[0]}: {first[1]}"
+        n_schedules = one["n_played"] if first is None else first[2]
+        table.add_row(rule, what, name, f"{n_schedules:,}", f"{one['seconds']:,}")
+    Console(width=160).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
