@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +31,15 @@ _NAMES = (
 )  # fmt: skip
 
 
+def _faults(rows: Sequence[Combination]) -> list[str]:
+    """Returns the names of the kinds of faults that the runs have; joins of brokers are among them."""
+    counts = {
+        "crashes": sum(row.n_crashes for row in rows), "joins": sum(row.n_joins for row in rows),
+        "link faults or pauses": sum(row.n_faults for row in rows),
+    }  # fmt: skip
+    return [name for name, count in counts.items() if count]
+
+
 def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
     """Prints the plan of a scenario; if verbose, with the engine's settings and the tables."""
     rows = combinations(prepared)
@@ -46,9 +55,9 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"time      {_times(prepared)}")
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     n_nodes = max(row.n_nodes for row in rows)
-    has_faults = any(row.n_crashes or row.n_faults or row.n_joins for row in rows)
+    faults = _faults(rows)
     forms = {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes)
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=bool(faults)), asked, n_nodes, faults)
         for name in prepared.protocols
     }
     for told in _by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):

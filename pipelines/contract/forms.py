@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from pipelines.errors import FormError, nearest
@@ -34,23 +35,26 @@ def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
     return named
 
 
-def chosen_form(protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int) -> tuple[Form, str]:
+def chosen_form(
+    protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, faults: Sequence[str] = ()
+) -> tuple[Form, str]:  # fmt: skip
     """Returns the form in which the runs of a protocol are played, and the reason.
 
     Args:
         protocol: The name of the protocol.
-        forms: The forms that it has.
+        forms: The forms that play the runs.
         asked: The form that is asked for.
         n_nodes: The number of nodes of the largest run.
+        faults: The kinds of faults that the runs have.
 
     Raises:
         FormError: The protocol lacks the form that is asked for.
     """
     if asked != "auto":
         if asked not in forms:
+            refused = f" for runs with faults or joins, and these have {' and '.join(faults)}" if faults else ""
             raise FormError(
-                f"protocol {protocol} has no form {asked} for these runs, their faults and joins included; "
-                f"it has {' and '.join(forms)}: "
+                f"protocol {protocol} has no form {asked}{refused}; it has {' and '.join(forms)}: "
                 f"take --form {forms[0]} or --form auto"
             )
         return asked, "as asked for"

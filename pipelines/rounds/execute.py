@@ -104,9 +104,9 @@ def chosen_forms(protocols: Sequence[str], inputs: Inputs, asked: AskedForm) -> 
     Raises:
         FormError: A protocol lacks the form that is asked for.
     """
-    has_faults, n_nodes = inputs.has_faults, inputs.most_nodes
+    faults, n_nodes = inputs.faults, inputs.most_nodes
     return {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes)[0]
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=bool(faults)), asked, n_nodes, faults)[0]
         for name in protocols
     }
 
