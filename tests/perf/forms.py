@@ -77,15 +77,15 @@ def faulty_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
 
 def ginger_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields random runs of `ginger` without faults."""
-    from support.ginger.random_scenario import random_scenario
+    from support.ginger.random_scenario import ended_early, random_scenario
 
     from pipelines.testing import run_configs
 
     for begin in range(first, first + count, batch):
         seeds = list(range(begin, min(begin + batch, first + count)))
         runs = run_configs([random_scenario(seed) for seed in seeds], seeds)
-        ended = [cut(run, 1502 + run.seed * 7 % 60) if run.seed % 2 else run for run in runs]
-        yield f"ginger {seeds[0]} to {seeds[-1]}", "ginger", ended
+        played = [ended_early(run) if run.seed % 2 else run for run in runs]
+        yield f"ginger {seeds[0]} to {seeds[-1]}", "ginger", played
 
 
 def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:

@@ -6,10 +6,12 @@ from itertools import takewhile
 from random import Random
 from typing import Any
 
+from pipelines.scenario.expand import RunConfig
 from pipelines.testing import scenario
+from support.forms import cut
 
-_CONFIRMED = 1500
-"""Rounds in which all subscriptions of a topic are confirmed: links of 9 rounds there and back, over 60 brokers."""
+_SUBSCRIBED = 30
+"""Rounds in which the clients of a topic subscribe."""
 
 
 def random_scenario(seed: int) -> dict[str, Any]:
@@ -21,25 +23,30 @@ def random_scenario(seed: int) -> dict[str, Any]:
     n_brokers = draw.randint(5, 60)
     parents = {n: draw.randrange(max(0, n - 6), n) for n in range(1, n_brokers)}
     links = [[f"B{parent}", f"B{n}", draw.randint(1, 9)] for n, parent in parents.items()]
+    depth = {0: 0}
+    for (n, parent), (*_, latency) in zip(parents.items(), links, strict=True):
+        depth[n] = depth[parent] + latency
+    confirmed = _SUBSCRIBED + 2 * (1 + 2 * max(depth.values()))
     at = [draw.randrange(n_brokers) for _ in range(draw.randint(2, 12))]
     keys = [f"k{n}" for n in range(draw.randint(1, 8))]
-    busy, step = draw.choice((5, 20, 80)), draw.choice((0, 0, _CONFIRMED))
+    busy, step = draw.choice((5, 20, 80)), draw.choice((0, 0, confirmed))
     subscriptions, publications = list[dict[str, Any]](), list[dict[str, Any]]()
     for number in range(draw.randint(1, 3)):
         topic, first = f"t{number}", number * step
         last = first + step + busy if step else first + busy
         subscribers = draw.sample(range(len(at)), draw.randint(1, len(at)))
         subscriptions += [
-            {"at": f"C{client}", "round": first + draw.randint(1, 30), "topic": topic} for client in subscribers
+            {"at": f"C{client}", "round": first + draw.randint(1, _SUBSCRIBED), "topic": topic}
+            for client in subscribers
         ]
         inside = _sub_tree(parents, [at[client] for client in subscribers])
         publishers = [client for client, broker in enumerate(at) if broker in inside]
         publications += [
             {
                 "at": f"C{draw.choice(publishers)}", "topic": topic,
-                "round": draw.randrange(first + _CONFIRMED, last + _CONFIRMED),
+                "round": draw.randrange(first + confirmed, last + confirmed),
                 "guarantee": draw.choice(("eventual", "causal", "total", "total")),
-                "keys": draw.sample(keys, draw.randint(1, min(3, len(keys)))),
+                "keys": draw.sample(keys, draw.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 3)) % (1 + len(keys))),
             }
             for _ in range(draw.randint(3, 25))
         ]  # fmt: skip
@@ -49,6 +56,12 @@ def random_scenario(seed: int) -> dict[str, Any]:
         workload={"subscriptions": subscriptions, "publications": publications},
         time={"rounds": 9000},
     )
+
+
+def ended_early(run: RunConfig) -> RunConfig:
+    """Returns a run that ends up to 61 rounds after its first publication: messages wait and key items are locked."""
+    first = min(one.round for one in run.scenario.workload.publications)
+    return cut(run, first + 2 + run.seed * 7 % 60)
 
 
 def _sub_tree(parents: dict[int, int], edges: list[int]) -> set[int]:
