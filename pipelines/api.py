@@ -274,9 +274,7 @@ def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
 
 
 def _forms(prepared: Prepared, inputs: Inputs, asked: AskedForm) -> dict[str, tuple[Form, str]]:
-    return forms_of(
-        prepared.protocols, asked, n_nodes=inputs.most_nodes, has_faults=inputs.has_faults, has_nth=inputs.has_nth
-    )
+    return forms_of(prepared.protocols, asked, inputs.most_nodes, inputs.faults)
 
 
 def _execute(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import print_table
-from pipelines.contract.forms import AskedForm, Form
+from pipelines.contract.forms import NTH, AskedForm, Form
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
@@ -31,6 +31,15 @@ _NAMES = (
 )  # fmt: skip
 
 
+def _faults(rows: Sequence[Combination]) -> list[str]:
+    """Returns the names of the kinds of faults that the runs have; joins of brokers are among them."""
+    counts = {
+        "crashes": sum(row.n_crashes for row in rows), "joins": sum(row.n_joins for row in rows),
+        "link faults or pauses": sum(row.n_faults for row in rows),
+    }  # fmt: skip
+    return [name for name, count in counts.items() if count]
+
+
 def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
     """Prints the plan of a scenario; if verbose, with the engine's settings and the tables."""
     rows = combinations(prepared)
@@ -46,8 +55,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"time      {_times(prepared)}")
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
     n_nodes = max(row.n_nodes for row in rows)
-    has_faults = any(row.n_crashes or row.n_faults or row.n_joins for row in rows)
-    forms = forms_of(prepared.protocols, asked, n_nodes=n_nodes, has_faults=has_faults, has_nth=prepared.has_nth)
+    forms = forms_of(prepared.protocols, asked, n_nodes, _faults(rows) + [NTH] * prepared.has_nth)
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):

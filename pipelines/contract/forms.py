@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
 from pipelines.errors import FormError, nearest
@@ -13,6 +14,9 @@ AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
 MOST_NODES: Final = 20_000
 """Nodes of a run that one core plays as fast as all cores do in a job for each round."""
+
+NTH: Final = "faults with nth"
+"""The kind of faults that strike one message, which they count."""
 
 
 def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
@@ -35,32 +39,32 @@ def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
 
 
 def chosen_form(
-    protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, *, has_nth: bool = False
+    protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, faults: Sequence[str] = ()
 ) -> tuple[Form, str]:  # fmt: skip
     """Returns the form in which the runs of a protocol are played, and the reason.
 
     Args:
         protocol: The name of the protocol.
-        forms: The forms that it has.
+        forms: The forms that play the runs.
         asked: The form that is asked for.
         n_nodes: The number of nodes of the largest run.
-        has_nth: Whether a fault with ``nth`` strikes one message: form program counts messages.
+        faults: The kinds of faults that the runs have; with `NTH` form program alone plays them.
 
     Raises:
         FormError: The protocol lacks the form that is asked for.
     """
-    if has_nth and (asked == "dataflow" or "program" not in forms):
-        cure = "take --form program or --form auto" if "program" in forms else "write rate in place of nth"
-        raise FormError(
-            f"protocol {protocol} has faults with nth, which count messages one by one; form dataflow does not: {cure}"
-        )
-    if has_nth:
-        return "program", "faults with nth count messages one by one"
+    if NTH in faults:
+        if asked == "dataflow":
+            raise FormError(
+                f"protocol {protocol} has {NTH}, which count messages one by one; form dataflow does not: "
+                "take --form program or --form auto"
+            )
+        return "program", f"{NTH} count messages one by one"
     if asked != "auto":
         if asked not in forms:
+            refused = f" for runs with faults or joins, and these have {' and '.join(faults)}" if faults else ""
             raise FormError(
-                f"protocol {protocol} has no form {asked} for these runs, their faults and joins included; "
-                f"it has {' and '.join(forms)}: "
+                f"protocol {protocol} has no form {asked}{refused}; it has {' and '.join(forms)}: "
                 f"take --form {forms[0]} or --form auto"
             )
         return asked, "as asked for"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.contract.forms import NTH
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -67,16 +69,14 @@ class Inputs:
         return self.call.filter(chosen).select(names)
 
     @property
-    def has_faults(self) -> bool:
-        """Whether a run has faults or joins."""
-        joins = pc.any(pc.equal(self.call["kind"], "join")).as_py()
-        faults = (self.crash, self.link_fault, self.nth_fault, self.side, self.pause, self.replacement)
-        return bool(joins) or any(map(len, faults))
-
-    @property
-    def has_nth(self) -> bool:
-        """Whether a fault strikes one message that it counts."""
-        return len(self.nth_fault) > 0
+    def faults(self) -> list[str]:
+        """The names of the kinds of faults that the runs have; joins of brokers are among them."""
+        n_joins = pc.sum(pc.equal(self.call["kind"], "join")).as_py() or 0
+        counts = {
+            "crashes": len(self.crash), "joins": n_joins, "link faults": len(self.link_fault) + len(self.side),
+            NTH: len(self.nth_fault), "pauses": len(self.pause), "replaced links": len(self.replacement),
+        }  # fmt: skip
+        return [name for name, count in counts.items() if count]
 
     @property
     def most_nodes(self) -> int:

@@ -52,7 +52,7 @@ def jobs_of(
 
 
 def forms_of(
-    protocols: Sequence[str], asked: AskedForm, *, n_nodes: int, has_faults: bool, has_nth: bool
+    protocols: Sequence[str], asked: AskedForm, n_nodes: int, faults: Sequence[str]
 ) -> dict[str, tuple[Form, str]]:  # fmt: skip
     """Returns the form that plays the runs of each protocol, with the reason.
 
@@ -60,14 +60,13 @@ def forms_of(
         protocols: The protocols of the runs.
         asked: The form that is asked for.
         n_nodes: The number of nodes of the largest run.
-        has_faults: Whether a run has faults or joins.
-        has_nth: Whether a fault with ``nth`` strikes one message.
+        faults: The kinds of faults that the runs have; joins are among them.
 
     Raises:
         FormError: A protocol lacks the form that is asked for.
     """
     return {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes, has_nth=has_nth)
+        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=bool(faults)), asked, n_nodes, faults)
         for name in protocols
     }
 

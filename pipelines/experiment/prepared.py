@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from pipelines.contract.forms import AskedForm, asked_form, chosen_form
+from pipelines.contract.forms import NTH, AskedForm, asked_form, chosen_form
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.load import LoadedScenario, load_scenario, read_scenario
@@ -64,7 +64,7 @@ class Prepared:
         """
         asked = asked_form(given, self.scenario.form)
         for name in self.protocols:
-            chosen_form(name, PROTOCOLS[name].forms, asked, 0, has_nth=self.has_nth)
+            chosen_form(name, PROTOCOLS[name].forms, asked, 0, [NTH] * self.has_nth)
         return asked
 
     @property

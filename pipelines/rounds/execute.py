@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.due import RunSet
-from pipelines.contract.forms import AskedForm, Form, chosen_form
+from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import NodeProtocol
 from pipelines.contract.ordering import ties_named
 from pipelines.contract.round import DataflowProtocol, Keeper, Protocol, RunTables, Start
@@ -27,7 +27,7 @@ from pipelines.errors import InternalError
 from pipelines.experiment.batches import Batch, cut, is_small
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Jobs, jobs_of
+from pipelines.experiment.jobs import Jobs, forms_of, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_module
 from pipelines.rounds.blocks import Blocks
@@ -104,11 +104,7 @@ def chosen_forms(protocols: Sequence[str], inputs: Inputs, asked: AskedForm) -> 
     Raises:
         FormError: A protocol lacks the form that is asked for.
     """
-    has_faults, n_nodes, has_nth = inputs.has_faults, inputs.most_nodes, inputs.has_nth
-    return {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=has_faults), asked, n_nodes, has_nth=has_nth)[0]
-        for name in protocols
-    }
+    return {name: form for name, (form, _) in forms_of(protocols, asked, inputs.most_nodes, inputs.faults).items()}
 
 
 def execute(

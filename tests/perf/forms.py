@@ -4,10 +4,12 @@
     python tests/perf/forms.py random [--first 0] [--count 50] [--batch 50]
     python tests/perf/forms.py faulty [--first 0] [--count 200] [--batch 100]
     python tests/perf/forms.py aimed [--first 1] [--count 20] [--stages 2]
+    python tests/perf/forms.py ginger [--first 0] [--count 500] [--batch 50]
 
 ``scenarios`` takes the runs of ``conf/scenarios`` whose protocol has both forms, ``random`` and ``aimed`` crash
 schedules of `delta` with both duplicate detectors, ``faulty`` random runs of `forwarding` with crashes, pauses and all
-faults of links. The exit code is 1 if anything differs.
+faults of links, ``ginger`` random runs of `ginger` without faults: every other run ends while messages are in flight.
+The exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from pipelines.experiment.prepared import prepare
 from pipelines.scenario.expand import RunConfig
 
 _SCENARIOS = Path(__file__).parents[2] / "conf" / "scenarios"
-_PROTOCOLS = ("delta", "forwarding")
+_PROTOCOLS = ("delta", "forwarding", "ginger")
 
 
 def scenario_runs(names: list[str]) -> Iterator[tuple[str, str, list[RunConfig]]]:
@@ -73,6 +75,19 @@ def faulty_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, 
         yield f"faulty {seeds[0]} to {seeds[-1]}", "forwarding", runs
 
 
+def ginger_runs(first: int, count: int, batch: int) -> Iterator[tuple[str, str, list[RunConfig]]]:
+    """Yields random runs of `ginger` without faults."""
+    from support.ginger.random_scenario import ended_early, random_scenario
+
+    from pipelines.testing import run_configs
+
+    for begin in range(first, first + count, batch):
+        seeds = list(range(begin, min(begin + batch, first + count)))
+        runs = run_configs([random_scenario(seed) for seed in seeds], seeds)
+        played = [ended_early(run) if run.seed % 2 else run for run in runs]
+        yield f"ginger {seeds[0]} to {seeds[-1]}", "ginger", played
+
+
 def aimed_runs(first: int, count: int, stages: int, session: Session) -> Iterator[tuple[str, str, list[RunConfig]]]:
     """Yields aimed crash schedules of `delta`: plans, and what strikes make of them."""
     from support.delta.aimed import DETECTORS, as_runs, bases, struck_again
@@ -100,7 +115,7 @@ def _told(title: str, found: list[Difference], runs: list[RunConfig], seconds: f
 def main() -> int:
     """Plays what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["scenarios", "random", "faulty", "aimed"])
+    parser.add_argument("what", choices=["scenarios", "random", "faulty", "aimed", "ginger"])
     parser.add_argument("names", nargs="*")
     for name, number in (("first", 0), ("count", 20), ("batch", 40), ("stages", 2), ("shown", 12)):
         parser.add_argument(f"--{name}", type=int, default=number)
@@ -113,6 +128,7 @@ def main() -> int:
             "scenarios": lambda: scenario_runs(asked.names),
             "random": lambda: random_runs(asked.first, asked.count, asked.batch),
             "faulty": lambda: faulty_runs(asked.first, asked.count, asked.batch),
+            "ginger": lambda: ginger_runs(asked.first, asked.count, asked.batch),
             "aimed": lambda: aimed_runs(asked.first, asked.count, asked.stages, session),
         }[asked.what]()
         for title, protocol, whole in jobs:

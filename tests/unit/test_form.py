@@ -23,17 +23,17 @@ from pipelines.experiment.jobs import by_protocol, forms_of
 def test_a_form_is_chosen_by_size_faults_and_wish(
     protocol: str, asked: AskedForm, n_nodes: int, has_faults: bool, form: Form, reason: str
 ) -> None:
-    found = forms_of([protocol], asked, n_nodes=n_nodes, has_faults=has_faults)
+    found = forms_of([protocol], asked, n_nodes, ["crashes"] * has_faults)
     assert found == {protocol: (form, reason)}
 
 
 def test_a_form_that_a_protocol_lacks_is_refused() -> None:
     with pytest.raises(FormError, match="skipring has no form dataflow"):
-        forms_of(["delta", "skipring"], "dataflow", n_nodes=30, has_faults=False)
+        forms_of(["delta", "skipring"], "dataflow", 30, [])
 
 
 def test_protocols_with_equal_forms_share_a_line() -> None:
-    forms = forms_of(["delta", "epidemic", "forwarding"], "auto", n_nodes=30, has_faults=True)
+    forms = forms_of(["delta", "epidemic", "forwarding"], "auto", 30, ["crashes"])
     told = {name: f"{form}, {reason}" for name, (form, reason) in forms.items()}
     assert list(by_protocol(told)) == [
         "delta, forwarding: program, 30 nodes a run are within 20,000",

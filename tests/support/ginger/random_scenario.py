@@ -2,43 +2,78 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from random import Random
 from typing import Any
 
+from pipelines.scenario.expand import RunConfig
 from pipelines.testing import scenario
+from support.forms import cut
+
+_SUBSCRIBED = 30
+"""Rounds in which the clients of a topic subscribe."""
 
 
 def random_scenario(seed: int) -> dict[str, Any]:
-    """Returns a run of 5 to 60 brokers, with links of 1 to 9 rounds and 1 to 8 key items a topic."""
+    """Returns a run of 5 to 60 brokers, with links of 1 to 9 rounds and 1 to 8 key items a topic.
+
+    In one run of three each topic begins while messages of the topics before it are in flight.
+    """
     draw = Random(seed)
     n_brokers = draw.randint(5, 60)
-    links = [[f"B{draw.randrange(max(0, n - 6), n)}", f"B{n}", draw.randint(1, 9)] for n in range(1, n_brokers)]
-    n_clients = draw.randint(2, 12)
-    at = [draw.randrange(n_brokers) for _ in range(n_clients)]
-    clients = [{"name": f"C{n}", "at": f"B{broker}"} for n, broker in enumerate(at)]
-    topics = {f"t{n}": draw.sample(range(n_clients), draw.randint(1, n_clients)) for n in range(draw.randint(1, 3))}
-    publishers = {
-        topic: [n for n in range(n_clients) if at[n] in {at[one] for one in subscribers}]
-        for topic, subscribers in topics.items()
-    }
+    parents = {n: draw.randrange(max(0, n - 6), n) for n in range(1, n_brokers)}
+    links = [[f"B{parent}", f"B{n}", draw.randint(1, 9)] for n, parent in parents.items()]
+    depth = {0: 0}
+    for (n, parent), (*_, latency) in zip(parents.items(), links, strict=True):
+        depth[n] = depth[parent] + latency
+    confirmed = _SUBSCRIBED + 2 * (1 + 2 * max(depth.values()))
+    at = [draw.randrange(n_brokers) for _ in range(draw.randint(2, 12))]
     keys = [f"k{n}" for n in range(draw.randint(1, 8))]
-    busy = draw.choice((5, 20, 80))
-    publications = [
-        {
-            "at": f"C{draw.choice(publishers[topic])}", "round": 1500 + draw.randrange(busy), "topic": topic,
-            "guarantee": draw.choice(("eventual", "causal", "total", "total")),
-            "keys": draw.sample(keys, draw.randint(1, min(3, len(keys)))),
-        }
-        for topic in topics
-        for _ in range(draw.randint(3, 25))
-    ]  # fmt: skip
-    subscriptions = [
-        {"at": f"C{client}", "round": draw.randint(1, 30), "topic": topic}
-        for topic, subscribers in topics.items()
-        for client in subscribers
-    ]
+    busy, step = draw.choice((5, 20, 80)), draw.choice((0, 0, confirmed))
+    subscriptions, publications = list[dict[str, Any]](), list[dict[str, Any]]()
+    for number in range(draw.randint(1, 3)):
+        topic, first = f"t{number}", number * step
+        last = first + step + busy if step else first + busy
+        subscribers = draw.sample(range(len(at)), draw.randint(1, len(at)))
+        subscriptions += [
+            {"at": f"C{client}", "round": first + draw.randint(1, _SUBSCRIBED), "topic": topic}
+            for client in subscribers
+        ]
+        inside = _sub_tree(parents, [at[client] for client in subscribers])
+        publishers = [client for client, broker in enumerate(at) if broker in inside]
+        publications += [
+            {
+                "at": f"C{draw.choice(publishers)}", "topic": topic,
+                "round": draw.randrange(first + confirmed, last + confirmed),
+                "guarantee": draw.choice(("eventual", "causal", "total", "total")),
+                "keys": draw.sample(keys, draw.choice((0, 1, 1, 1, 2, 2, 2, 3, 3, 3)) % (1 + len(keys))),
+            }
+            for _ in range(draw.randint(3, 25))
+        ]  # fmt: skip
     return scenario(
         protocol={"name": "ginger", "root": f"B{draw.randrange(n_brokers)}", "max_hops": draw.randint(1, 5)},
-        overlay={"links": links, "clients": clients},
+        overlay={"links": links, "clients": [{"name": f"C{n}", "at": f"B{broker}"} for n, broker in enumerate(at)]},
         workload={"subscriptions": subscriptions, "publications": publications},
+        time={"rounds": 9000},
     )
+
+
+def ended_early(run: RunConfig) -> RunConfig:
+    """Returns a run that ends up to 61 rounds after its first publication: messages wait and key items are locked."""
+    first = min(one.round for one in run.scenario.workload.publications)
+    return cut(run, first + 2 + run.seed * 7 % 60)
+
+
+def _sub_tree(parents: dict[int, int], edges: list[int]) -> set[int]:
+    """Returns the brokers on the ways between edge brokers."""
+    ways = [_way(parents, edge) for edge in edges]
+    n_common = sum(1 for _ in takewhile(lambda hop: len(set(hop)) == 1, zip(*ways, strict=False)))
+    return {broker for way in ways for broker in way[n_common - 1 :]}
+
+
+def _way(parents: dict[int, int], broker: int) -> list[int]:
+    """Returns the brokers from B0 to a broker."""
+    way = [broker]
+    while way[0] in parents:
+        way.insert(0, parents[way[0]])
+    return way
