@@ -5,6 +5,7 @@
   const byId = (id) => document.getElementById(id);
   const { parameters, measures, points } = data.study;
   const MOST_TICKS = 12;
+  const WIDTH = 620;
   const APART = 0.006;
   const FIRST = ["wanted_ratio", "delivery_ratio"];
 
@@ -19,6 +20,7 @@
       worst: point.worst, rest: JSON.stringify(parameters.filter((name) => name !== x && name !== colour).map((name) => point.values[name])), text: `${values}; ${text(mean)}${low === null ? "" : ` (${text(low)} to ${text(high)})`}, ${text(point.n_runs)} runs` };
   });
 
+  const legendColumns = (names) => Math.max(1, Math.floor(WIDTH / (7 * Math.max(...names.map((name) => name.length)) + 45)));
   const inOrder = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : said(a) < said(b) ? -1 : 1);
 
   /** Puts points of one value side by side, so that their intervals do not cover each other. */
@@ -36,12 +38,13 @@
     const isNumber = values.every((one) => typeof one === "number");
     if (isNumber) setApart(shown, values);
     const colours = [...new Set(points.map((point) => point.values[colour]))].sort(inOrder).map(said);
-    const axis = isNumber && values.length <= MOST_TICKS ? { axis: { values, format: "~r" } } : {};
+    const axis = isNumber ? { axis: { ...(values.length <= MOST_TICKS ? { values, format: "~r" } : {}), ...(values.every(Number.isInteger) ? { tickMinStep: 1 } : {}) } } : {};
     spec.encoding.x = { field: "x", title: x || "all runs", ...(isNumber ? { type: "quantitative", scale: { zero: false } } : { type: "nominal" }), ...axis };
     spec.encoding.y.title = y;
     spec.encoding.color = { ...spec.encoding.color, title: colour || null, sort: colours, scale: { domain: colour === "" ? ["all"] : colours } };
-    spec.layer.at(-1).encoding.shape.scale = spec.encoding.color.scale;
-    if (colour === "") spec.encoding.color.legend = null;
+    spec.encoding.color.legend = colour === "" ? null : { columns: legendColumns(colours), symbolLimit: 0 };
+    // One legend tells colour, dash and shape: the same field, title and domain.
+    for (const { encoding } of spec.layer) for (const channel of ["shape", "strokeDash"]) if (encoding[channel]) encoding[channel] = spec.encoding.color;
     const view = await picture("#study-picture", spec, { rows: shown }, "study");
     view.addEventListener("click", (_, item) => { if (item?.datum?.worst !== undefined) open(item.datum.worst); });
     showTable(y);
