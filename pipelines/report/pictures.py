@@ -21,6 +21,8 @@ The blue of nodes comes late: messages are drawn over them."""
 _INK = "currentColor"
 _BLACK, _WHITE = "#1b1b1b", "white"
 _PNG_SCALE = 2
+WIDTH = 620
+"""Pixels of a picture that on a page is as wide as its place."""
 CONFIG: Mapping[str, Any] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
@@ -124,7 +126,8 @@ def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str
         QueryError: The extra ``report`` is not installed.
     """
     layers = [one for one in spec.get("layer", ()) if "data" not in one or datasets[one["data"]["name"]]]
-    filled = {**spec, **({"layer": layers} if layers else {}), "config": {**CONFIG, "background": _WHITE}}
+    width = {"width": WIDTH} if spec.get("width") == "container" else {}
+    filled = {**spec, **width, **({"layer": layers} if layers else {}), "config": {**CONFIG, "background": _WHITE}}
     drawn = json.loads(json.dumps(filled).replace(_INK, _BLACK))
     svg = vega().vegalite_to_svg(drawn | {"datasets": {name: list(rows) for name, rows in datasets.items()}})
     [*names] = datasets

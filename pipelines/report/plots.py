@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from pipelines.errors import QueryError, nearest
-from pipelines.report.pictures import Picture, picture, specification
+from pipelines.report.pictures import WIDTH, Picture, picture, specification
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 
@@ -18,7 +18,6 @@ SOURCES = ("result", "latency_quantile", "round_summary")
 """Views in which the columns of a plot are looked up, the first one first."""
 MOST_MARKS = 20_000
 MOST_COLOURS = 40
-_WIDTH = 620
 _FEW_TICKS = 12
 _FEW_MARKS = 200
 _SMALL_MARK = 16
@@ -182,7 +181,7 @@ def _filled(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) 
     if len(marks) > _FEW_MARKS:
         spec["layer"][-1]["mark"]["size"] = _SMALL_MARK
     longest = max(map(len, groups))
-    legend = {"columns": max(1, _WIDTH // (7 * longest + 45)), "symbolLimit": 0} if plot.colour else None
+    legend = {"columns": max(1, WIDTH // (7 * longest + 45)), "symbolLimit": 0} if plot.colour else None
     shared = {"field": "colour", "type": "nominal", "title": plot.colour, "scale": {"domain": groups}, "legend": legend}
     spec["encoding"] = {"x": x, "y": {"title": plot.y, "scale": {"zero": False}}, "color": shared}
     for layer in spec["layer"]:
