@@ -22,8 +22,9 @@ from pipelines.engines.session import Session, beside
 from pipelines.errors import StoreError, plural
 from pipelines.report.document import Asked
 from pipelines.report.pictures import Picture
+from pipelines.report.plots import Plot
 from pipelines.report.replay import Span
-from pipelines.report.show import Replay, diagram_of, measure_of, replay_of
+from pipelines.report.show import Replay, diagram_of, plot_of, replay_of
 from pipelines.report.write import write_report
 from pipelines.spec.base import nfc
 from pipelines.sql.errors import readable_errors
@@ -256,17 +257,30 @@ class Result:
         """
         return diagram_of(self.reader, run_id, source, call, node, rounds)
 
-    def plot(self, name: str, run_id: int = 0) -> Picture:
-        """Returns a picture of a run, which shows itself in a notebook; ``save`` writes it as SVG.
+    def plot(
+        self, name: str | None = None, run_id: int = 0, *, x: str | None = None, y: str | None = None,
+        colour: str | None = None, where: str | None = None, relation: str | None = None,
+    ) -> Picture:  # fmt: skip
+        """Returns a picture of a run by its name, or of columns over runs.
+
+        It shows itself in a notebook; ``save`` writes it as SVG, PNG or PDF, and its data as CSV. Of columns, a point
+        is the mean of ``y`` over the rows of one ``x`` and one ``colour``, with its 95 % confidence interval.
 
         Args:
             name: ``latency``, ``hops``, ``over_time``, ``kinds``, ``nodes``, ``links`` or ``states``.
-            run_id: The run.
+            run_id: The run, for a picture by name.
+            x: A column of ``relation``, or a parameter, the seed, the protocol or the verdict of runs.
+            y: A column of numbers; with ``x`` in place of ``name``.
+            colour: A column whose values have a colour each.
+            where: A condition of SQL on the rows.
+            relation: A table or view; None for the first of ``result``, ``latency_quantile`` and ``round_summary`` that
+                has the columns.
 
         Raises:
-            QueryError: There is no such run or measure, or there is nothing to show.
+            QueryError: There is no such run, picture or column, or there is nothing to show.
         """
-        return measure_of(self.reader, run_id, name)
+        columns = None if x is None or y is None else Plot(x, y, colour, where, relation)
+        return plot_of(self.reader, name, run_id, columns)
 
     def audit(self) -> AuditReport:
         """Checks every guarantee again, from the history alone, and writes the verdicts into the store.

@@ -1,20 +1,27 @@
-"""``roundtable report``: one HTML file of a store."""
+"""``roundtable report`` and ``plot``: one HTML file of a store, and single pictures."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 from pipelines.cli.ends import INTERRUPTION
-from pipelines.cli.options import Engine, Folder, Remote
+from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, the_run
+from pipelines.cli.rows import write_rows
 
 
 def add_to(app: typer.Typer) -> None:
-    """Adds the command to others."""
+    """Adds the commands to others."""
     app.command(epilog="Example: roundtable report runs/quickstart/latest --run 0 --out run0.html")(report)
+    app.command(
+        epilog="Example: roundtable plot runs/delta_study/latest --x quantile --y latency_rounds "
+        "--colour protocol_delta -o latency.pdf"
+    )(plot)
 
 
 def _rounds(value: str | None) -> str | None:
@@ -70,3 +77,59 @@ def report(
         INTERRUPTION.listen()
         path = result.report(tuple(runs or ()), int(first or 0), int(last) if last else None, out)
     print(f"report: {path} ({size_of(path) / 1e6:.1f} MB)")
+
+
+def plot(
+    folder: Folder,
+    x: Annotated[str | None, typer.Option(metavar="COLUMN", help="The horizontal axis.", show_default=False)] = None,
+    y: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The vertical axis, of numbers.", show_default=False)
+    ] = None,
+    colour: Annotated[
+        str | None,
+        typer.Option("--colour", "--color", metavar="COLUMN", help="A colour for each value.", show_default=False),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Only rows of this condition.", show_default=False)
+    ] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="NAME", show_default=False,
+            help="The table or view.  \\[default: result, latency_quantile or round_summary]",
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="In place of columns: a picture of the report.", show_default=False),
+    ] = None,
+    run_id: SomeRunId = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", show_default=False,
+            help="FILE.svg, .png, .pdf, or .csv for the data.  \\[default: the data on the terminal]",
+        ),
+    ] = None,
+    engine: Engine = None,
+    remote: Remote = None,
+) -> None:  # fmt: skip
+    """Plot columns of a store's views, or a measure of one run.
+
+    A point is the mean over the rows of one x and one colour, with its 95 % confidence interval. Columns are those of
+    the view, parameters by their names in view parameter, seed, protocol and verdict.
+    """
+    from pipelines.api import open_store
+    from pipelines.report.pictures import check_name
+
+    if out is not None:
+        check_name(out)
+    chosen: Any = engine
+    with open_store(folder, engine=chosen) as result:
+        INTERRUPTION.listen()
+        of_run = 0 if measure is None else the_run(result, run_id)
+        shown = result.plot(measure, of_run, x=x, y=y, colour=colour, where=where, relation=relation)
+    if out is None:
+        write_rows(pa.Table.from_pylist(list(shown.rows)), "table", sys.stdout)
+    else:
+        print(f"plot: {shown.save(out)}")

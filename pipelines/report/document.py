@@ -16,6 +16,7 @@ from pipelines.report.choice import chosen_runs
 from pipelines.report.losses import losses, said
 from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.naming import MESSAGE_FIELDS, NODE_FIELDS
+from pipelines.report.overlaid import overlaid
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
 from pipelines.report.states import spread_commits, state_sizes, states
@@ -58,6 +59,7 @@ def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
         runs = [by_id[run_id] | {"why": why} for run_id, why in chosen.items()]
         replays = _replayed(reader, manifest, runs, asked.span)
         found, study = summary(reader, rows), studies(reader, rows)
+        lines = overlaid(reader, list(chosen), rows)
     return {
         "scenario": rows[0]["scenario"],
         "protocol": ", ".join(reader.protocols),
@@ -69,6 +71,7 @@ def gather(reader: StoreReader, root: Root, asked: Asked) -> dict[str, Any]:
         "message_fields": sorted(MESSAGE_FIELDS),
         "summary": found,
         "study": study,
+        "overlaid": lines,
         "specifications": {name: specification(name) for name in ("space_time", "measures", "study")}
         | {"config": CONFIG},
         "replays": replays,

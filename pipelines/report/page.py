@@ -16,11 +16,13 @@ STYLE = "page.css"
 PROGRAMS = (
     "common.js",
     "verdict.js",
+    "zoom.js",
     "replay.js",
     "space_time.js",
     "measures.js",
     "losses.js",
     "studies.js",
+    "overlaid.js",
     "page.js",
 )
 """The page's own programs, in the order in which they are loaded."""

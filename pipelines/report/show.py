@@ -11,6 +11,7 @@ from pipelines.report.document import Asked, gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
 from pipelines.report.pictures import Picture, picture, specification, with_unit
+from pipelines.report.plots import Plot, draw_plot
 from pipelines.report.replay import Span, last_round
 from pipelines.report.space_time import of_run
 from pipelines.report.summary import run_rows
@@ -49,6 +50,20 @@ def diagram_of(
     with readable_errors():
         _row(reader, run_id)
         return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
+
+
+def plot_of(reader: StoreReader, name: str | None, run_id: int, columns: Plot | None) -> Picture:
+    """Returns the picture of a measure of a run, or of columns over runs.
+
+    Raises:
+        QueryError: Both or none are named, or as in `measure_of` and `plots.draw_plot`.
+    """
+    if (name is None) == (columns is None):
+        raise QueryError("a plot shows a measure of one run, by its name, or two columns, x and y; name one of both")
+    if columns is None:
+        return measure_of(reader, run_id, str(name))
+    with readable_errors():
+        return draw_plot(reader, columns)
 
 
 def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:

@@ -15,8 +15,13 @@ from pipelines.errors import plural
 from pipelines.experiment.labels import labelled
 from pipelines.sql.query import StoreReader
 
-MOST_RUNS = 200
+MOST_RUNS = 20_000
 """Runs in the table of the verdict; view run_summary has all."""
+_MOST_BROKEN = 200
+_SHOWN = (
+    "run_id", "seed", "verdict", "within_bound", "n_publications", "n_deliveries", "n_wanted", "n_wanted_delivered",
+    "n_messages", "latency_rounds_median", "latency_ms_median", "latency_rounds_max", "latency_ms_max",
+)  # fmt: skip
 _BROKEN = """
 select guarantee, run_id, count_if(not excused) as n_broken, count_if(excused) as n_excused
 from violation group by guarantee, run_id
@@ -56,14 +61,22 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
         for own in [{row["run_id"] for row in rows if row["protocol"] == name}]
         for audit in audits_of(protocol)
     ]
+    differ = varied([row["parameters"] for row in rows])
     verdict = store_verdict([row["verdict"] for row in rows])
     return {
         "verdict": verdict,
         "sentence": _sentence(verdict, rows),
-        "runs": [row | {"beyond": beyond.get(row["run_id"])} for row in rows[:MOST_RUNS]],
+        "runs": [
+            {name: row[name] for name in _SHOWN}
+            | {
+                "parameters": {name: row["parameters"].get(name) for name in (differ if number else row["parameters"])},
+                "beyond": beyond.get(row["run_id"]),
+            }
+            for number, row in enumerate(rows[:MOST_RUNS])
+        ],
         "n_runs": len(rows),
         "n_beyond": len(beyond),
-        "varied": varied([row["parameters"] for row in rows]),
+        "varied": differ,
         "guarantees": guarantees,
     }
 
@@ -84,7 +97,7 @@ def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: b
         "is_checked": is_checked,
         "n_broken": sum(row.n_broken for row in found),
         "n_excused": sum(row.n_excused for row in found),
-        "runs": sorted(row.run_id for row in found)[:MOST_RUNS],
+        "runs": sorted(row.run_id for row in found)[:_MOST_BROKEN],
     }
 
 

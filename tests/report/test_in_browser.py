@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -293,6 +294,109 @@ def test_many_runs_beyond_the_bound_are_counted_and_told_apart_by_short_names(
         assert found.page.locator("#verdict td", has_text=re.compile("^epidemic$")).count() == 13
         found.show("studies/")
         assert found.page.locator("#study-table td", has_text=re.compile("^epidemic$")).count() == 1
+        assert found.complaints == []
+
+
+def test_the_table_of_runs_is_sorted_filtered_and_linked(study: tuple[Result, Path], started: Any) -> None:
+    result, file = study
+    with opened(started, file) as found:
+        page = found.page
+        assert found.text("#run-count") == "4 of 4 runs"
+        page.click("#runs th button:has-text('messages')")
+        page.click("#runs th button:has-text('messages')")
+        rows = result.sql("select run_id from run_summary order by n_messages desc, run_id").collect()
+        ids = [int(text.split()[1]) for text in page.locator("#runs tbody td:first-child").all_inner_texts()]
+        assert ids == [row.run_id for row in rows]
+        page.fill("#run-filter", "delta=1 seed>1")
+        assert found.text("#run-count") == "1 of 4 runs"
+        [kept] = result.sql("select run_id from result where protocol_delta = 1 and seed > 1").collect()
+        assert found.text("#runs tbody td >> nth=0") == f"run {kept.run_id}"
+        page.click("#runs tbody button.row")
+        assert f"roundtable report {result.store} --run {kept.run_id}" in found.text("#runs tbody td >> nth=0")
+        assert found.complaints == []
+
+
+def test_nodes_are_found_zoomed_and_named_under_the_pointer(study: tuple[Result, Path], started: Any) -> None:
+    _, file = study
+    with opened(started, file) as found:
+        page = found.page
+        found.show("replay/run=0&round=20")
+        whole = page.get_attribute("#still", "viewBox")
+        page.fill("#find", "q'")
+        page.keyboard.press("Enter")
+        assert QUOTED in found.text("#detail h2")
+        page.keyboard.type("c")
+        assert page.input_value("#round") == "20", "letters typed into a field are no keys of the replay"
+        page.click("#zoom-in")
+        zoomed = page.get_attribute("#still", "viewBox")
+        assert zoomed != whole
+        assert page.get_attribute("#moving", "viewBox") == zoomed
+        page.click("#zoom-whole")
+        assert page.get_attribute("#still", "viewBox") == whole
+        page.locator("#overlay g.node", has_text="B").first.hover()
+        assert found.text("#hovered") == "B: VALID_JOINED"
+        assert found.complaints == []
+
+
+def test_runs_are_compared_in_one_chart(study: tuple[Result, Path], started: Any, tmp_path: Path) -> None:
+    result, file = study
+    with opened(started, file, scheme="dark") as found:
+        found.show("overlaid/")
+        found.page.locator("#overlaid-picture svg.marks").wait_for()
+        found.page.fill("#overlaid-runs", "0, 2 to 3")
+        found.page.select_option("#overlaid-what", "deliveries")
+        found.page.locator("#overlaid-said", has_text="Deliveries of runs 0, 2, 3, of 4 runs.").wait_for()
+        with found.page.expect_download() as saved:
+            found.page.locator("#overlaid-picture button.save").nth(2).click()
+        saved.value.save_as(tmp_path / "data.csv")
+        with (tmp_path / "data.csv").open(newline="") as text:
+            shown = {(int(row["run"]), int(row["x"])): int(row["mean"]) for row in csv.DictReader(text)}
+        rows = result.sql("select run_id, round, count(1) as n from delivery group by run_id, round").collect()
+        expected = {(row.run_id, row.round): row.n for row in rows if row.run_id in (0, 2, 3)}
+        assert {key: n for key, n in shown.items() if n} == expected
+        with found.page.expect_download() as saved:
+            found.page.locator("#overlaid-picture button.save").nth(1).click()
+        saved.value.save_as(tmp_path / "runs.png")
+        assert (tmp_path / "runs.png").read_bytes().startswith(b"\x89PNG")
+        keep(found, "overlaid")
+        assert found.complaints == []
+
+
+BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) th")].filter((head) => {
+  const measure = document.createElement("canvas").getContext("2d");
+  const style = getComputedStyle(head);
+  measure.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  const words = head.textContent.split(/\\s|(?<=_)/);
+  const longest = Math.max(...words.map((word) => measure.measureText(word).width));
+  return head.clientWidth > 0 && head.clientWidth + 1 < longest;
+}).map((head) => head.textContent)"""
+"""Titles of columns that are narrower than their longest word."""
+TICKS = """() => [...document.querySelectorAll("#measures .role-axis-label text")].map((one) => one.textContent)"""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2560, "light")])
+def test_pages_use_the_width_of_their_window(
+    study: tuple[Result, Path], started: Any, width: int, scheme: str
+) -> None:  # fmt: skip
+    _, file = study
+    with opened(started, file, width, scheme) as found:
+        for page in (*PAGES, "studies", "overlaid"):
+            found.show(f"{page}/run=0")
+            if page in ("measures", "studies", "overlaid", "space-time"):
+                found.page.locator(f"#{page} svg.marks").first.wait_for()
+            assert found.page.evaluate("document.documentElement.scrollWidth") <= width, page
+            assert found.page.evaluate(BROKEN_WORDS) == [], page
+            keep(found, f"width-{page}-{width}-{scheme}")
+        for name in ("#overlaid-picture", "#study-picture"):
+            found.show("overlaid/" if "overlaid" in name else "studies/")
+            found.page.wait_for_timeout(100)
+            box = found.page.locator(f"{name} svg.marks").bounding_box()
+            assert box["width"] > 0.9 * (width - 50), name
+        found.show("measures/run=0")
+        found.page.locator("#measure-latency button.save").first.wait_for()
+        numbers = [text for text in found.page.evaluate(TICKS) if text.replace(".", "").isdigit()]
+        assert numbers
+        assert all("." not in text for text in numbers)
         assert found.complaints == []
 
 

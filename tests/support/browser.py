@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_PATIENCE_MS = 120_000
+_PATIENCE_MS = 60_000
 _SHOW = """to => new Promise((done) => {
   if (location.hash === `#${to}`) { done(); return; }
   addEventListener("hashchange", () => setTimeout(done, 50), { once: true });

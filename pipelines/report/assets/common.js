@@ -7,6 +7,7 @@ globalThis.roundtable = (() => {
   const COLOURS = data.specifications.config.range.category;
   const SVG = "http://www.w3.org/2000/svg";
   const MOST_CELLS = 200;
+  const DENSITY = 2;
 
   /** Fills an element: attributes by name (functions are listeners), children are elements or texts. */
   const filled = (made, attributes, children) => {
@@ -27,6 +28,9 @@ globalThis.roundtable = (() => {
     return typeof value === "object" ? JSON.stringify(value) : String(value);
   };
 
+  /** A title of a column, which may break behind an underscore and nowhere else within a word. */
+  const title = (name) => name.split(/(?<=_)/).flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part]));
+
   /** A table that scrolls by itself where it is wide; numbers stand on the right. */
   const table = (columns, rows, caption = null) => {
     const counts = (value) => value === null || typeof value === "number" || (value instanceof Node && /^[\d,.]+$/.test(value.textContent));
@@ -37,7 +41,7 @@ globalThis.roundtable = (() => {
     const more = rows.length > shown.length ? element("p", { class: "faint" }, `${text(rows.length - shown.length)} more rows`) : null;
     return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption ?? columns.join(", ") },
       element("table", {}, caption === null ? null : element("caption", {}, caption),
-        element("thead", {}, element("tr", {}, columns.map((name, place) => element("th", { scope: "col", class: kind(place) }, name)))),
+        element("thead", {}, element("tr", {}, columns.map((name, place) => element("th", { scope: "col", class: kind(place) }, title(name))))),
         element("tbody", {}, shown.map((row) => element("tr", {}, row.map((value, place) => element("td", { class: kind(place) }, cell(value))))))),
       more);
   };
@@ -93,22 +97,62 @@ globalThis.roundtable = (() => {
   /** Kinds of messages and their colours, the same in all pictures of a run. */
   const kindColours = (replay) => ({ domain: replay.texts.kind, range: replay.texts.kind.map((_, place) => COLOURS[place % COLOURS.length]) });
 
-  /** A button that saves a picture as an SVG file, whose text is black: a file does not know the page around it. */
-  const saver = (view, name) => element("button", { type: "button", class: "save", click: async () => {
-    const svg = (await view.toSVG()).replaceAll("currentColor", "#1b1b1b");
-    const link = element("a", { href: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), download: `${name}.svg` });
+  const saved = (blob, name) => {
+    const link = element("a", { href: URL.createObjectURL(blob), download: name });
     link.click();
     URL.revokeObjectURL(link.href);
-  } }, "Save as SVG");
+  };
 
-  /** Draws a Vega-Lite specification with rows, with a button below that saves it under a name. */
-  const picture = async (target, spec, datasets, name) => {
+  /** A picture as SVG, black on white: a file does not know the page around it. */
+  const onPaper = async (view) => (await view.toSVG()).replaceAll("currentColor", "#1b1b1b").replace(/>/, '><rect width="100%" height="100%" fill="white"/>');
+
+  const asPng = (svg) => new Promise((done) => {
+    const image = new Image();
+    image.addEventListener("load", () => {
+      const canvas = element("canvas", { width: image.width * DENSITY, height: image.height * DENSITY });
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob(done, "image/png");
+    });
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  });
+
+  /** The data of a picture; rows of several datasets have a column that names theirs. */
+  const asCsv = (datasets) => {
+    const several = Object.keys(datasets).length > 1;
+    const rows = Object.entries(datasets).flatMap(([part, of]) => of.map((row) => (several ? { part, ...row } : row)));
+    const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+    const cell = (value) => { const said = value === null || value === undefined ? "" : String(value); return /[",\n]/.test(said) ? `"${said.replaceAll('"', '""')}"` : said; };
+    return [names, ...rows.map((row) => names.map((name) => row[name]))].map((row) => `${row.map(cell).join(",")}\n`).join("");
+  };
+
+  /** Buttons that save a picture as SVG and PNG, and its data. */
+  const savers = (view, datasets, name) => {
+    const button = (said, save) => element("button", { type: "button", class: "save", click: save }, said);
+    return element("span", { class: "group" },
+      button("Save as SVG", async () => saved(new Blob([await onPaper(view)], { type: "image/svg+xml" }), `${name}.svg`)),
+      button("PNG", async () => saved(await asPng(await onPaper(view)), `${name}.png`)),
+      button("Data", () => saved(new Blob([asCsv(datasets)], { type: "text/csv" }), `${name}.csv`)));
+  };
+
+  const draw = async (target, spec, datasets, name) => {
     // Vega warns of layers without rows.
     const layers = spec.layer?.filter((one) => one.data === undefined || datasets[one.data.name].length > 0);
-    const whole = { ...spec, ...(layers ? { layer: layers } : {}), datasets, config: data.specifications.config };
+    // Vega fits no picture whose height follows from the number of its bars.
+    const bars = () => new Set(datasets[spec.data.name].map((row) => row[spec.encoding.y.field])).size;
+    const fitted = spec.height?.step ? { height: spec.height.step * bars() } : {};
+    const whole = { ...spec, ...fitted, ...(layers ? { layer: layers } : {}), datasets, config: data.specifications.config };
     const { view } = await globalThis.vegaEmbed(target, whole, { actions: false, renderer: "svg", tooltip: { theme: "custom" } });
-    document.querySelector(target).append(saver(view, name));
+    document.querySelector(target).append(savers(view, datasets, name));
     return view;
+  };
+
+  const drawing = new Map();
+  /** Draws a Vega-Lite specification with rows as wide as its place, with buttons below that save it under a name.
+      Pictures of one place are drawn one after the other. */
+  const picture = (target, ...others) => {
+    const next = (drawing.get(target) ?? Promise.resolve()).then(() => draw(target, ...others));
+    drawing.set(target, next);
+    return next;
   };
 
   /** A word for a shell. */
@@ -117,5 +161,16 @@ globalThis.roundtable = (() => {
   /** The command that does something with the store, for what is not in this page. */
   const command = (does, options) => element("code", {}, `roundtable ${does} ${word(data.store)} ${options}`);
 
-  return { picture, command, word, data, element, drawn, text, table, rowsOf, nameOf, named, ms, rounds, publicationName, address, replayOf, kindColours, COLOURS, pages: {} };
+  /** A run: a link to its replay, or a button that tells the command which makes one. */
+  const runLink = (runId) => {
+    if (replayOf(runId)) return element("a", { href: address("replay", { run: runId }) }, `run ${runId}`);
+    const told = element("span", { class: "told" });
+    const asked = element("button", { type: "button", class: "row", title: "Tell the command that makes its replay", click: () => {
+      if (told.childElementCount) told.replaceChildren();
+      else told.replaceChildren(" ", command("report", `--run ${runId}`));
+    } }, `run ${runId}`);
+    return element("span", {}, asked, told);
+  };
+
+  return { runLink, title, picture, command, word, data, element, drawn, text, table, rowsOf, nameOf, named, ms, rounds, publicationName, address, replayOf, kindColours, COLOURS, pages: {} };
 })();

@@ -9,10 +9,12 @@
   const MOST_NAMED = 150;
   const AROUND = 15;
   const BEFORE = 3;
+  const CLOSE = 4;
   const [NARROWEST, WIDEST] = [240, 1400];
   const [UP, ...OTHERS] = ["#0072B2", "#CC79A7", "#56B4E9", "#E69F00", "#8C7A00", "#888888"];
   const STRUCK = new Set(["lost_link", "lost_crash"]);
   let at = null;
+  const view = globalThis.roundtable.zoomable(byId("overlay"), (shown) => drawLabels(shown));
 
   /** What is asked of a run again and again, made once: messages by round, states of nodes, events. */
   const prepared = (replay) => {
@@ -115,19 +117,57 @@
         drawn("title", {}, name));
     });
     at.edges = drawn("g", {});
-    byId("overlay").setAttribute("viewBox", `0 0 ${at.wide} ${at.high}`);
-    byId("overlay").replaceChildren(links, at.edges, drawn("g", {}, at.nodes), at.marks, drawn("g", { class: "labels", "aria-hidden": "true" }, n > MOST_NAMED ? [] : labels(replay, size)));
+    at.size = size;
+    at.labels = drawn("g", { class: "labels", "aria-hidden": "true" });
+    at.hover = drawn("g", { class: "labels", "aria-hidden": "true" });
+    byId("still").replaceChildren(links, at.edges, drawn("g", {}, at.nodes), at.labels, at.hover);
+    byId("moving").replaceChildren(at.marks);
+    at.shown = [];
+    view.reset(at.wide, at.high);
     drawLegend(replay);
   };
 
+  /** Names of the nodes that are in view, where they are few enough to be read. */
+  const drawLabels = ({ x, y, scale }) => {
+    if (at === null || at.labels === undefined) return;
+    const [wide, high] = [at.wide / scale, at.high / scale];
+    const seen = at.replay.nodes.name.map((_, id) => id).filter((id) => {
+      const [left, top] = place(at.replay, id);
+      return left >= x && left <= x + wide && top >= y && top <= y + high;
+    });
+    at.labels.replaceChildren(...(seen.length > MOST_NAMED ? [] : labels(at.replay, at.size, seen, 1 / scale)));
+  };
+
+  /** The name of what is under the pointer, at once: beside a node, and in words. */
+  const hovered = (event) => {
+    const mark_ = event.target.closest?.("g.node, .message");
+    const id = mark_ === null ? -1 : at.nodes.indexOf(mark_);
+    const message = at.moving?.find((one) => one.mark === mark_)?.message;
+    byId("hovered").textContent = id >= 0 ? `${nameOf(at.replay, id)}: ${words(statuses(at.replay, at.round)[id])}`
+      : message ? `${message.kind} of ${nameOf(at.replay, message.src)} to ${nameOf(at.replay, message.dst)}, round ${message.sent_round} to ${message.due_round}` : "";
+    at.hover.replaceChildren(...(id < 0 || at.labels.childElementCount ? [] : labels(at.replay, at.size, [id], 1 / view.shown.scale)));
+  };
+
+  /** Chooses the node of this name, or the first whose name contains it, and moves it into the middle. */
+  const find = (asked, isWhole) => {
+    const names = at.replay.nodes.name;
+    const exact = names.indexOf(asked);
+    const id = exact >= 0 || !isWhole || asked === "" ? exact : names.findIndex((name) => name.toLowerCase().includes(asked.toLowerCase()));
+    if (id < 0) return;
+    view.to(...place(at.replay, id), names.length > MOST_NAMED ? CLOSE : 1);
+    chooseNode(id);
+  };
+
   /** Names beside their nodes, on the side where least is in their way. */
-  const labels = (replay, size) => {
-    const taken = replay.nodes.name.map((_, id) => place(replay, id)).map(([x, y]) => [x - size, y - size, x + size, y + size]);
+  const labels = (replay, size, ids, part) => {
+    const taken = ids.map((id) => place(replay, id)).map(([x, y]) => [x - size, y - size, x + size, y + size]);
     const common = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
-    return replay.nodes.name.map((name, id) => {
-      const [[x, y], wide] = [place(replay, id), 7.6 * [...name].length];
-      const ways = [[x + size + 3, y + 4, "start", 0], [x - size - 3, y + 4, "end", -wide], [x, y - size - 4, "middle", -wide / 2], [x, y + size + 13, "middle", -wide / 2]];
-      const box = ([left, base, , shift]) => [left + shift, base - 11, left + shift + wide, base + 3];
+    return ids.map((id) => {
+      const name = nameOf(replay, id);
+      const [[x, y], wide] = [place(replay, id), 7.6 * part * [...name].length];
+      const ways = [[x + size + 3 * part, y + 4 * part, "start", 0], [x - size - 3 * part, y + 4 * part, "end", -wide],
+        [x, y - size - 4 * part, "middle", -wide / 2], [x, y + size + 13 * part, "middle", -wide / 2]];
+      const box = ([left, base, , shift]) => [left + shift, base - 11 * part, left + shift + wide, base + 3 * part];
       const cost = (way) => {
         const at_ = box(way);
         const outside = Math.max(0, -at_[0]) + Math.max(0, at_[2] - at.wide);
@@ -135,7 +175,7 @@
       };
       const best = ways.map((way) => [cost(way), way]).reduce((a, b) => (b[0] < a[0] ? b : a))[1];
       taken.push(box(best));
-      return drawn("text", { x: best[0], y: best[1], "text-anchor": best[2] }, name);
+      return drawn("text", { x: best[0], y: best[1], "text-anchor": best[2], style: `font-size:${13 * part}px;stroke-width:${3 * part}px` }, name);
     });
   };
 
@@ -170,18 +210,24 @@
     const chosen_ = known.filter((one) => !at.hidden.has(one.kind));
     // Lost messages come first: few are lost, and they are what one looks for.
     const shown = [...chosen_.filter(isStruckIn), ...chosen_.filter((one) => !isStruckIn(one))].slice(0, MOST_DRAWN);
-    const marks = shown.map((one) => {
+    at.moving = shown.map((one) => {
       const isStruck = isStruckIn(one);
-      const [[x1, y1], [x2, y2]] = [place(replay, one.src), place(replay, one.dst)];
-      const part = Math.min(0.97, (round + at.part + 0.5 - one.sent_round) / Math.max(1, one.due_round - one.sent_round));
-      const share = isStruck ? (one.fate === "lost_link" ? 0.5 : 0.9) : part;
-      const [x, y] = [x1 + share * (x2 - x1), y1 + share * (y2 - y1)];
       const chosen = { class: isStruck ? "message lost" : "message", click: () => chooseMessage(one) };
-      return isStruck ? drawn("path", { d: `M${x - 6},${y - 6}l12,12m0,-12l-12,12`, ...chosen }) : mark(one.colour, x, y, 5, chosen);
+      return { message: one, from: place(replay, one.src), to: place(replay, one.dst), share: isStruck ? (one.fate === "lost_link" ? 0.5 : 0.9) : null,
+        mark: isStruck ? drawn("path", { d: "M-6,-6l12,12m0,-12l-12,12", ...chosen }) : mark(one.colour, 0, 0, 5, chosen) };
     });
-    at.marks.replaceChildren(...marks);
+    moveMessages();
+    at.marks.replaceChildren(...at.moving.map((one) => one.mark));
     const flies = (rows) => rows.filter((one) => inFlight(one, round)).length;
     return prepared(replay).flyingSoFar[round] - (flies(known) - flies(chosen_)) - flies(shown);
+  };
+
+  /** Moves the messages to where they are in the present part of the round: all that changes from frame to frame. */
+  const moveMessages = () => {
+    for (const { message, from: [x1, y1], to: [x2, y2], share, mark: mark_ } of at.moving) {
+      const part = share ?? Math.min(0.97, (at.round + at.part + 0.5 - message.sent_round) / Math.max(1, message.due_round - message.sent_round));
+      mark_.setAttribute("transform", `translate(${x1 + part * (x2 - x1)},${y1 + part * (y2 - y1)})`);
+    }
   };
 
   const draw = () => {
@@ -191,12 +237,16 @@
     const delivering = new Set(made.deliveries.filter((one) => one.round === round).map((one) => one.subscriber));
     at.nodes.forEach((mark_, id) => {
       const kind = states[id].is_down ? "down" : states[id].is_paused ? "paused" : "";
+      // Most nodes are as they were: writing an attribute costs more than comparing a string.
+      const shown = [words(states[id]), delivering.has(id), at.node === id].join();
+      if (at.shown[id] === shown) return;
+      at.shown[id] = shown;
       mark_.firstElementChild.style.fill = kind ? "" : colourOf(replay, words(states[id]));
       mark_.setAttribute("class", ["node", kind, delivering.has(id) ? "delivering" : "", at.node === id ? "chosen" : ""].join(" ").trim());
       mark_.setAttribute("aria-label", `${nameOf(replay, id)}, ${words(states[id])}`);
     });
     const n_hidden = drawMessages(replay, round);
-    if (at.part === 0) drawEdges(replay, round, states);
+    drawEdges(replay, round, states);
     const down = states.flatMap((state, id) => (state.is_down ? [nameOf(replay, id)] : []));
     const [flying, delivered] = [made.flyingSoFar[round], made.deliveredSoFar[round]];
     const count = (id, name, number, more = "") => [element("strong", { id }, text(number)), ` ${name}${more}; `];
@@ -206,8 +256,8 @@
     byId("round").value = round;
     byId("now").textContent = `${round} of ${replay.end}${replay.run.round_ms === null ? "" : `, ${text(round * replay.run.round_ms)} ms`}`;
     byId("round").setAttribute("aria-valuetext", `round ${round}`);
-    if (at.part === 0) listEvents(replay, round);
-    if (at.node !== null && at.part === 0) showNode();
+    listEvents(replay, round);
+    if (at.node !== null) showNode();
   };
 
   const listEvents = (replay, round) => {
@@ -271,10 +321,13 @@
     return replay.is_cut && events.length ? Math.max(replay.first, Math.min(...events) - BEFORE) : replay.first;
   };
   const remember = () => globalThis.roundtable.remember(address("replay", { run: at.replay.run.run_id, round: at.round, node: at.node === null ? null : nameOf(at.replay, at.node) }));
-  const go = (round) => {
+  const pass = (round) => {
     at.round = Math.max(0, Math.min(at.replay.end, round));
-    at.part = 0;
     draw();
+  };
+  const go = (round) => {
+    at.part = 0;
+    pass(round);
     remember();
   };
   const jump = (kind, isBack) => {
@@ -294,7 +347,7 @@
       if (!at.playing) return;
       at.part += ((now - before) / 1000) * Number(byId("speed").value);
       before = now;
-      if (at.part >= 1) { const on = Math.floor(at.part); at.part = 0; go(at.round + on); } else draw();
+      if (at.part >= 1) { const on = Math.floor(at.part); at.part %= 1; pass(at.round + on); } else moveMessages();
       if (at.round >= at.replay.end) stop(); else requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
@@ -309,7 +362,7 @@
   });
 
   const keyed = (event) => {
-    if (byId("replay").hidden || event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
+    if (byId("replay").hidden || event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "TEXTAREA"].includes(event.target.tagName) || event.target.type === "search") return;
     const found = JUMPS.find(([, key]) => key === event.key.toLowerCase());
     if (found) jump(found[0], event.shiftKey);
     else if (event.key === "ArrowRight") go(at.round + 1);
@@ -326,6 +379,12 @@
     byId("step").addEventListener("click", () => go(at.round + 1));
     byId("play").addEventListener("click", play);
     byId("round").addEventListener("input", (event) => go(Number(event.target.value)));
+    byId("zoom-in").addEventListener("click", view.in);
+    byId("zoom-out").addEventListener("click", view.out);
+    byId("zoom-whole").addEventListener("click", () => view.reset());
+    byId("find").addEventListener("input", (event) => find(event.target.value, false));
+    byId("find").addEventListener("change", (event) => find(event.target.value, true));
+    byId("overlay").addEventListener("pointerover", hovered);
     document.addEventListener("keydown", keyed);
     addEventListener("resize", () => { if (!byId("replay").hidden) { drawOverlay(at.replay); draw(); } });
   };
@@ -338,6 +397,8 @@
       if (at === null || at.replay !== replay) {
         at = { replay, round: opening(replay), part: 0, node: null, playing: false, hidden: new Set() };
         drawOverlay(replay);
+        byId("find").value = "";
+        byId("node-names").replaceChildren(...replay.nodes.name.map((name) => element("option", { value: name })));
         byId("jumps").replaceChildren(...buttons());
         Object.assign(byId("round"), { min: 0, max: replay.end });
         byId("detail").replaceChildren(element("p", { class: "faint" }, "Click on a node for its state, on a message for its row."));

@@ -4,7 +4,7 @@
   const { data, element, text, nameOf, rowsOf, picture, command, word, pages, publicationName, kindColours } = globalThis.roundtable;
   const byId = (id) => document.getElementById(id);
   const ROW = 34;
-  const [NARROWEST, WIDEST] = [8, 90];
+  const NARROWEST = 8;
   const EDGE = 130;
   const MOST = 600;
   let at = null;
@@ -61,7 +61,7 @@
     const order = [...new Set([...way, ...start, ...[...ends].sort((a, b) => a - b)])];
     const rows = new Map(order.map((id, row) => [id, row]));
     const fitting = (byId("st-picture").clientWidth - EDGE) / (last - first);
-    const width = (last - first) * Math.max(NARROWEST, Math.min(WIDEST, fitting));
+    const width = (last - first) * Math.max(NARROWEST, fitting);
     const height = Math.max(1, order.length - 1) * ROW;
     const [wide, high] = [width / (last - first), height / Math.max(1, order.length - 1)];
     const rowOf = (one) => {
@@ -90,7 +90,8 @@
     const number = (id) => (byId(id).value === "" ? null : Number(byId(id).value));
     const publication = byId("st-publication").value;
     const found = publication === "" ? null : publication.split(",").map(Number);
-    const node = byId("st-node").value === "" ? null : Number(byId("st-node").value);
+    const named = byId("st-node").value;
+    const node = named === "" ? null : at.nodes.name.indexOf(named);
     const story = found === null ? null : told(found).find((one) => one.subscriber === byId("st-subscriber").value) ?? null;
     return { publication: found, node, first: number("st-first"), last: number("st-last"), story };
   };
@@ -107,9 +108,18 @@
     byId("st-picture").replaceChildren();
     if (!isFine) return;
     const { datasets, ...size } = diagram(at, wanted, messages);
-    const spec = structuredClone(data.specifications.space_time);
+    const spec = zoomed(structuredClone(data.specifications.space_time), datasets.nodes.map((one) => one.name));
     for (const layer of spec.layer) if (layer.encoding.color?.field === "kind") layer.encoding.color.scale = usedColours(at, messages);
     await picture("#st-picture", { ...spec, ...size }, datasets, `run-${at.run.run_id}-space-time`);
+  };
+
+  /** A diagram whose time can be zoomed and moved; names are on the axis, which stays. */
+  const zoomed = (spec, names) => {
+    spec.layer = spec.layer.filter((one) => one.mark.type !== "text" || one.data.name !== "nodes");
+    for (const one of spec.layer) one.mark.clip = one.mark.type !== "point" && one.mark.type !== "text";
+    spec.encoding.y.axis = { values: names.map((_, row) => row), labelExpr: `${JSON.stringify(names)}[datum.value]`, title: null, ticks: false, domain: false, grid: false, labelLimit: 140, labelOverlap: false };
+    spec.layer[0].params = [{ name: "zoom", select: { type: "interval", encodings: ["x"], zoom: "wheel![event.ctrlKey || event.metaKey]" }, bind: "scales" }];
+    return spec;
   };
 
   /** Colours of the kinds that are shown, those that they have in the replay. */
@@ -137,11 +147,12 @@
     const publications = rowsOf(replay.publication).map((one) => element("option", { value: `${one.source},${one.source_seq}` },
       `${publicationName(replay, one.source, one.source_seq)}, round ${one.issued_round}`));
     byId("st-publication").replaceChildren(element("option", { value: "" }, "any"), ...publications);
-    byId("st-node").replaceChildren(element("option", { value: "" }, "any"), ...replay.nodes.name.map((name, id) => element("option", { value: id }, name)));
-    [byId("st-first").value, byId("st-last").value] = ["", ""];
+    byId("st-names").replaceChildren(...replay.nodes.name.map((name) => element("option", { value: name })));
+    for (const id of ["st-node", "st-first", "st-last"]) byId(id).value = "";
   };
 
   const start = () => {
+    addEventListener("resize", () => { if (!byId("space-time").hidden) draw(); });
     byId("st-publication").addEventListener("change", () => { subscribers(); draw(); });
     for (const id of ["st-subscriber", "st-node", "st-first", "st-last"]) byId(id).addEventListener("change", draw);
   };
@@ -162,7 +173,7 @@
         subscribers();
         if (call !== null) byId("st-subscriber").value = values.get("subscriber") ?? (values.get("call") === null ? first.subscriber : "");
         if (values.get("node") !== null) {
-          byId("st-node").value = String(replay.nodes.name.indexOf(values.get("node")));
+          byId("st-node").value = values.get("node");
           byId("st-first").value = values.get("first") ?? "";
           byId("st-last").value = values.get("last") ?? "";
         }

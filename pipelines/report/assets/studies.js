@@ -1,21 +1,22 @@
 /* Results over the grid of a study, with chosen axes, and a way to the worst run of each point. */
 "use strict";
 (() => {
-  const { data, element, text, table, picture, command, pages, address, replayOf } = globalThis.roundtable;
+  const { data, element, text, table, picture, pages, address, replayOf, runLink } = globalThis.roundtable;
   const byId = (id) => document.getElementById(id);
   const { parameters, measures, points } = data.study;
   const MOST_TICKS = 12;
+  const [FEW, SMALL] = [200, 16];
+  const EDGE = 90;
   const APART = 0.006;
   const FIRST = ["wanted_ratio", "delivery_ratio"];
 
   const said = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : text(value));
-  const worst = (point) => (replayOf(point.worst) ? element("a", { href: address("replay", { run: point.worst }) }, `run ${point.worst}`)
-    : element("span", {}, `run ${point.worst}: `, command("report", `--run ${point.worst}`)));
+  const worst = (point) => runLink(point.worst);
 
   const rows = (x, y, colour) => points.filter((point) => y in point.measures).map((point, number) => {
     const [mean, low, high] = point.measures[y];
     const values = parameters.map((name) => `${name} ${said(point.values[name])}`).join(", ");
-    return { number, x: typeof point.values[x] === "number" ? point.values[x] : said(point.values[x] ?? "all"), colour: colour === "" ? "all" : said(point.values[colour]), mean, low: low ?? mean, high: high ?? mean,
+    return { number, x: typeof point.values[x] === "number" ? point.values[x] : said(point.values[x] ?? "all"), colour: colour === "" ? "" : said(point.values[colour]), mean, low: low ?? mean, high: high ?? mean,
       worst: point.worst, rest: JSON.stringify(parameters.filter((name) => name !== x && name !== colour).map((name) => point.values[name])), text: `${values}; ${text(mean)}${low === null ? "" : ` (${text(low)} to ${text(high)})`}, ${text(point.n_runs)} runs` };
   });
 
@@ -28,20 +29,31 @@
     for (const one of shown) one.x += (lines.indexOf(`${one.colour} ${one.rest}`) - (lines.length - 1) / 2) * wide * Math.min(APART, 0.1 / lines.length);
   };
 
+  /** Lines of rows with x, mean, low, high and colour: one legend tells colour, dash and shape. */
+  const lines = (shown, x, y, colour, groups, values = [...new Set(shown.map((one) => one.x))].sort(inOrder)) => {
+    const spec = structuredClone(data.specifications.study);
+    const isNumber = values.every((one) => typeof one === "number");
+    const ticks = { ...(values.length <= MOST_TICKS ? { values, format: "~r" } : {}), ...(values.every(Number.isInteger) ? { tickMinStep: 1 } : {}) };
+    spec.encoding.x = { field: "x", title: x, ...(isNumber ? { type: "quantitative", scale: { zero: false }, axis: ticks } : { type: "nominal" }) };
+    spec.encoding.y.title = y;
+    const wide = 7 * Math.max(...groups.map((name) => name.length)) + 45;
+    const legend = groups.length < 2 ? null : { columns: Math.max(1, Math.floor((document.querySelector("main").clientWidth - EDGE) / wide)), symbolLimit: 0 };
+    const shared = { field: "colour", type: "nominal", title: colour || null, sort: groups, scale: { domain: groups }, legend };
+    spec.encoding.color = shared;
+    // Channels of the same field, title and domain share a legend.
+    for (const { encoding } of spec.layer) for (const channel of ["shape", "strokeDash"]) if (encoding[channel]) encoding[channel] = shared;
+    if (shown.length > FEW) spec.layer.at(-1).mark.size = SMALL;
+    return spec;
+  };
+  globalThis.roundtable.lines = lines;
+
   const draw = async () => {
     const [x, y, colour] = ["study-x", "study-y", "study-colour"].map((id) => byId(id).value);
-    const spec = structuredClone(data.specifications.study);
     const shown = rows(x, y, colour);
     const values = [...new Set(shown.map((one) => one.x))].sort(inOrder);
-    const isNumber = values.every((one) => typeof one === "number");
-    if (isNumber) setApart(shown, values);
-    const colours = [...new Set(points.map((point) => point.values[colour]))].sort(inOrder).map(said);
-    const axis = isNumber && values.length <= MOST_TICKS ? { axis: { values, format: "~r" } } : {};
-    spec.encoding.x = { field: "x", title: x || "all runs", ...(isNumber ? { type: "quantitative", scale: { zero: false } } : { type: "nominal" }), ...axis };
-    spec.encoding.y.title = y;
-    spec.encoding.color = { ...spec.encoding.color, title: colour || null, sort: colours, scale: { domain: colour === "" ? ["all"] : colours } };
-    spec.layer.at(-1).encoding.shape.scale = spec.encoding.color.scale;
-    if (colour === "") spec.encoding.color.legend = null;
+    if (values.every((one) => typeof one === "number")) setApart(shown, values);
+    const groups = colour === "" ? [""] : [...new Set(points.map((point) => point.values[colour]))].sort(inOrder).map(said);
+    const spec = lines(shown, x || "all runs", y, colour, groups, values);
     const view = await picture("#study-picture", spec, { rows: shown }, "study");
     view.addEventListener("click", (_, item) => { if (item?.datum?.worst !== undefined) open(item.datum.worst); });
     showTable(y);
