@@ -76,7 +76,7 @@ class Want:
     """One thing that a user wants.
 
     Attributes:
-        text: As it was written.
+        text: The string that was written.
         conditions: What has to hold in a run.
     """
 
@@ -97,7 +97,7 @@ def parse_wants(text: str, columns: Sequence[str], *, has_ms: bool) -> list[Want
         has_ms: Whether a round of the scenario has a length in ms.
 
     Raises:
-        QueryError: A want is none, or cannot be judged.
+        QueryError: A string is not a want, or a want cannot be judged.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):

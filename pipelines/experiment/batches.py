@@ -66,12 +66,12 @@ def _pieces(runs: Sequence[RunConfig], at_most: int) -> Iterator[tuple[int, int]
 
 
 def _kind(run: RunConfig) -> tuple[int, str]:
-    """Returns what all runs of a batch share: the horizon, and the protocol."""
+    """Returns the horizon and the protocol that all runs of a batch share."""
     return run.scenario.time.rounds, run.scenario.protocol.name
 
 
 def fitting(n_runs: int, n_rows: int) -> int:
-    """Returns how many runs a batch may have when all of them have so many rows, see `n_state_rows`."""
+    """Returns the number of runs of a batch in which each run has `n_state_rows` rows."""
     n_batches = -(-n_rows // MAX_ROWS)
     return -(-n_runs // max(n_batches, 1))
 
@@ -100,7 +100,7 @@ def fitting_inputs(inputs: Inputs, n_runs: int) -> int:
 
 
 def _mean_numbers(inputs: Inputs, n_runs: int) -> tuple[int, int, int, int]:
-    """Returns what a run has in the mean, rounded up: nodes, links, subscriptions, calls."""
+    """Returns the mean numbers of nodes, links, subscriptions and calls of a run, rounded up."""
     numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
     n_nodes, n_links, n_subscriptions, n_calls = (-(-number // n_runs) for number in numbers)
     return n_nodes, n_links, n_subscriptions, n_calls

@@ -51,7 +51,7 @@ class Inputs:
     fault_event: pa.Table
 
     def of_runs(self, first: int, last: int) -> Inputs:
-        """Returns what the runs from one id to another are given."""
+        """Returns the inputs of the runs from one id to another."""
         tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
 

@@ -145,7 +145,7 @@ def _given(settings: Any) -> Parts:  # noqa: ANN401 - each protocol has a model 
 
 
 def _other(row: Mapping[str, Any], names: Sequence[str]) -> Parts:
-    """Returns what a call of another kind has beside its node and round."""
+    """Returns the fields of a call of another kind beside its node and round."""
     given = {"topic": row["topic"], "peer": None if row["peer"] is None else names[row["peer"]], "role": row["role"]}
     return {name: value for name, value in given.items() if value is not None}
 

@@ -97,7 +97,7 @@ class Manifest:
             ) from error
 
     def prepared(self) -> Prepared:
-        """Returns the scenario as it was read at first."""
+        """Returns the scenario that the first run read."""
         return expand_runs(read_scenario(Path(self.scenario), self.text, self.overrides))
 
     def found(self) -> dict[str, Path]:

@@ -59,7 +59,7 @@ def needs_tree(protocols: Sequence[str]) -> bool:
 
 
 def mapped(spec: Protocol, given: Mapped) -> Mapped:
-    """Returns what a run of a protocol is given, of what all runs beside it share.
+    """Returns the inputs of a protocol's run, mapped from the inputs that all runs share.
 
     Args:
         spec: The protocol.
@@ -136,7 +136,7 @@ def _moved_calls(spec: Protocol, given: Mapped, place: npt.NDArray[np.int64]) ->
 def _moved_faults(
     given: Mapped, place: npt.NDArray[np.int64], n_new: int
 ) -> tuple[Faults, Iterator[str]]:  # fmt: skip
-    """Returns the faults of the nodes that are there, and what is left out, in words; new nodes have the lowest ids."""
+    """Returns the faults of existing nodes, and the omitted ones in words; new nodes have the lowest ids."""
     faults = given.faults
     moved = {name: _moved(getattr(faults, name), place) for name in _FAULTS}
     sides = moved["side"]

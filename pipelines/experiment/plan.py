@@ -185,7 +185,7 @@ def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int,
 
 
 def notes(prepared: Prepared) -> list[tuple[str, str]]:
-    """Returns what the user should know about overlays, subscriptions and seeds, by the example of the first seed.
+    """Returns notes for the user on overlays, subscriptions and seeds, by the example of the first seed.
 
     Args:
         prepared: Its runs can be built, see `check`.
@@ -244,7 +244,7 @@ def _noted(
 
 
 def mappings(prepared: Prepared) -> list[str]:
-    """Returns what the protocols cannot take of what all share, and the rule for it, by the example of the first seed.
+    """Returns the shared inputs that protocols cannot take, with the mapping rule, by the example of the first seed.
 
     Args:
         prepared: Its runs can be built, see `check`.

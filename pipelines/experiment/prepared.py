@@ -92,7 +92,7 @@ def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
 
 
 def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Sequence[str] = ()) -> Prepared:
-    """Reads a scenario from whatever Python gives.
+    """Reads a scenario from a path, a name, a string or a dict.
 
     Args:
         scenario: As in `prepare`; or the text of a scenario file, which has several lines; or what such a text says, as

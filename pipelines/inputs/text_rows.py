@@ -147,7 +147,7 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
     """Returns the rows with decimal points where numbers have decimal commas, and the titles of those columns.
 
     A column has decimal commas where all of its cells are numbers with a comma or whole numbers, one of them has a
-    comma, and the delimiter is none.
+    comma, and the delimiter is not a comma.
     """
     rows, changed = table.rows, []
     if table.source.delimiter == ",":

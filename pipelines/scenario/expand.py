@@ -86,7 +86,7 @@ def _combinations(loaded: LoadedScenario) -> Iterator[Combination]:
 
 
 def _values(loaded: LoadedScenario, path: str) -> list[Node]:
-    """Returns what a path of the grid takes; the numbers of a range stand where the range does."""
+    """Returns the values of a path of the grid, with ranges expanded to their numbers."""
     node, values = nearest_node(loaded.root, ("runs", "grid", path)), loaded.scenario.runs.grid[path]
     if isinstance(values, ValueRange):
         return [Node(value, node.place, raw=str(value)) for value in values.values()]

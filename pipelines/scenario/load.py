@@ -57,7 +57,7 @@ class LoadedScenario:
     """A scenario with the places of its values.
 
     Attributes:
-        path: The file, as it was named.
+        path: The file under the name that the user gave.
         scenario: What it says, with the values set from outside; the grid is not applied.
         root: The values with their places.
         text: The text of the file.

@@ -83,7 +83,7 @@ def keys(schemas: Iterable[Schema]) -> list[str]:
 
 
 def unknown_step(path: Path) -> str | None:
-    """Returns what is wrong with the names of a path, or None where the model has the path."""
+    """Returns the error in the names of a path, or None where the model has the path."""
     for length, step in enumerate(path):
         if at_path(path[: length + 1]):
             continue

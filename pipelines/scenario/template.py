@@ -26,7 +26,7 @@ _WHERE = ("where", "predicate", "filter", "subscription")
 _ROUND = ("round", "time_round")
 _TIME = ("at_ms", "time_ms", "ms", "timestamp", "time", "ts", "datetime", "date", "seen", "when")
 _FIRST_ROUND = 20
-"""Of publications without a time: subscriptions of round 0 have crossed most overlays by then."""
+"""Of publications without a time: subscriptions of round 0 have crossed most overlays before."""
 _PADRES = (".padres", ".tar.xz")
 _ENOUGH = 0.5
 _SAMPLE = 1_000
@@ -119,7 +119,7 @@ def _overlay(path: Path) -> str:
 
 
 def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
-    """Returns who subscribes; without a table to the topics of the publications, so that something matches."""
+    """Returns the subscriptions; without a table to the topics of the publications, so that something matches."""
     if path is not None:
         return _table(path, "subscriptions", names, spread=spread)
     if publications is None:
@@ -134,7 +134,7 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
 
 
 def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
-    """Returns who publishes; without a table on the topics of the subscriptions."""
+    """Returns the publications; without a table on the topics of the subscriptions."""
     if path is not None:
         return _table(path, "publications", names, spread=spread)
     topic = None if subscriptions is None else _roles(subscriptions, "subscriptions", names)["topic"]

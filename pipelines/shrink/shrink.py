@@ -55,7 +55,7 @@ class Shrunk:
 
     @property
     def sizes(self) -> str:
-        """What is left of how much, in words."""
+        """The remaining and the original size, in words."""
         return ", ".join(f"{self.after[kind]:,} of {plural(n, kind)}" for kind, n in self.before.items() if n)
 
 
@@ -111,7 +111,7 @@ def minimal(
 
 
 def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
-    """Returns which atoms can go beside those that are gone already."""
+    """Returns the atoms that can be removed in addition to the removed ones."""
     left = [atom for atom in atoms if atom not in before]
     return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
 

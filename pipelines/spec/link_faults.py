@@ -103,7 +103,7 @@ class MessageFault(LinkFault):
 
 
 class Burst(Strict):
-    """Loss in bursts (Gilbert and Elliott): a link is good or bad by turns, for geometrically distributed times."""
+    """Loss in bursts (Gilbert and Elliott): a link is alternately good and bad, for geometrically distributed times."""
 
     good: AtLeastOne = Field(description="mean number of rounds for which a link is good")
     bad: AtLeastOne = Field(description="mean number of rounds for which it is bad; then the fault's rate holds")

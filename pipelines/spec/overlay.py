@@ -256,7 +256,7 @@ class ServerGenerator(Strict):
 
 
 class GeneratedClients(Strict):
-    """So many clients at each of some brokers."""
+    """A number of clients at each of some brokers."""
 
     at: Nodes = Field("all", description="edge brokers: names, a number of brokers (drawn), all, or leaves")
     per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients of each of them")

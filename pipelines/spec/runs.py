@@ -91,7 +91,7 @@ class RunsSpec(Strict):
         return self.seeds
 
     def grid_values(self, path: str) -> Sequence[Any]:
-        """Returns what a path of the grid takes."""
+        """Returns the values of a path of the grid."""
         values = self.grid[path]
         return values.values() if isinstance(values, ValueRange) else values
 

@@ -117,7 +117,7 @@ class Join(Timed):
 
 
 class GeneratedJoins(Strict):
-    """Brokers that join one after the other: drawn ends of the overlay, and what these leave as ends."""
+    """Brokers that join one after the other: drawn leaves of the overlay, then leaves of the remainder."""
 
     count: Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)] = Field(description="exactly so many")
     nodes: Nodes = Field("all", description="who may join: names, a number of nodes (drawn), all, leaves, or brokers")

@@ -83,7 +83,7 @@ class Bucket(Place):
         """Returns the size of the object.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The object does not exist.
         """
         with _told(self._address):
             return obstore.head(self._store, self._key)["size"]
@@ -101,7 +101,7 @@ class Bucket(Place):
         """Returns the text of the object.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The object does not exist.
         """
         with _told(self._address):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
@@ -111,7 +111,7 @@ class Bucket(Place):
         self._put(text.encode(encoding), "overwrite")
 
     def create(self, text: str) -> Tag | None:
-        """Writes the object if there is none yet, in one step; returns its tag, or None where there is one."""
+        """Creates the object in one step and returns its tag; None where it exists already."""
         try:
             return self._put(text.encode(), "create")
         except AlreadyExistsError:

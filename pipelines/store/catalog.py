@@ -35,7 +35,7 @@ _KEPT = "the section on catalogs in conf/spark/README.md says how to have one th
 
 
 def located(place: str | Root | Schema, spark: SparkSession | None = None, engine: Engine | None = None) -> Root:
-    """Returns where a store is; of a schema, what a catalog says.
+    """Returns the location of a store; of a schema the one in its catalog.
 
     Args:
         place: A folder, an address, or a schema.
@@ -186,7 +186,7 @@ def _with_catalog(engine: Engine | None) -> Engine:
 
 
 def _described(name: str, session: Session) -> str | None:
-    """Returns where a schema says that its store lies, empty where it does not; None where there is no schema."""
+    """Returns the location in a schema's properties, empty where it has none; None where no schema exists."""
     if session.engine == "local":
         return None
     try:

@@ -72,7 +72,7 @@ def named_damage(root: object) -> Iterator[None]:
 
 
 def disk_error(error: BaseException, root: object = None) -> StoreError | None:
-    """Returns what an error says of the disk or of a store's files; None where it says nothing of them.
+    """Returns the words of an error about the disk or a store's files; None where it is about neither.
 
     Args:
         error: The error.

@@ -34,7 +34,7 @@ def check_store(root: Root) -> None:
     """Checks that a folder is a store of this program.
 
     Raises:
-        StoreError: It is not there, or it is none, or one of another format, or the Delta library cannot name it.
+        StoreError: It does not exist, is not a store, or has another format, or the Delta library cannot name it.
     """
     check_name(root)
     check_format(root)
@@ -66,7 +66,7 @@ def check_format(root: Root) -> None:
     except StoreError:  # nobody answers at its address
         raise
     except (OSError, ValueError, AttributeError):
-        return  # Nothing is there, or it is damaged: whoever needs the manifest says so.
+        return  # It does not exist, or it is damaged: the reader of the manifest says so.
     if written != STORE_FORMAT:
         raise StoreError(
             f"the store {str(root)!r} is of format {written}, this program reads format {STORE_FORMAT}; "
@@ -181,12 +181,12 @@ def new_store(
 
 
 def resume_hint(root: Root) -> str:
-    """Returns what to do with a store whose runs are not finished."""
+    """Returns the next step for a store whose runs are not finished."""
     return f"to resume: roundtable resume {shlex.quote(str(root))}"
 
 
 def _link_latest(root: Path) -> Path | None:
-    """Points ``runs/<scenario>/latest`` to a store; returns what it pointed to before."""
+    """Points ``runs/<scenario>/latest`` to a store; returns its previous target."""
     link = root.parent / LATEST
     earlier = link.readlink() if link.is_symlink() else None
     _point(link, Path(root.name))
@@ -194,7 +194,7 @@ def _link_latest(root: Path) -> Path | None:
 
 
 def _unlink_latest(root: Path, earlier: Path | None) -> None:
-    """Takes the link back, unless another run has taken it meanwhile."""
+    """Restores the link, unless another run has changed it in between."""
     link = root.parent / LATEST
     if not link.is_symlink() or link.readlink() != Path(root.name):
         return
@@ -227,7 +227,7 @@ def _has_parent(root: Root) -> TypeGuard[Path]:
 
 
 def _held(root: Root, inside: Sequence[str]) -> str:
-    """Returns what a folder holds that is to be a new store, and what to do."""
+    """Returns the contents of a folder that is to be a new store, and the next step."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
         return f"it holds {_some(inside)}; {another}"
@@ -237,7 +237,7 @@ def _held(root: Root, inside: Sequence[str]) -> str:
 
 
 def _writer(root: Root) -> str:
-    """Returns who has the lock."""
+    """Returns the holder of the lock."""
     if isinstance(root, Place):
         return writer_in(root.lock(LOCK))
     with suppress(OSError, ValueError, KeyError):

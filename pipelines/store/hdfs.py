@@ -80,7 +80,7 @@ class Hdfs(Place):
         return self._is_dir() is not None
 
     def iterdir(self) -> Iterator[Hdfs]:
-        """Yields what lies directly below; nothing where there is no folder. What is being written is left out."""
+        """Yields what lies directly below; nothing where there is no folder. Unfinished files are omitted."""
         for path, _ in self._below(is_deep=False):
             name = path.rpartition("/")[2]
             if not _PART.fullmatch(name):
@@ -95,7 +95,7 @@ class Hdfs(Place):
         """Returns the size of the file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
         with _told(self._address):
             return self._client.get_file_info(self._path).length
@@ -104,7 +104,7 @@ class Hdfs(Place):
         """Returns the text of the file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
         with _told(self._address):
             return self._client.read(self._path).read().decode(encoding)
@@ -173,7 +173,7 @@ class HdfsLock:
         return str(self._folder)
 
     def create(self, text: str) -> Tag | None:
-        """Makes the file if there is none yet, in one step; returns its tag, or None where there is one."""
+        """Creates the file in one step and returns its tag; None where it exists already."""
         part, name = _part(str(self)), quote_plus(text)
         with _told(str(self)):
             self._client.create(_path(f"{part}/{name}")).close()
@@ -207,7 +207,7 @@ class HdfsLock:
         """Returns the text of the file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
         return unquote_plus(self._name())
 

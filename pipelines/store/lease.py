@@ -96,7 +96,7 @@ def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator
 
 
 def holder(file: Exclusive) -> str | None:
-    """Returns who has a lease, if the clocks of this machine and of the server agree; None: nobody."""
+    """Returns the holder of a lease, if the clocks of this machine and of the server agree; None: nobody."""
     found = file.head()
     if found is None or datetime.now(UTC) - found[1] > timedelta(seconds=LEASE_SECONDS):
         return None
@@ -104,7 +104,7 @@ def holder(file: Exclusive) -> str | None:
 
 
 def writer_in(file: Exclusive) -> str:
-    """Returns who has, or had, a lease."""
+    """Returns the current or last holder of a lease."""
     with suppress(FileNotFoundError):
         return file.read_text().splitlines()[0]
     return "another program"

@@ -43,7 +43,7 @@ class Commit:
         return f"run_id between {self.first_run} and {self.last_run}"
 
     def holds(self, run_id: int) -> bool:
-        """Returns whether a run ended by then."""
+        """Returns whether a run ended up to a round."""
         return run_id < self.first_run or (run_id <= self.last_run and self.is_final)
 
 
@@ -112,7 +112,7 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Returns the commits whose state tables answer for a round: of each batch the last that ended by then.
+        """Returns the commits whose state tables answer for a round: of each batch the last one up to it.
 
         Raises:
             QueryError: The round is before the end of the first commit, or as in `cut`.

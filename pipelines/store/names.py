@@ -31,7 +31,7 @@ class Schema:
 
     @property
     def quoted(self) -> str:
-        """The name, as SQL takes it whatever the words are."""
+        """The name, quoted for SQL."""
         return f"`{self.catalog}`.`{self.name}`"
 
     def check_engine(self, engine: Engine) -> None:

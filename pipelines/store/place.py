@@ -18,7 +18,7 @@ class Exclusive(Protocol):
     """A file that is made and changed with conditions, in one step each: of several programs one succeeds."""
 
     def create(self, text: str) -> Tag | None:
-        """Writes the file if there is none yet; returns its tag, or None where there is one."""
+        """Creates the file and returns its tag; None where it exists already."""
 
     def update(self, text: str, tag: Tag) -> Tag | None:
         """Writes the file if it has still this tag; returns the new one, or None where it is another."""
@@ -30,7 +30,7 @@ class Exclusive(Protocol):
         """Returns the text of the file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
 
     def unlink(self) -> None:
@@ -112,7 +112,7 @@ class Place(ABC):
         """Returns the size of the file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Place(ABC):
         """Returns the text of the file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
 
     @abstractmethod

@@ -62,7 +62,7 @@ def root_of(given: str | Path | Place) -> Root:
 
 
 def engine_path(root: Root) -> str:
-    """Returns a place as engines name it: Databricks mounts its files in a folder that is none to Spark."""
+    """Returns a place as engines name it: Databricks mounts its files in a folder that Spark knows by another name."""
     text = str(root)
     return f"dbfs:/{text.removeprefix(_MOUNT)}" if isinstance(root, Path) and text.startswith(_MOUNT) else text
 

@@ -49,7 +49,7 @@ Mode = Literal["append", "overwrite"]
 
 @dataclass
 class _Open:
-    """A table that this program writes without the engine: to open it anew takes the longer the more versions it has.
+    """A table that this program writes without the engine: to open it again takes the longer the more versions it has.
 
     Attributes:
         table: As of the version that was written or read last.

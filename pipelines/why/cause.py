@@ -141,7 +141,7 @@ def ending(case: Case) -> Ending:
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
-    """Returns where a publication waits, and for what, the subscriber's own reason first; None: it waits nowhere."""
+    """Returns the wait of a publication and its reason, the subscriber's own first; None: it waits nowhere."""
     waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
     if not waits:
         return None

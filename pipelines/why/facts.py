@@ -227,7 +227,7 @@ class RunFacts:
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
 
     def loss(self, message: Message) -> LinkFault | None:
-        """Returns what lost a message on its way: what loses everything, if it was that, rather than what loses some.
+        """Returns the link fault that lost a message, one that loses everything first.
 
         A partition concerns messages between any two of its groups, and is noted at the links between them only.
         """
@@ -237,7 +237,7 @@ class RunFacts:
         return found[0] if found else None
 
     def overtaking(self, message: Message) -> LinkFault | None:
-        """Returns what let messages overtake others on a message's way before it was handled, the last such time."""
+        """Returns the last link fault that let messages overtake others before a message was handled."""
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
         there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)

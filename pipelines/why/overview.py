@@ -52,7 +52,7 @@ class Overview:
 
 
 def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
-    """Returns what went wrong, in one run or in all.
+    """Returns the groups of wrong deliveries, of one run or of all.
 
     Late is a delivery that took longer than the links allow. All are counted; the first of a kind are asked about.
     """

@@ -82,7 +82,7 @@ class Trail:
         return taken[-1] if taken else None
 
     def marks(self, copy: Message) -> Marks:
-        """Returns what is special about a copy."""
+        """Returns the marks of a copy."""
         parent = self.parent(copy)
         had = self.start if parent is None else parent.due
         is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self.copies)

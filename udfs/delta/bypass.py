@@ -10,7 +10,7 @@ from udfs.delta.records import Path, Peer
 from udfs.delta.turn import FAULT, Finished, Turn
 
 ABANDONED = -1
-"""Trigger of what ends because nobody is left to confirm it."""
+"""Trigger of messages that end because no recipient can confirm them."""
 
 
 def bypass(turn: Turn) -> None:
@@ -98,7 +98,7 @@ def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
 
 
 def _stored_links(turn: Turn, failed: Iterable[int]) -> Iterable[view.LinkRow]:
-    """Returns what failed nodes have stored of the topology: who joined at M while R was down, M alone may know."""
+    """Returns the topology stored at failed nodes: one that joined at M while R was down is known to M alone."""
     for peer in failed:
         for one in turn.ctx.run.stored(peer, "topology").values():
             yield one.a, one.b, one.is_marked
@@ -115,7 +115,7 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 
 
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
-    """Returns who is asked instead of synchronisation points that failed: the closest nodes left on the ways there.
+    """Returns the substitutes of failed synchronisation points: the closest nodes left on the ways there.
 
     That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
     """
@@ -130,7 +130,7 @@ def _leads_through(path: Path, nodes: Iterable[int]) -> bool:
 
 
 def _resend_orphans(turn: Turn, failed: Mapping[int, int]) -> None:
-    """Algorithm 3, lines 20 to 22: the closest node that is left takes over; what nobody is left for ends."""
+    """Algorithm 3, lines 20 to 22: the closest remaining node takes over; messages without a recipient end."""
     node, finished = turn.node, list[Finished]()
     for m in node.processing_list.values():
         orphans = {

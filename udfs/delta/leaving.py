@@ -1,4 +1,4 @@
-"""What every message gets when it leaves a node: m.from for its receiver, the visited list, the connection.
+"""Outgoing messages: m.from for the receiver, the visited list, the connection.
 
 A message to a RECOVERING node is Guided: it carries the paths from there to the recipients (section 6). Multicast
 messages to a node that has not answered yet wait in ProcessingList. Messages leave as answers, requests, STATUS of the

@@ -112,7 +112,7 @@ class Processed:
         matches: PUB: subscriptions whose predicate it satisfies, where it may have to be sent again.
         origin_path: SUB, UNSUB accepted as Guided: P(N, m.from).
         msg_id: MsgId_N, where duplicates are told by visited lists.
-        visited: m.visited as it was received, where duplicates are told by it.
+        visited: The received m.visited, where it tells duplicates.
     """
 
     source: int

@@ -57,7 +57,7 @@ def handle_faults(turn: Turn) -> None:
 
 
 def _come_back(turn: Turn) -> None:
-    """Algorithm 5, lines 1 to 7: TOP_R as it was stored, Synch_R asked; a join that was under way starts again."""
+    """Algorithm 5, lines 1 to 7: TOP_R from storage, Synch_R asked; an unfinished join starts again."""
     node, incarnation = turn.node, turn.ctx.run.incarnation(turn.id, turn.round)
     join = node.own_join
     if join is not None and join.status != "VALID_JOINED":
@@ -98,7 +98,7 @@ def _connect(turn: Turn) -> None:
 
 
 def _answers(turn: Turn) -> list[Answer]:
-    """Returns what messages about connections say of their senders, the last word of each.
+    """Returns the last status that messages about connections report of each sender.
 
     A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
     where N has a connection. It does not where N suspects a former incarnation of the sender: what went through that
@@ -139,7 +139,7 @@ def _take_answers(turn: Turn, answers: list[Answer]) -> None:
 
 
 def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Whoever lies behind a node that is back counts as up again: it has told the nodes in between, not N."""
+    """A node behind a recovered node counts as up again: it has told the nodes in between, not N."""
     node = turn.node
     for peer in node.peer.values():
         path = node.path.get(peer.peer)

@@ -16,7 +16,7 @@ FAULT = -(1 << 62)
 CALL = 1 << 62
 """Trigger of what a call causes, its number added: behind all messages of the round."""
 AGAIN = 1 << 40
-"""What is sent again leaves behind STATUS, before PAR_TOP, in the order of MsgId_N: by its round minus this."""
+"""Messages that are sent again go after STATUS, before PAR_TOP, in the order of MsgId_N: by its round minus this."""
 Key = tuple[int, int]
 """A multicast message: its source and its number there."""
 
@@ -151,7 +151,7 @@ class Turn:
         copies: Copies to forward.
         guided: Publications accepted as Guided whose recipients are computed again.
         entered: Triggers of events by which the node takes part from now on.
-        outbox: What leaves.
+        outbox: Outgoing messages.
         has_new_links: Whether links came into view since the paths were computed.
     """
 
@@ -184,7 +184,7 @@ class Turn:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether a node of the run has crashed by now: what only crashes make necessary is left out before."""
+        """Whether a node of the run has crashed up to now; work that only crashes need is skipped before."""
         return self.ctx.run.has_crashed(self.ctx.round)
 
     def of(self, *kinds: str) -> list[Received]:

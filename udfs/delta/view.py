@@ -47,7 +47,7 @@ def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]
 
 
 def closest(node: State, path: Sequence[int]) -> int | None:
-    """Returns the closest node of a path that N is connected to (Algorithm 3, line 15); None: there is none.
+    """Returns the closest node of a path that N is connected to (Algorithm 3, line 15), or None.
 
     Neighbours are, unless they failed.
     """
@@ -73,7 +73,7 @@ def look(turn: Turn) -> None:
 
 
 def look_again(turn: Turn) -> None:
-    """Computes the ways of N anew where its links or failed peers changed; paths stay where TOP_N does."""
+    """Computes the ways of N again where its links or failed peers changed; paths stay where TOP_N does."""
     if turn.has_new_links:
         look(turn)
         return
@@ -203,7 +203,7 @@ def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
 
 
 def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
-    """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
+    """Line 26 for messages that end with a failure: nodes that synchronise in this round get the changes.
 
     They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
     before the end of the round, when everything else changes routing information.

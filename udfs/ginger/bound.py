@@ -128,7 +128,7 @@ def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
 
 
 def reasons(given: Given) -> Iterator[tuple[int, str]]:
-    """Returns what is too much for the protocol in a run: rounds, and reasons in words."""
+    """Returns the rounds in which a run goes beyond the bound, with reasons in words."""
     tree = _Tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
@@ -206,7 +206,7 @@ def _cut_off(given: Given, tree: _Tree, failed: set[int]) -> Iterator[str]:
 
 
 def _without_locks(given: Given, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
-    """The locks of a topic are where its sub-tree is; whoever takes its clients in later does not know them."""
+    """The locks of a topic are where its sub-tree is; a broker that takes its clients in later does not know them."""
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
         topics.setdefault(topic, set()).add(client)
@@ -234,7 +234,7 @@ def _absent(given: Given, at: int) -> set[int]:
 
 
 def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns what is too much for the protocol.
+    """Returns the rounds and reasons beyond the bound.
 
     Args:
         batches: One row a run: ``run_id, parameters`` (JSON), ``nodes`` (structs ``node_id, name, role``), ``links``

@@ -97,7 +97,7 @@ class Broker(Role):
         node.latency |= {contact: rounds for rounds, contact in near}
         node.see((contact, 0, 1 + place) for place, (_, contact) in enumerate(near))
         if status == "RECOVERING":
-            # Whoever noticed the failure may have failed, too, before it told anybody.
+            # The broker that noticed the failure may have failed, too, before it told anybody.
             node.state.failed[node.id] = Failed(node.id)
         node.ctx.status(status)
         self.seek()
@@ -153,7 +153,7 @@ class Broker(Role):
     # ---- what the sections ask of each other
 
     def candidates(self) -> list[int]:
-        """Returns brokers to ask; who has come below it since it saw it beside itself is none."""
+        """Returns brokers to ask; those that have moved below it are excluded."""
         return [broker for broker in self.node.candidates() if broker not in self.node.children]
 
     def seek(self) -> None:

@@ -206,7 +206,7 @@ class Client(Role):
         return self._subscribes(event.message.topic)
 
     def own_copy(self, message: Message) -> Message:
-        """Returns the message: what left its buffer it has nowhere else."""
+        """Returns the message, which the client has in its buffer only."""
         return message
 
     def resume(self, parked: Parked) -> None:

@@ -27,7 +27,7 @@ class Election:
         Args:
             role: The broker.
             search: Its search for a parent.
-            ended: Goes on after an election, with the requests that came meanwhile.
+            ended: Resumes after an election, with the requests that came during it.
         """
         self._role = role
         self._node = role.node
@@ -113,7 +113,7 @@ class Election:
             self._decide()
 
     def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
-        """Orphans do, whatever parents they have lost; others if their own is gone: that is news to them."""
+        """Orphans do, for any lost parent; others if their own parent is gone, which they learn here."""
         node = self._node
         is_orphan = node.parent is None or node.parent in gone
         return not node.repair.is_root and is_orphan and node.is_sibling(sender)

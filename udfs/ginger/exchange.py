@@ -40,7 +40,7 @@ class Exchange:
         """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
         node, awaited = self._node, self._state.awaited
         if sender not in node.children and sender not in node.clients:
-            # Whoever took the sender in has failed since, and recovered without knowing it.
+            # The broker that took the sender in has failed since, and recovered without knowing it.
             node.send(sender, NodeDown(node.id))
         if sender not in awaited:
             return

@@ -1,4 +1,4 @@
-"""What to do about a missing message that has left its partner's buffer (section 4.3.2.3).
+"""Missing messages that have left the partner's buffer (section 4.3.2.3).
 
 The thesis leaves that open but for its idea: the client that published the message is told by an exception, and may
 repeat it. A node that lacks such a message puts the partner's answer aside, and asks the publisher for the message with
@@ -36,13 +36,13 @@ class LostMessages:
         self._state = role.node.state
 
     def told(self, told: MissingSets) -> MissingSets:
-        """Returns what a partner tells; what everybody has had is forgotten here, too."""
+        """Returns the partner's answer; messages that everybody has had are forgotten here, too."""
         for topic, runs in sorted(told.collected.items()):
             self._role.collect(topic, runs)
         return told
 
     def filled(self, partner: int, kind: str, raw: MissingSets, topic: str | None = None) -> MissingSets | None:
-        """Returns what a partner tells with all bodies; if one is lacking that is needed here, it is parked.
+        """Returns the partner's answer with all bodies; if a needed one is missing, the answer is parked.
 
         Args:
             partner: Who tells it.

@@ -38,7 +38,7 @@ class MissingMessages:
             known.collected[name] = buffer.collected
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns what another one lacks of the topics that it names."""
+        """Returns the messages of the named topics that the other node lacks."""
         failed = set(self._node.state.failed)
         answer = MissingSets(failed=failed, back=failed - self._node.repair.dead)
         for name in sorted(theirs.passed):

@@ -47,7 +47,7 @@ class ParentSearch:
         self._node.ctx.set_timer(TIMER, rounds=rounds)
 
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
-        """A broker accepts, or the next one is asked; who joins sub-trees first is asked again meanwhile (rule G25)."""
+        """A broker accepts, or the next is asked; one that joins sub-trees first is asked again (rule G25)."""
         own = self._own
         if src != own.asked:
             return

@@ -71,7 +71,7 @@ class TopicJoining:
                 self._node.send(neighbour, ms.JoinTopic(name))
         join.is_own = join.is_own or is_own
         if asker is not None and asker in join.waiting:
-            # Both look for it: whoever wants it is behind the other.
+            # Both look for it: the one that wants it is behind the other.
             join.waiting.remove(asker)
             self._connect(self._topics.of(name), asker)
         elif asker is not None:
@@ -144,7 +144,7 @@ class TopicJoining:
             topic.tell_anew()
 
     def settle(self) -> None:
-        """Releases what was held, and answers what was asked meanwhile."""
+        """Releases held messages, and answers requests that came during the join."""
         self._hold.release()
         while self._state.postponed and not self._node.is_waiting:
             asked = self._state.postponed.pop(0)

@@ -65,7 +65,7 @@ class Tree:
             yield Around(above, node, down, 1, 0, self._latency[node, above])
 
     def views(self, max_hops: int) -> Iterator[Around]:
-        """Yields what nodes see beyond their neighbours, over so many hops."""
+        """Yields the nodes that each node sees beyond its neighbours, up to n hops."""
         view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
         for node in self._order[1:]:
             above = self.parent[node]
@@ -88,7 +88,7 @@ def belongs(up: int, down: int, max_hops: int) -> bool:
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns what a broker of the view is."""
+    """Returns the role of a broker in the view."""
     return "sibling" if (up, down) == (1, 1) else "ancestor"
 
 

@@ -63,7 +63,7 @@ class TreeRepair:
     def _may_take_in(self, sender: int, request: ParentRequest) -> bool:
         """Orphans decline, as does who knows the sender as an ancestor: else brokers could accept each other (G10).
 
-        A broker that joins has nobody below it, whatever was seen of it before.
+        A broker that joins has nobody below it, even if it was seen with children before.
         """
         node = self._node
         is_seen_above = node.place(sender) is not None and not node.is_sibling(sender)
@@ -103,7 +103,7 @@ class TreeRepair:
     def view_changed(self) -> None:
         """Sends children and clients what is to be seen from here (Alg. 2); an orphan would seem to be the root.
 
-        Those that elected a root are its children already, for whoever has to find them if it fails now (rule G20).
+        Brokers that elected a root are its children already, so that others find them if it fails now (rule G20).
         """
         node = self._node
         if node.parent is None and not node.repair.is_root:

@@ -38,7 +38,7 @@ class Steering:
         repository: The steering repository; None: none has been found.
         designation: The number of the designation (rule P12).
         is_seeking: Whether it waits for answers to probes.
-        is_changing: Whether it designates anew at the end of the round.
+        is_changing: Whether it designates again at the end of the round.
         is_established: Whether the steering repository has answered.
         is_refused: Whether it has been refused.
         tries: Requests without an answer.

@@ -62,7 +62,7 @@ def persist(at: At, slot: Slot) -> None:
 
 
 def enact(at: At, action: Action) -> bool:
-    """Does an action unless it is old; returns whether it was done. Who gets what is looked up anew."""
+    """Does an action unless it is old; returns whether it was done. Recipients are computed again."""
     is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
         return False
@@ -75,7 +75,7 @@ def enact(at: At, action: Action) -> bool:
 
 
 def recount(at: At, subscriber: Subscriber) -> None:
-    """Looks anew which messages are for a subscriber: its subscriptions are others."""
+    """Computes again which messages are for a subscriber, after its subscriptions changed."""
     subscriber.last_seq = previous(at, subscriber, at.log.frontier + 1)
     subscriber.sync = subscriber.offered = 0
     for row in at.of(at.node.foreign_sync):
@@ -84,7 +84,7 @@ def recount(at: At, subscriber: Subscriber) -> None:
 
 
 def previous(at: At, subscriber: Subscriber, seq: int) -> int:
-    """Returns the last number before one whose message is for a subscriber; 0: there is none."""
+    """Returns the last number before one whose message is for a subscriber, or 0."""
     numbers = range(seq - 1, 0, -1)
     return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
 

@@ -45,7 +45,7 @@ def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
 
 
 def _entries(at: At, base: int) -> tuple[Entry, ...]:
-    """Returns what is stored behind a number up to the frontier, and all actions behind: they wait for no message."""
+    """Returns the stored messages behind a number up to the frontier, and all actions: they wait for no message."""
     found = [at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.last_seq + 1)]
     return tuple(
         Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action)

@@ -30,7 +30,7 @@ def add(at: At, repository: int) -> None:
 
 
 def peer(at: At, repository: int) -> Peer:
-    """Returns what is known of another repository."""
+    """Returns the record of another repository."""
     index = at.topic, repository
     return at.node.peer.setdefault(index, Peer(*index))
 
@@ -98,7 +98,7 @@ def left(at: At) -> tuple[int, ...]:
 
 
 def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns who is leaving, and who has left."""
+    """Returns the members that are leaving, and those that have left."""
     leaving = [one.repository for one in at.of(at.node.member) if one.is_leaving and not one.is_left]
     return tuple(sorted([*leaving, *([at.me] if at.log.is_leaving else [])])), left(at)
 

@@ -158,7 +158,7 @@ def is_deregistered(at: At, action: Action) -> bool:
 
 
 def end_designations(at: At, action: Action) -> None:
-    """Has steered subscribers designate anew to whom a registration gives what they may have passed (rule P25).
+    """Makes subscribers designate again to whom a registration gives messages that they may have passed (P25).
 
     Their designations count as over: only newer ones make this repository active again, also after a crash.
     """

@@ -86,7 +86,7 @@ def designate(row: Steering, repository: int) -> None:
 
 
 def change(at: At, row: Steering) -> bool:
-    """Ends a round: the lowest id among the first answers; returns whether it designates anew (rules P12, P27)."""
+    """Ends a round: the lowest id among the first answers; returns whether it designates again (rules P12, P27)."""
     if row.is_seeking and row.answers:
         designate(row, min(row.answers))
     row.answers = ()

@@ -101,7 +101,7 @@ def _advance(at: At, sync: int) -> None:
 def proceed(at: At) -> None:
     """Delivers what is stable, in the order of the repository's numbers (rules P6 and P9).
 
-    Who designates anew at the end of the round delivers no more: the cut of a new subscription has its marks.
+    One that designates again at the end of the round delivers no more: the cut of a new subscription has its marks.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:

@@ -66,7 +66,7 @@ def ask_cuts(at: At, row: Steering) -> None:
 
 
 def on_confirm(at: At, m: SubscribeConfirm) -> None:
-    """Has subscriptions start behind what is stored, and behind the own marks (rule P10).
+    """Starts subscriptions behind the stored messages, and behind the own marks (rule P10).
 
     An answer that a delivery has overtaken is too old: what lies between would come against the repository's order.
     """

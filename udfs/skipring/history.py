@@ -102,7 +102,7 @@ class DatabaseChange:
 
 
 def explicit(own: Subscription) -> Explicit:
-    """Returns what counts as explicit state of a node; two are equal if nothing of it has changed."""
+    """Returns the explicit state of a node, to be compared for changes."""
     beside = (None if one is None else (one.node, one.label) for one in (own.left, own.right, own.ring))
     return own.wants, own.label, *beside, dict(own.short)
 

@@ -123,7 +123,7 @@ def chain(own: Label, neighbour: Label) -> list[Label]:
 
 
 def level_ring(level: int, n: int) -> list[Label]:
-    """Returns the nodes of a level's ring in their order: the labels of at most so many bits, and at the top all."""
+    """Returns the nodes of a level's ring in their order: the labels of at most `level` bits, and at the top all."""
     members = range(n if level == levels(n) else min(n, 1 << level))
     return sorted(map(label_of, members), key=lambda label: label.value)
 

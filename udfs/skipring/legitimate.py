@@ -31,7 +31,7 @@ class Snapshot:
 
         Args:
             topic: The topic.
-            kept: The ring's state at all nodes that are up; None: there is none.
+            kept: The ring's state at all nodes that are up, or None.
             entries: The database of its supervisor.
             crashed: The subscribers whose crash has been reported there.
             strays: Other nodes with a tuple in a database of the topic.

@@ -68,9 +68,9 @@ class SetData:
 
     Attributes:
         topic: The topic.
-        predecessor: The node before the receiver on the ring; None: there is none.
+        predecessor: The node before the receiver on the ring, or None.
         label: The receiver's label; None: it has none.
-        successor: The node after the receiver on the ring; None: there is none.
+        successor: The node after the receiver on the ring, or None.
         reason: ``round_robin``, ``subscribe``, ``request``, ``moved``: its label has changed as another node has left;
             ``leave``: permission to leave.
     """

@@ -251,7 +251,7 @@ class SkipRing(NodeProgram):
         return self.subscription.setdefault(topic, self._own(topic))
 
     def _labelled(self, topic: str) -> Subscription | None:
-        """Returns what the node keeps of a topic that it wants and has a label in."""
+        """Returns the node's state of a topic that it wants and has a label in."""
         own = self._own(topic)
         return own if own.wants and own.label is not None else None
 

@@ -143,7 +143,7 @@ def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns what topics have broken once they were clean: columns `BROKEN`.
+    """Returns the breaches of topics after they were clean: columns `BROKEN`.
 
     Args:
         batches: One row a run, columns as in `RunReplay`.

@@ -87,7 +87,7 @@ class Scene:
         return [node for node, info in self.world.nodes.items() if info.role != "supervisor"]
 
     def own(self, node: int) -> Subscription:
-        """Returns what a node keeps of the topic."""
+        """Returns a node's state of the topic."""
         kept: dict[str, Subscription] = self.world.program(node).subscription
         return kept.setdefault(self.topic, Subscription(self.topic))
 

@@ -55,7 +55,7 @@ class Member:
             self._linearize(m.node, m.label)
 
     def _hear(self, node: int, label: Label) -> None:
-        """Notes that a ring neighbour has introduced itself, and its label; then the ring is sorted anew."""
+        """Notes that a ring neighbour has introduced itself, and its label; then the ring is sorted again."""
         for one in self._own.on_ring():
             if one.node == node:
                 one.label, one.silent = label, 0
@@ -200,7 +200,7 @@ class Member:
             self._introduce_self(m.node, m.label, LIN)
 
     def _refresh_slots(self) -> None:
-        """Computes the slots anew, and introduces the partners at the node's own level to each other."""
+        """Computes the slots again, and introduces the partners at the node's own level to each other."""
         own = self._own
         beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]
         chains = [chain(self._label, one.label) for one in beside]

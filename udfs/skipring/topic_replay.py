@@ -72,7 +72,7 @@ class Measured:
         round: A round in which something changed.
         n_subscribers: Subscribers that are up.
         n_recorded: Those of them that the database has.
-        n_wrong_labels: Those whose label is none, or not the one in the database.
+        n_wrong_labels: Those without a valid label, or with another one than in the database.
         max_degree: The most neighbours that one of them has.
         n_edges: Edges between them, without directions.
         diameter: The most hops between two of them; None: some do not reach each other, or there are more than `LARGE`

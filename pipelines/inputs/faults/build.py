@@ -40,7 +40,7 @@ def build_faults(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
     kinds: Callable[[], Sequence[str]], clock: Clock = DEFAULT_CLOCK,
 ) -> Faults:  # fmt: skip
-    """Returns what goes wrong in one run: crashes (see `crash_times`), pauses, and faults of links.
+    """Returns the faults of one run: crashes (see `crash_times`), pauses, and faults of links.
 
     Args:
         faults: The faults of the scenario.

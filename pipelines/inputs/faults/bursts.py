@@ -1,4 +1,4 @@
-"""Bursts: a link is good and bad by turns (Gilbert and Elliott's channel), round by round."""
+"""Bursts: a link alternates between good and bad (Gilbert and Elliott's channel), round by round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     """Returns the times for which links are bad.
 
     A link is bad in the first round with the probability that it has in the long run, bad / (good + bad); times are
-    geometrically distributed, so it does not matter how long it has been in its state by then.
+    geometrically distributed, so the time it has already spent in its state does not matter.
 
     Args:
         burst: The mean times.

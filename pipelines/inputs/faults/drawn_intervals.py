@@ -30,7 +30,7 @@ def drawn_intervals(
         at: Where the generator stands in the scenario.
 
     Raises:
-        FaultError: There is no room for so many, or there are more than a run can have.
+        FaultError: The rounds have no room for n intervals, or n is above the limit of a run.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:

@@ -213,13 +213,13 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
 
 
 def stream_of(fault: LinkFault, number: int) -> int:
-    """Returns which draws decide for a fault: those that it names, else those of its place in the scenario's list."""
+    """Returns the stream of draws of a fault: the one that it names, else that of its index in the scenario's list."""
     own = fault.stream if isinstance(fault, MessageFault) else None
     return number if own is None else own
 
 
 def event_kinds(fault: LinkFault) -> list[str]:
-    """Returns the kinds of a fault in table ``fault_event``: what overtakes is called so, whatever makes it."""
+    """Returns the kinds of a fault in table ``fault_event``; overtaking has one name for all its causes."""
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
     if isinstance(fault, Duplicate) and fault.after[1] > 0:

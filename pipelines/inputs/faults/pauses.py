@@ -29,7 +29,7 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
 
 
 def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
-    """Yields what is left of a pause up to the first crash in it."""
+    """Yields the part of a pause before its first crash."""
     start = max([pause.start, *(crash.end for crash in crashes if crash.start <= pause.start < crash.end)])
     end = min([pause.end, *(crash.start for crash in crashes if crash.start > pause.start)])
     if start < end:

@@ -1,4 +1,4 @@
-"""Up and down times by turns, drawn from distributions."""
+"""Alternating up and down times, drawn from distributions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
 
 
 def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
-    """Returns the outages of nodes that are up and down by turns, all up before the first round.
+    """Returns the outages of nodes that alternate between up and down, all up before the first round.
 
     A node's times depend on its id, not on which other nodes take part.
 

@@ -63,7 +63,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class TraceFile:
-    """A file in one state, to be read once however many runs use it.
+    """A file in one state, which is read once for all runs that use it.
 
     Attributes:
         path: The file.
@@ -294,6 +294,6 @@ def mapped(
 
 
 def _drawn(size: int, count: int, seed: int, purpose: str) -> Ints:
-    """Returns so many of the numbers below a size, in drawn order."""
+    """Returns n of the numbers below a size, in drawn order."""
     order = np.argsort(draws_numpy.bits(seed, purpose, np.arange(size, dtype=np.int64)), kind="stable")
     return order[:count].astype(np.int64)

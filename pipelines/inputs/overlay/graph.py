@@ -50,7 +50,7 @@ class Overlay:
 
     @property
     def first_client(self) -> int:
-        """The lowest id of clients; as many nodes as there are, if there is none."""
+        """The lowest id of clients; the number of nodes where no client exists."""
         return len(self.names) - self.n_clients
 
     @property

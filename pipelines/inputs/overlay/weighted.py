@@ -71,7 +71,7 @@ class WeightedGraph:
 
 
 def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str, ...]:
-    """Returns a name for each node: its label, ``label#2`` where it is taken, its id where there is none.
+    """Returns a name for each node: its label, ``label#2`` where it is taken, its id where it has no label.
 
     Args:
         labels: In the order of the source; space around them is cut off.
@@ -198,7 +198,7 @@ def largest_component(graph: WeightedGraph) -> WeightedGraph:
 
 
 def split_message(graph: WeightedGraph) -> str | None:
-    """Returns what keeps a graph from being connected, with an unreachable node of each part, or None."""
+    """Returns why a graph is not connected, with an unreachable node of each part, or None."""
     label = component_labels(len(graph.names), graph.a, graph.b)
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:

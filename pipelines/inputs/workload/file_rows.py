@@ -185,7 +185,7 @@ class FileRows:
         return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
-        """Returns a column as text (null where it is empty), or notes why there is none."""
+        """Returns a column as text (null where it is empty), or notes why it is missing."""
         column = self.column(key, name)
         if column is None:
             return None

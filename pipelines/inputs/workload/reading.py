@@ -39,7 +39,7 @@ _PUBLISHED_TITLES = {  # of well-known files that go round without their first l
 
 @dataclass(frozen=True)
 class Source:
-    """A file in one state, to be read once however many runs use it.
+    """A file in one state, which is read once for all runs that use it.
 
     Attributes:
         path: The file.
