@@ -57,7 +57,7 @@ def run_all(
 
 
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
-    """Returns what the audits of a protocol say of a store."""
+    """Returns the report of a protocol's audits on a store."""
     reader = reader_of(store.session, store.root)
     return audit_store(reader, store.session, reader.protocol(protocol))
 
@@ -148,7 +148,7 @@ def _some(frame: DataFrame, where: str) -> None:
 
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
-    """Returns what one audit finds, sorted: run, node and source by name, source_seq, detail."""
+    """Returns the violations that one audit finds, sorted: run, node and source by name, source_seq, detail."""
     reader = reader_of(store.session, store.root)
     rows = found_by(name, reader, store.session, reader.protocol(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}

@@ -354,7 +354,7 @@ class GossipSub(SubscribingNode):
             ctx.set_timer("heartbeat", rounds=first + (phase - first) % interval - ctx.round)
 
     def topic_of(self, name: str) -> Topic:
-        """Returns what the node knows of a topic."""
+        """Returns the node's state of a topic."""
         return self.topic.setdefault(name, Topic(name, False, set(), set(), set(), 0, {}))
 
     def _wanted_topics(self) -> tuple[str, ...]:

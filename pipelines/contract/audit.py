@@ -119,7 +119,7 @@ class Evidence:
         return delta_paths(self.materialiser.session, link, max_hops)
 
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """Materialises a frame under a name; whoever asks for the name again gets the same rows without the work."""
+        """Materialises a frame under a name; a second call for the name gets the rows without computing them."""
         with self._keeping:
             if name not in self._kept:
                 self._kept[name] = self.materialiser.cache(f"audit_{name}", make())
@@ -145,7 +145,7 @@ class Audit:
         summary: One line for ``roundtable list audits``.
         find: The violating rows, columns `FOUND`: SQL over the history, or a function that returns them; no rows where
             the guarantee holds. ``round``, ``source`` and ``source_seq`` are null where the guarantee is about none.
-        is_unconditional: Whether it holds whatever fails, so that nothing that breaks it is excused.
+        is_unconditional: Whether it holds under all faults, so that no violation is excused.
         is_of_deliveries: Whether a row of a delivery, by its round, is a delivery that breaks it: what goes beyond the
             bound later excuses none.
         is_dated: Whether ``round`` is the round in which the guarantee was broken, so that faults of later rounds

@@ -52,7 +52,7 @@ def program_states(protocol: declaration.Protocol) -> list[State]:
 
 
 def program_error(error: Exception) -> NodeProgramError | None:
-    """Returns what an engine says of a handler that has failed; None where it is about anything else."""
+    """Returns an engine's message about a handler that failed; None where it is about something else."""
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
     if not found:
         return None

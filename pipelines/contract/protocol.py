@@ -108,7 +108,7 @@ class Protocol:
         makes_overlay: Whether it links nodes itself, so that the scenario lists nodes only (``overlay.nodes``).
         edges: The view of the edges that its nodes hold, where it makes the overlay: reports draw them, and lay nodes
             out by those that are no shortcuts. Its columns: ``run_id, node_id, held_node_id, is_shortcut, round``, and
-            ``until_round``, null: to the end. None: there is none.
+            ``until_round``, null: to the end. None: no such view.
         servers: What the overlay's servers are called in table ``node``; None: its overlays have none.
         calls: The kinds of calls that it takes beside subscriptions, publications and `workload.joins`.
         draws: Whether its nodes draw, so that runs of the same inputs depend on the seed.

@@ -216,7 +216,7 @@ class Start:
     Attributes:
         run: As in `Round`.
         calls: All application calls of the runs (without ``matches``).
-        paths: Returns δ-paths of the overlay between nodes that are in it at the start, up to so many hops.
+        paths: Returns δ-paths of the overlay between nodes that are in it at the start, up to n hops.
         settings: The distinct settings objects of the runs.
         crashing: The runs in which a node crashes at some time.
         keep: As in `Round`.

@@ -95,7 +95,7 @@ class Stopped:
     Attributes:
         folder: Holds store ``whole``, and one named by its number for each write, as it was before that.
         written: The table of each write.
-        rows: What the undisturbed run left.
+        rows: The rows of the undisturbed run.
     """
 
     folder: Path

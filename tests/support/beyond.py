@@ -26,7 +26,7 @@ class Extent:
         sizes: Fewest nodes of a tree, and one more than the most.
         slowest: Largest latency of a link.
         n_late: Subscriptions that are issued during the crashes.
-        first_crash: First round of a crash; the first subscriptions are confirmed by then.
+        first_crash: First round of a crash; the first subscriptions are confirmed before.
         crash_rounds: Rounds in which crashes begin.
         longest: Most rounds for which a node is down, if it recovers.
         publication_rounds: Rounds from a little before the first crash in which publications are issued.
@@ -91,7 +91,7 @@ def _name(node: int) -> str:
 
 
 def _chain(draw: random.Random, tree: nx.Graph[int], sources: list[int], sinks: list[int], length: int) -> list[int]:
-    """Draws so many neighbours on the way from one of the sources to one of the sinks, both left out."""
+    """Draws n neighbours on the way from one of the sources to one of the sinks, both left out."""
     ways = [nx.shortest_path(tree, a, b)[1:-1] for a in sources for b in sinks]
     long = [way for way in ways if len(way) >= length]
     if not long:
@@ -172,7 +172,7 @@ def explanations(reader: StoreReader) -> Iterator[tuple[Story, str, str | None]]
 
 
 def fault_of(story: Story, crashes: set[tuple[int, str, int]]) -> str | None:
-    """Returns what is wrong with the explanation of a loss; None: nothing.
+    """Returns the error in the explanation of a loss, or None.
 
     Args:
         story: What `why` says.

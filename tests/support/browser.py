@@ -25,7 +25,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str | None:
-    """Returns the program; None where there is none."""
+    """Returns the program, or None."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 

@@ -184,7 +184,7 @@ def compared(store: Store) -> dict[int, Tables]:
 
 
 def cases(protocol: str, count: int) -> Iterator[dict[str, Any]]:
-    """Yields runs of a protocol, by turns from its generators; every fourth one without its faults."""
+    """Yields runs of a protocol, alternating between its generators; every fourth one without its faults."""
     drawn = GENERATORS[protocol]
     for seed in range(count):
         found = drawn[seed % len(drawn)](seed) | {"time": {"rounds": ROUNDS.get(protocol, 200)}}

@@ -1,4 +1,4 @@
-"""The SQL cookbook's statements and answers: ``python tests/support/cookbook.py`` writes the answers anew."""
+"""The SQL cookbook's statements and answers: ``python tests/support/cookbook.py`` writes the answers again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def recipes(text: str) -> list[tuple[str, str]]:
 
 
 def answer(result: Result, statement: str) -> str:
-    """Returns what ``roundtable sql`` prints."""
+    """Returns the output of ``roundtable sql``."""
     printed = io.StringIO()
     write_rows(result.sql(statement).toArrow(), "table", printed)
     return printed.getvalue().rstrip("\n")

@@ -151,5 +151,5 @@ def _watched(patch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 
 
 def executed_plan(frame: DataFrame) -> str:
-    """Returns what classic Spark executes for a frame."""
+    """Returns the physical plan of classic Spark for a frame."""
     return str(frame._jdf.queryExecution().executedPlan().toString())  # the tests' own look inside; not the program's

@@ -44,7 +44,7 @@ class Difference:
 def differences(
     name: str, runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 50
 ) -> list[Difference]:
-    """Plays runs in both forms, and returns where their rows differ.
+    """Plays runs in both forms, and returns the tables with differing rows.
 
     Args:
         name: The protocol of all runs.
@@ -75,7 +75,7 @@ def cut(run: RunConfig, horizon: int) -> RunConfig:
 
 
 def _early(parts: list[dict[str, Any]], horizon: int) -> list[dict[str, Any]]:
-    """Returns what begins up to a round, without an end that comes later."""
+    """Returns the rows that begin up to a round, without an end that comes later."""
     early = [one for one in parts if one.get("round", 0) <= horizon]
     return [{name: value for name, value in one.items() if name != "until" or (value or 0) <= horizon} for one in early]
 

@@ -26,7 +26,7 @@ def _type(name: str) -> T.DataType:
 
 
 def frame(session: Session, columns: T.StructType | Sequence[str] | str, *rows: Mapping[str, Any]) -> DataFrame:
-    """Makes a frame; what a row leaves out is null, but for the run, which is 0."""
+    """Builds a frame; missing columns of a row are null, a missing run is 0."""
     given = {field.name: field.dataType for field in columns} if isinstance(columns, T.StructType) else {}
     names = columns.split() if isinstance(columns, str) else list(given or columns)  # type: ignore[arg-type]
     if "run_id" not in names:

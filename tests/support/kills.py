@@ -55,7 +55,7 @@ def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def n_commits(root: Path) -> int:
-    """Counts the commits of all tables, some of which may be removed meanwhile."""
+    """Counts the commits of all tables, some of which may be removed during the count."""
     return sum(
         file.endswith(".json") for folder, _, files in os.walk(root) if folder.endswith("_delta_log") for file in files
     )
@@ -67,7 +67,7 @@ def program(*arguments: str | Path) -> list[str]:
 
 
 def killed(command: Sequence[str], root: Path, commits: int, draw: random.Random) -> bool:
-    """Starts a program and kills it a moment after a store has so many commits; False where it ended before that."""
+    """Starts a program and kills it a moment after a store has n commits; False where it ended before that."""
     with subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,

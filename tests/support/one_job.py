@@ -1,4 +1,4 @@
-"""Runs of many modules as one job: a job costs what its rounds cost, whoever's runs they are."""
+"""Runs of many modules as one job: the cost of a job is that of its rounds, for runs of any module."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OneJob:
         return cls(run_all(runs, session, root), places)
 
     def stores(self, module: ModuleType, root: Path) -> Stores:
-        """Returns what makes the store that runs of a module would have left in a job of their own."""
+        """Returns a function that builds the store of a module's runs as a job of their own would write it."""
         return lambda name: part(self.store, *self.places[module.__name__, name], root / name)
 
 

@@ -1,4 +1,4 @@
-"""Schedules with three crashes at once, for each protocol; what their replicas leave has to be the same."""
+"""Schedules with three crashes at once, for each protocol; their replicas have equal rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def broken_off(
         runs: Its runs.
         session: The engine.
         folder: Of the store.
-        after: It is broken off after so many jobs.
+        after: The number of jobs after which it is broken off.
         commit_every: Rounds between commits.
         rounds_per_job: Rounds of a job, up to then.
         then: The same from then on.

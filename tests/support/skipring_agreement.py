@@ -121,7 +121,7 @@ def _has_right_key(setup: Setup, leaf: TrieNode) -> bool:
 
 
 def ring(setup: Setup, node: int, own: Any) -> Ring:
-    """Returns what a subscriber keeps of a ring as the plain program has it."""
+    """Returns a subscriber's state of a ring in the form of the plain program."""
     left, right, end = (None if one is None else edge(one) for one in (own.left, own.right, own.ring))
     short = {str(label): held for label, held in own.short.items()}
     return Ring(own.topic, node, responsible(own.topic, setup.supervisors), plain(own.label), left, right, end, short)
@@ -168,7 +168,7 @@ def compare(setup: Setup) -> tuple[LocalNetwork, Network]:
 
 
 def _by_sender(messages: Any) -> dict[Any, list[Any]]:
-    """Returns what nodes have sent in a round, in the order in which they sent it; reports apart."""
+    """Returns the messages of a round in the order of sending; reports apart."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for one in messages:
         body = plain(one.message) if isinstance(one, Flight) else one.body

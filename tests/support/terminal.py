@@ -16,7 +16,7 @@ from typing import TextIO
 
 
 def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
-    """What a terminal of so many columns shows of what a function writes."""
+    """The screen of a terminal of n columns after a function has written to it."""
     master, slave = _opened(width)
     with os.fdopen(slave, "w", encoding="utf-8") as out:
         write(out)
@@ -24,7 +24,7 @@ def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
 
 
 def command_at_terminal(width: int, command: Sequence[str], folder: Path) -> tuple[str, int]:
-    """What a terminal of so many columns shows of a command at its end, and the command's exit code."""
+    """The screen of a terminal of n columns at the end of a command, and its exit code."""
     master, slave = _opened(width)
     with subprocess.Popen(command, cwd=folder, stdin=slave, stdout=slave, stderr=slave) as running:
         os.close(slave)

@@ -1,4 +1,4 @@
-"""What blocks are given and leave behind: rows of all runs as lists of each run, and back."""
+"""Inputs and history rows of blocks: rows of all runs as lists of each run, and back."""
 
 from __future__ import annotations
 

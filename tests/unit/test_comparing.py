@@ -134,7 +134,7 @@ def test_candidates_are_the_own_settings_and_the_variants_of_all_protocols() -> 
 
 
 def with_servers(*at: str) -> Compared:
-    """Returns what repositories at some brokers are compared with, or what Ginger is where there are none."""
+    """Returns the candidates beside repositories at some brokers, or beside Ginger without repositories."""
     clients = {"links": [["A", "B"], ["B", "C"]], "clients": [{"name": "x", "at": "B"}, {"name": "y", "at": "B"}]}
     servers = {"servers": [{"name": f"R{broker}", "at": broker} for broker in at]} if at else {}
     calls = {

@@ -56,7 +56,7 @@ class Told(Rounds):
 
 
 def run(rounds: Told, jobs: Jobs, horizon: int = 100) -> list[Any]:
-    """Plays rounds; returns what they were told."""
+    """Plays rounds; returns their arguments."""
     Loop(rounds, jobs, horizon).run(0, lambda progress: None)
     return rounds.told
 

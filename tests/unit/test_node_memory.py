@@ -1,4 +1,4 @@
-"""Nodes that are played no more leave nothing for Python's search for unreachable cycles."""
+"""Nodes of finished runs leave no reference cycles to the garbage collector."""
 
 from __future__ import annotations
 

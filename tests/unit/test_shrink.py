@@ -1,4 +1,4 @@
-"""Shrinking without an engine: what is left of a list, and of a scenario."""
+"""Shrinking without an engine: the remainder of a list, and of a scenario."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LOST = "Job aborted due to stage failure: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Ch
 
 
 def play(monkeypatch: pytest.MonkeyPatch, root: Path, error: Exception) -> list[str]:
-    """Returns what is said while each execution fails; nothing is ever committed."""
+    """Returns the lines that are printed while each execution fails; nothing is committed."""
 
     def fail(*_: Any) -> None:
         raise error

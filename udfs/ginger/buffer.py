@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What is kept of an event that has left a buffer.
+    """The remainder of an event that has left a buffer.
 
     Attributes:
         event: What it was.

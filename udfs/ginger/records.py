@@ -211,7 +211,7 @@ class BufferedEvent(Publication):
 
 @record(key="topic")
 class Discarded:
-    """What has left a node's buffer of a topic.
+    """The messages that have left a node's buffer of a topic.
 
     Attributes:
         topic: The topic.

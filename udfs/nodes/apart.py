@@ -60,7 +60,7 @@ def prepare(text: bytes) -> None:
 
 
 def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Returns what an Arrow function makes of some rows.
+    """Returns the result of an Arrow function on some rows.
 
     Args:
         text: What makes the function, pickled.

@@ -1,4 +1,4 @@
-"""The Arrow function of several rounds: whole runs in, what their rounds leave behind out.
+"""The Arrow function of several rounds: whole runs in, their history rows out.
 
 A run is one row: what it is given, its nodes and messages in flight after a round, and the calls up to the last round
 of the block. `network` plays the rounds in between, so that they cost what plain Python costs.
@@ -106,7 +106,7 @@ class Run(NamedTuple):
     Attributes:
         run: Its id.
         network: Its nodes, and what is in flight.
-        left: What it has left behind since the block before, and gets what it leaves behind in this one.
+        left: Buffered rows since the block before; the rows of this block are added.
         last: The last round of the block.
         faults: The faults of its links; None: it has none.
     """
@@ -153,7 +153,7 @@ def _play_of(program: type[NodeProgram], runs: Callable[[Rows, pa.RecordBatch], 
 
 
 def _played(rows: Rows, given: Iterator[Run]) -> pa.RecordBatch | None:
-    """Plays the next runs until they leave many messages, and returns what they leave; None: no run is next."""
+    """Plays the next runs until they have many messages, and returns their rows; None: no run is next."""
     runs, n_rows = list[Run](), 0
     with rare_collections():
         for one in given:
@@ -255,7 +255,7 @@ def _flight(
 
 
 def _left(rows: Rows, runs: Sequence[Run]) -> pa.RecordBatch:
-    """Returns what runs have left behind, one row a run."""
+    """Returns the history rows of runs, one row a run."""
     types = block_types(rows)
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([one.run for one in runs], _LONG),

@@ -133,7 +133,7 @@ class Context:
                 self.send(neighbour, message)
 
     def set_timer(self, name: str, key: int = 0, rounds: int = 1) -> None:
-        """Sets a timer, or sets it anew; it is gone when it has run out, or when the node crashes.
+        """Sets a timer, or resets it; it is gone when it has run out, or when the node crashes.
 
         Args:
             name: What it is for.

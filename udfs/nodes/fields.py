@@ -93,7 +93,7 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
 
 
 def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns what writes some fields of a dataclass or NamedTuple as a JSON object."""
+    """Returns a function that writes some fields of a dataclass or NamedTuple as a JSON object."""
     return compiled({name: kind.writer for name, kind in types.items()})
 
 

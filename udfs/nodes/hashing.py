@@ -1,4 +1,4 @@
-"""Hash ``xxhash64`` of SQL in plain Python, so that link faults strike the same messages whoever plays the rounds."""
+"""Hash ``xxhash64`` of SQL in plain Python, so that link faults strike the same messages in both forms."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Has what this thread plays meanwhile stop before its next round once an event is set."""
+    """Stops the rounds that this thread plays inside the block once an event is set."""
     token = _ended.set(ended)
     try:
         yield

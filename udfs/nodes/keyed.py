@@ -1,4 +1,4 @@
-"""A dict that is read in the order of its keys, whatever was added when.
+"""A dict that is read in the order of its keys, not of insertion.
 
 What a node sends follows the order in which it goes through what it keeps. Rows come back from a store in the order of
 their keys, so a node that has been kept in memory has to go through them in that order, too.

@@ -78,7 +78,7 @@ class NthFault(NamedTuple):
     high: int
 
     def counts(self, flight: Flight) -> bool:
-        """Returns whether a message is one of those that it counts."""
+        """Returns whether it counts a message."""
         return (
             self.round <= flight.sent_round < self.end_round
             and self.src in (None, flight.src)
@@ -156,7 +156,7 @@ class LinkFaults:
         ]  # fmt: skip
 
     def _counting(self, flight: Flight) -> list[Fault]:
-        """Counts a message; returns what the faults do whose message it is."""
+        """Counts a message; returns the effects of the faults that strike it."""
         found = []
         for place, fault in enumerate(self._nth):
             if fault.counts(flight):
@@ -202,7 +202,7 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
 
 
 def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
-    """Returns what the draws for a message are hashed from; ``place`` is its place among messages alike."""
+    """Returns the hash input of a message's draws; ``place`` is its index among equal messages."""
     found = xxhash64(
         flight.kind, flight.src, flight.dst, flight.sent_round, -1 if source is None else source,
         -1 if seq is None else seq,

@@ -115,7 +115,7 @@ class LocalNetwork:
         self._replaced.append(Replacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> Rows:
-        """Plays up to a round, that included, and returns what these rounds leave behind; `rows` has all."""
+        """Plays up to and including a round, and returns the history rows of these rounds; `rows` has all."""
         with rare_collections():
             rows = Rows()
             self._running().play(last, rows)

@@ -48,7 +48,7 @@ Strike = Callable[[list[Flight]], list[Flight]]
 
 @dataclass
 class Rows:
-    """What some rounds leave behind.
+    """The history rows of some rounds.
 
     Attributes:
         handled: The messages that were due, with their fate; None: delivered.
@@ -165,7 +165,7 @@ class Network:
 
         Args:
             last: The round.
-            rows: Gets what they leave behind.
+            rows: Receives their history rows.
 
         Raises:
             Interrupted: They are not wanted any more.
@@ -304,7 +304,7 @@ class Network:
             heappush(self._wakes, (wake, at))
 
     def _is_awaited(self, round_: int, at: int) -> bool:
-        """Returns whether a node still wakes in a round: it may be down, or have set its timers anew."""
+        """Returns whether a node still wakes in a round: it may be down, or have reset its timers."""
         node = self.nodes.get(at)
         return node is not None and self._wake_round(at, node) == round_
 
@@ -318,7 +318,7 @@ class Network:
         return found
 
     def _take(self, ctx: Context, node: Node, calls: Sequence[Call], rows: Rows) -> None:
-        """Takes what a node has left behind in a round, but for its messages."""
+        """Takes the history rows of a node in a round, without its messages."""
         at, round_ = ctx.node, ctx.round
         rows.delivered += [(at, round_, one) for one in ctx.deliveries]
         rows.statuses += [(at, round_, status) for status in ctx.statuses]
@@ -340,7 +340,7 @@ class Network:
                 setattr(node.program, name, [])
 
     def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
-        """Returns what nodes send as messages with ids, in the order of senders and of sending."""
+        """Returns sent messages with ids, in the order of senders and of sending."""
         sent = sorted(contexts, key=lambda ctx: ctx.node)
         factor = 2 if self._given.may_duplicate else 1
         counts: dict[int, int] = defaultdict(int)

@@ -32,7 +32,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
-    """Returns the batches that were packed, in the order of what they were made of, in whatever order they come."""
+    """Returns the packed batches in the order of their inputs, for any order of arrival."""
     pairs = zip(rows.column("place").to_pylist(), rows.column("batch"), strict=True)
     ordered = sorted(pairs, key=itemgetter(0))
     return [batch for _, value in ordered for batch in batches_of(value.as_buffer())]

@@ -167,7 +167,7 @@ class NodeProgram:
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
-        """Sets an attribute; rows by key are gone through in the order of keys, whatever dict they are given as."""
+        """Sets an attribute; rows by key are iterated in the order of keys, for any input dict."""
         declared = self.declared.get(name)
         if declared is not None and declared.form == "keyed" and not isinstance(value, Keyed):
             value = Keyed(value)

@@ -92,7 +92,7 @@ def hidden_of(cls: type) -> tuple[str, ...]:
 
 @cache
 def spec_of(cls: type) -> RecordSpec:
-    """Returns what a record or message has.
+    """Returns the fields of a record or message.
 
     Raises:
         TypeError: A field has an annotation that cannot be kept, no comment or two, or the key names no field.
@@ -124,7 +124,7 @@ def spec_of(cls: type) -> RecordSpec:
 
 @cache
 def key_of(cls: type) -> Callable[[Any], Any]:
-    """Returns what reads the key of a record: the value of its field, or a tuple of several."""
+    """Returns a function that reads the key of a record: the value of its field, or a tuple of several."""
     return attrgetter(*spec_of(cls).key)
 
 

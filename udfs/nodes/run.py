@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 
 
 def nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
-    """Returns what a node has stored where nodes are played apart from each other: nothing is known."""
+    """Returns the stored rows of a node where nodes are played apart from each other: none is known."""
     raise LookupError(f"{name} of node {peer} is not known where a node is played apart from the others")
 
 
@@ -105,7 +105,7 @@ class RunView:
         crashes: The times in which nodes are down.
         subscribers: The subscriber of each subscription.
         predicates: The predicate of each subscription.
-        stored: Returns what a node, up or down, had stored of a declaration when the last round was over.
+        stored: Returns the rows of a declaration that a node, up or down, had stored at the end of the last round.
     """
 
     links: Mapping[tuple[int, int], int] = field(default_factory=lambda: _UNKNOWN)

@@ -137,7 +137,7 @@ def _whole(
 def _agenda(
     plan: Plan, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call]
 ) -> list[tuple[int, Any, Due]]:
-    """Returns what is due in its order: phase, order within the phase, and what it is."""
+    """Returns the due events in order: phase, order within the phase, event."""
     phase, timers = plan.phase, node.internal.timers
     due: list[tuple[int, Any, Due]] = [(phase[one.kind], one.message_id, one) for one in received]
     if calls:

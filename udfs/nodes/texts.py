@@ -106,13 +106,13 @@ def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
 
 @cache
 def _text(cls: type, *others: str) -> Callable[[Any], str]:
-    """Returns what turns a record or message into a JSON object of its fields but some others."""
+    """Returns a function that writes a record or message as a JSON object, without some fields."""
     return written({name: kind for name, kind in spec_of(cls).types.items() if name not in others})
 
 
 @cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """Returns what makes a record or message of such an object; fields that are not there are None."""
+    """Returns a function that reads a record or message from such an object; missing fields are None."""
     names = [shown_name(name) for name in spec_of(cls).types]
     decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
 

@@ -70,7 +70,7 @@ def shown_name(name: str) -> str:
 
 
 def compiled(fields: Mapping[str, Writer]) -> Callable[[Any], str]:
-    """Returns what writes an object of some attributes; those that are None are left out.
+    """Returns a function that writes an object of some attributes; those that are None are omitted.
 
     It raises a TypeError where a value is not as annotated.
     """

@@ -1,4 +1,4 @@
-"""The guarantees of protocol ``epidemic`` alone, beside the general ones; they hold whatever is lost."""
+"""The guarantees of protocol ``epidemic`` alone, beside the general ones; they hold under every loss."""
 
 from __future__ import annotations
 

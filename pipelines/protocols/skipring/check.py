@@ -15,7 +15,7 @@ from udfs.skipring.start import EMPTY
 
 _NEVER = 1 << 62
 _KEY_ODDS = 1_000_000
-"""Two publications of a topic have the same key in less than one of so many runs (birthday bound)."""
+"""Two publications of a topic have the same key in less than one of n runs (birthday bound)."""
 _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
@@ -57,7 +57,7 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
 
 
 def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Publishers are subscribers of the topic: whoever has no place on its ring can send to nobody (rule K17)."""
+    """Publishers are subscribers of the topic: a node without a place on its ring can send to nobody (rule K17)."""
     standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
     for row in _subscriptions(workload):
         end = _NEVER if row["end_round"] is None else row["end_round"]

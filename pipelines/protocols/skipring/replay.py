@@ -86,7 +86,7 @@ def progress(reader: Reader) -> DataFrame:
 
 
 def violations(reader: Reader) -> DataFrame:
-    """Returns what topics have broken once they were clean, columns `replay.BROKEN`."""
+    """Returns the breaches of topics after they were clean, columns `replay.BROKEN`."""
     return _played(reader, replay.violations, replay.BROKEN)
 
 

@@ -12,7 +12,7 @@ class Identifiers:
         self.recent: dict[int, Stamp] = {}
 
     def pairs(self, m: Multicast) -> list[tuple[int, Stamp]]:
-        """Returns what the message is judged by."""
+        """Returns the detector entry that judges the message."""
         return [(m.source, m.stamp)]
 
     def is_duplicate(self, m: Multicast) -> bool:

@@ -147,7 +147,7 @@ def check_synchronised(node: Node) -> None:
 
 
 def _resume_guided(node: Node) -> None:
-    """Computes Γ and Out anew for what was accepted as Guided (settled rule 32)."""
+    """Computes Γ and Out again for messages accepted as Guided (settled rule 32)."""
     for item in list(node.processing.values()):
         if not item.is_guided or item.message.kind != "PUB":
             continue

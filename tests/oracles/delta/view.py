@@ -97,6 +97,6 @@ class View:
         return (*reversed(to_a[shared:]), *to_b[shared - 1 :])
 
     def within(self, node: int, reach: int) -> list[tuple[Link, bool]]:
-        """Returns the links both of whose ends lie within so many hops of a node of the view."""
+        """Returns the links both of whose ends lie within n hops of a node of the view."""
         near = {x for x in self.paths if len(self.between(node, x)) - 1 <= reach}
         return [(found, mark) for found, mark in sorted(self.marks.items()) if near.issuperset(found)]

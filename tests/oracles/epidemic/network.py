@@ -108,7 +108,7 @@ class _Network:
         return drawn < self.settings.out_of_band_loss
 
     def _replaced(self, round_: int) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """Returns who loses which neighbours in a round, and who gets which."""
+        """Returns the lost and the new neighbours of nodes in a round."""
         gone: dict[int, set[int]] = defaultdict(set)
         come: dict[int, set[int]] = defaultdict(set)
         for row in (row for row in self.swaps if row["round"] == round_):

@@ -1,4 +1,4 @@
-"""What must hold when nothing is left to do: all delivered, in the orders promised, and nothing locked or waiting."""
+"""The final state of a run: all delivered, in the orders promised, and nothing locked or waiting."""
 
 from __future__ import annotations
 

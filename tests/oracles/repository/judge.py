@@ -55,7 +55,7 @@ class History:
         statuses: Round, node and status of each change.
         messages: Messages on links, in any order: kind, due round, fate, receiver and content.
         last_round: The last round.
-        silence_rounds: A repository that cannot be heard for so many rounds counts as down.
+        silence_rounds: A repository that is silent for n rounds counts as down.
     """
 
     roles: Mapping[int, str]

@@ -51,7 +51,7 @@ class Outcome:
 
 
 def expected(run: Run) -> Outcome:
-    """Returns what a run comes to."""
+    """Returns the outcome of a run."""
     far = _ways(run)
     steering = {client: _nearest(run, far, client) for client in run.subscriptions.values()}
     found = Outcome({one: defaultdict(list) for one in run.repositories}, {one: {} for one in run.repositories})

@@ -222,7 +222,7 @@ class Ring:
                 now.send(self.supervisor, "GetConfiguration", self.topic, reason)
 
     def _shortcuts(self, now: Moment) -> None:
-        """Computes the slots anew, and introduces the two partners at the node's own level to each other."""
+        """Computes the slots again, and introduces the two partners at the node's own level to each other."""
         assert self.label is not None
         sides = [edge for edge in (self.left or self.ring, self.right or self.ring) if edge is not None]
         chains = [shortcut_labels(self.label, edge.label) for edge in sides]

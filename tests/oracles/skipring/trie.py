@@ -1,4 +1,4 @@
-"""A Patricia trie, found anew from the set of its keys (section 4.2)."""
+"""A Patricia trie, built from the set of its keys (section 4.2)."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def as_runs(plans: Sequence[Plan]) -> list[RunConfig]:
 
 
 def played_plans(store: Store, count: int) -> list[Played]:
-    """Returns what happened in the runs of the first plans of a store, with visited lists."""
+    """Returns the events in the runs of the first plans of a store, with visited lists."""
     names = {(run, node): name for run, node, name in rows(store, "node", "run_id", "node_id", "name")}
     found = [Played() for _ in range(count)]
     message = rows(store, "message", "run_id", "kind", "dst", "src", "sent_round", "due_round", "fate")

@@ -137,7 +137,7 @@ def expected(network: Network) -> set[tuple[int, int, int]]:
 
 
 def played(network: Network) -> Delivered:
-    """Returns what the sequential program delivered."""
+    """Returns the deliveries of the sequential program."""
     places, found = _places(network), defaultdict(list)
     for subscriber, source, number, _ in network.deliveries:
         found[subscriber, source].append(places[source, number])
@@ -172,7 +172,7 @@ class Places:
 
 
 def delivered(store: Store, places: Places) -> dict[int, Delivered]:
-    """Returns what each run of a store delivered, in the terms of `played`."""
+    """Returns the deliveries of each run of a store, in the form of `played`."""
     found: dict[int, Delivered] = defaultdict(lambda: defaultdict(list))
     delivery = rows(store, "delivery", "run_id", "round", "source_seq", "subscriber", "source")
     for run, _, seq, subscriber, source in sorted(delivery):
@@ -182,7 +182,7 @@ def delivered(store: Store, places: Places) -> dict[int, Delivered]:
 
 
 def awaited(reader: StoreReader, places: Places) -> dict[int, set[tuple[int, int, int]]]:
-    """Returns the deliveries that each run of a store has to make."""
+    """Returns the expected deliveries of each run of a store."""
     found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for row in reader.sql("select run_id, subscriber, source, source_seq from expected_delivery").collect():
         found[row.run_id].add(places.of(*row))

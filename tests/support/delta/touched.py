@@ -18,7 +18,7 @@ Touched = dict[str, tuple[set[str], set[str]]]
 
 @contextmanager
 def noted() -> Iterator[Touched]:
-    """Notes what is read and written meanwhile."""
+    """Notes reads and writes inside the block."""
     found: Touched = {phase.name: (set(), set()) for phase in dataflow.PHASES}
     now, change, running = Work.now, Work.change, list[str]()
 

@@ -96,7 +96,7 @@ class NodeNetwork:
 
     @property
     def buffered(self) -> list[BufferedEvent]:
-        """Whatever is in a buffer at the end."""
+        """The contents of a buffer at the end."""
         return [event for node in self.nodes.values() for event in node.metadata_buffer.values()]
 
     @property
@@ -142,7 +142,7 @@ class NodeNetwork:
         return None if self.status.get(broker) == "OPERATIONAL" else self.case.joins[broker]
 
     def violations(self) -> list[str]:
-        """Returns what is wrong at the end."""
+        """Returns the errors of the final state."""
         subscribers = {topic: set(of) for topic, of in self.timed.setup.subscribers.items()}
         logs = self.logs
         ordered = [*order_violations(logs, subscribers), *causal_violations(logs)]

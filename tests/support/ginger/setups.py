@@ -90,7 +90,7 @@ def _timed(draw: random.Random, setup: Setup, latency: Mapping[frozenset[int], i
 
 @dataclass(frozen=True)
 class Crashing:
-    """Messages, or a bank whose operations ``publications`` has, and brokers that crash meanwhile.
+    """Messages, or a bank whose operations ``publications`` has, and brokers that crash during them.
 
     ``until`` says which of them recover, and when; ``joins`` which brokers join, and when; ``settings`` which
     settings of the protocol differ from `SETTINGS`.

@@ -45,7 +45,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Got:
-    """A message that is due; it took so many rounds."""
+    """A message that is due after its latency."""
 
     sender: int
     message: Any
@@ -132,7 +132,7 @@ def passed(seq: int, guarantee: str = "causal", what: str = "passed") -> Event:
 
 
 def bare(seq: int) -> Event:
-    """What has left a buffer."""
+    """The messages that have left a buffer."""
     return Event("passed", Message("t", 9, seq, "", (), 0), 3)
 
 

@@ -185,14 +185,14 @@ def _removals(schedule: Schedule, rng: random.Random) -> None:
 
 
 def history(schedule: Schedule) -> tuple[History, LocalNetwork]:
-    """Plays a schedule; returns what an outsider sees of it, and the run."""
+    """Plays a schedule; returns its observable history, and the run."""
     network = schedule.network()
     network.play(schedule.end_round)
     return observed(schedule, network), network
 
 
 def observed(schedule: Schedule, network: LocalNetwork) -> History:
-    """Returns what an outsider sees of a schedule's run."""
+    """Returns the observable history of a schedule's run."""
     numbers: Counter[int] = Counter()
     calls = []
     for node, kind, _, of in sorted(schedule.calls, key=lambda call: call[2]):

@@ -40,7 +40,7 @@ class Part:
     Attributes:
         owner: The module, class or mapping that has it.
         name: Its name there.
-        other: Returns what is done instead, of what is done.
+        other: Returns the replacement of an action.
     """
 
     owner: Any

@@ -56,7 +56,7 @@ class Checker:
                 self.issued[node, seqs[node]] = round_
 
     def run(self, most: int = 20) -> list[str]:
-        """Plays the run to its end, or until so many things broke, and returns them."""
+        """Plays the run to its end, or until n violations, and returns these."""
         for round_ in range(self.schedule.end_round + 1):
             self.network.play(round_)
             self._observe(round_)
@@ -68,7 +68,7 @@ class Checker:
         return self.violations
 
     def disk(self, node: int) -> Disk:
-        """Returns what is durable at a node."""
+        """Returns the durable state of a node."""
         return Disk(self.network, node)
 
     def _say(self, what: str) -> None:

@@ -98,7 +98,7 @@ class Layout:
         return [one for one in found if one.kind == kind and one.sent_round >= since and one.src == one.message.origin]
 
     def slots(self, name: str) -> list[tuple[int, str, int, int]]:
-        """Returns what a repository has at its numbers: number, status, incarnation, n; actions are left out."""
+        """Returns the slots of a repository: number, status, incarnation, n; without actions."""
         slots = self.node(name).slot.values()
         return [(one.seq, one.status, one.incarnation, one.n) for one in slots if one.status != "action"]
 

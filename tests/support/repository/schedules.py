@@ -89,7 +89,7 @@ def drawn(seed: int) -> Schedule:
 def add_overlay(
     schedule: Schedule, rng: random.Random, repositories: tuple[int, int] = (1, 3), clients: tuple[int, int] = (3, 6)
 ) -> None:
-    """Adds one to four brokers, and repositories and clients at drawn brokers, so many at least and at most."""
+    """Adds one to four brokers, and repositories and clients at drawn brokers, between two numbers of each."""
     n_brokers = rng.randint(1, 4)
     for broker in range(n_brokers):
         schedule.nodes.append(NodeInfo(broker, f"b{broker}", "broker"))

@@ -1,4 +1,4 @@
-"""What must be left when nothing is on its way any more: no lock, nothing that waits, and one tree."""
+"""The state when no message is in flight any more: no lock, no waiting message, and one tree."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ left join last d on d.run_id = n.run_id and d.node_id = n.node_id
 left join state_neighbour t on t.run_id = n.run_id and t.node_id = n.node_id and t.relationship in ('parent', 'edge')
 where coalesce(d.kind, 'recovery') = 'recovery'
 """  # noqa: S608 - built of constants
-"""The nodes that are up, whatever they say of themselves, with their parents or edge brokers."""
+"""The nodes that are up, in any state, with their parents or edge brokers."""
 ALONE = f"""
 select run_id, round, node_id, 'found nobody to take it in' as detail from node_status where status = 'ISOLATED'
 union all
@@ -109,12 +109,12 @@ def one_tree(evidence: Evidence) -> DataFrame:
 
 
 def nobody_alone(evidence: Evidence) -> DataFrame:
-    """Whoever is up finds somebody who takes it in, or is the root of all that is left."""
+    """A node that is up finds a node that takes it in, or is the root of the remainder."""
     return evidence.sql(ALONE).selectExpr("*", *_NO_MESSAGE).select(*FOUND)
 
 
 def nothing_lost(evidence: Evidence) -> DataFrame:
-    """What has left all buffers, and is lacking somewhere, is published again."""
+    """A message that has left all buffers, and that a node lacks, is published again."""
     return evidence.sql(LOST).selectExpr("*", *_NO_MESSAGE).select(*FOUND)
 
 

@@ -53,7 +53,7 @@ left join stored_message s on s.run_id = d.run_id and s.node_id = p.repository a
   and s.source = d.source and s.source_seq = d.source_seq
 left join node n on n.run_id = d.run_id and n.node_id = p.repository
 """
-"""Deliveries with the steering repository of that round, and their number there; null: there is none."""
+"""Deliveries with the steering repository of that round, and their number there, or null."""
 
 OF_REPOSITORIES = f"""
 with {_RECORDED}, placed as (

@@ -48,5 +48,5 @@ where c.source is not null and c.synced_round is not null
 
 
 def sync_passes_nothing(evidence: Evidence) -> DataFrame:
-    """Whatever number a repository names as sync, its subscriber has delivered all before that it asks for."""
+    """A subscriber has delivered all that it asks for up to the number that a repository names as sync."""
     return evidence.sql(PASSED).select(*FOUND)
