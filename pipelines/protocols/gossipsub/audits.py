@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Audit, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from pipelines.contract.audit import Audit
 
 _SETTING = "cast(get_json_object(r.parameters, \"$['protocol.{name}']\") as bigint)"
 _D_HI, _HISTORY_GOSSIP, _HEARTBEAT = (
@@ -36,7 +31,10 @@ left join mesh b on b.run_id = m.run_id and b.topic = m.topic and b.node_id = m.
 left join changed c on c.run_id = m.run_id and c.topic = m.topic and c.node_id = m.node_id and c.peer = m.peer
 where b.run_id is null and c.run_id is null
 """  # noqa: S608 - built of constants
-"""A node in a mesh without the reverse, where no message between the two is in flight that may mend it."""
+"""Of two nodes that are up at the end each has the other in its mesh, or none has.
+
+A node in a mesh without the reverse, where no message between the two is in flight that may mend it.
+"""
 
 OVERFULL = f"""
 with last as (
@@ -55,7 +53,10 @@ join last l on l.run_id = t.run_id
 left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
 where size(t.mesh) > {_D_HI} and coalesce(g.round, -1) + {_HEARTBEAT} <= l.round
 """  # noqa: S608 - built of constants
-"""A mesh above D_hi that no GRAFT has enlarged since the last heartbeat."""
+"""After a heartbeat no mesh has more than D_hi neighbours.
+
+A mesh above D_hi that no GRAFT has enlarged since the last heartbeat.
+"""
 
 UNGRAFTED = """
 with pushed as (
@@ -83,7 +84,10 @@ left join grafted g on g.run_id = p.run_id and g.topic = p.topic and g.node_id =
   and g.round <= p.round
 where g.run_id is null
 """
-"""A publication that a node which has not issued it pushes over a link that has not been in the mesh."""
+"""A node passes publications of others on over links that a GRAFT has added to the mesh.
+
+A publication that a node which has not issued it pushes over a link that has not been in the mesh.
+"""
 
 UNASKED = f"""
 with asked as (
@@ -96,6 +100,7 @@ left join asked a on a.run_id = m.run_id and a.src = m.dst and a.dst = m.src and
   and a.id.source = m.source and a.id.source_seq = m.source_seq
 where m.kind = 'REPLY' and a.run_id is null
 """  # noqa: S608 - built of constants
+"""A REPLY answers an IWANT of the same round that names its publication."""
 
 GOSSIPED_TOO_OFTEN = f"""
 with told as (
@@ -115,7 +120,10 @@ join run r on r.run_id = c.run_id
 left join crashed x on x.run_id = c.run_id and x.node_id = c.src
 where c.n_heartbeats > {_HISTORY_GOSSIP} and x.run_id is null
 """  # noqa: S608 - built of constants
-"""A node that has crashed may have had the publication, and its cache, twice."""
+"""A node gossips about a publication in at most ``history_gossip`` heartbeats.
+
+A node that has crashed may have had the publication, and its cache, twice.
+"""
 
 UNDECIDED = f"""
 select m.run_id, min(m.publication_round) as round,
@@ -142,44 +150,19 @@ where c.age < {_HISTORY_GOSSIP}
 """Why a publication may still come: what `pipelines.why` tells."""
 
 
-def symmetric_mesh(evidence: Evidence) -> DataFrame:
-    """Of two nodes that are up at the end each has the other in its mesh, or none has."""
-    return evidence.sql(LOPSIDED).select(*FOUND)
-
-
-def bounded_mesh(evidence: Evidence) -> DataFrame:
-    """After a heartbeat no mesh has more than D_hi neighbours."""
-    return evidence.sql(OVERFULL).select(*FOUND)
-
-
-def pushes_over_mesh(evidence: Evidence) -> DataFrame:
-    """A node passes publications of others on over links that a GRAFT has added to the mesh."""
-    return evidence.sql(UNGRAFTED).select(*FOUND)
-
-
-def replies_when_asked(evidence: Evidence) -> DataFrame:
-    """A REPLY answers an IWANT of the same round that names its publication."""
-    return evidence.sql(UNASKED).select(*FOUND)
-
-
-def bounded_gossip(evidence: Evidence) -> DataFrame:
-    """A node gossips about a publication in at most ``history_gossip`` heartbeats."""
-    return evidence.sql(GOSSIPED_TOO_OFTEN).select(*FOUND)
-
-
 AUDITS = (
-    Audit("symmetric_mesh", "of two nodes each has the other in its mesh, or none has", symmetric_mesh),
-    Audit("bounded_mesh", "after a heartbeat no mesh has more than `d_hi` neighbours", bounded_mesh),
+    Audit("symmetric_mesh", "of two nodes each has the other in its mesh, or none has", LOPSIDED),
+    Audit("bounded_mesh", "after a heartbeat no mesh has more than `d_hi` neighbours", OVERFULL),
     Audit(
         "pushes_over_mesh", "a node pushes what others published over grafted links only",
-        pushes_over_mesh, is_unconditional=True,
+        UNGRAFTED, is_unconditional=True,
     ),
     Audit(
         "replies_when_asked", "a REPLY answers an IWANT that names its publication",
-        replies_when_asked, is_unconditional=True,
+        UNASKED, is_unconditional=True,
     ),
     Audit(
         "bounded_gossip", "a node gossips about a publication in at most `history_gossip` heartbeats",
-        bounded_gossip, is_unconditional=True,
+        GOSSIPED_TOO_OFTEN, is_unconditional=True,
     ),
 )  # fmt: skip

@@ -6,9 +6,9 @@ from pipelines.contract.audit import Audit
 from pipelines.protocols.ginger.audits.bank import balances
 from pipelines.protocols.ginger.audits.order import causal_order, total_order
 from pipelines.protocols.ginger.audits.quiescent import (
+    LEFT_OVER,
     nobody_alone,
     nothing_lost,
-    nothing_waiting,
     one_tree,
     subscribed,
 )
@@ -19,7 +19,7 @@ AUDITS = (
         "total_order", "total-order messages on a key item come in one order, with all else on one side", total_order
     ),
     Audit("balances", "all replicas of a bank have equal balances, and none below zero", balances),
-    Audit("nothing_waiting", "when all is quiescent no key item is locked and no message waits", nothing_waiting),
+    Audit("nothing_waiting", "when all is quiescent no key item is locked and no message waits", LEFT_OVER),
     Audit("one_tree", "when all is quiescent the brokers that are up are one tree", one_tree),
     Audit("nobody_alone", "whoever is up is taken in by somebody, or is the root of all that is left", nobody_alone),
     Audit("nothing_lost", "what has left all buffers and is lacking somewhere is published again", nothing_lost),

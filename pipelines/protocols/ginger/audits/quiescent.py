@@ -43,6 +43,7 @@ select w.run_id, cast(null as bigint) as round, w.node_id, w.source, w.source_se
 from waiting w
 join ({_QUIET}) q on q.run_id = w.run_id
 """  # noqa: S608 - built of constants
+"""At a quiescent end no key item is locked, and no message is pending or waits to enter."""
 
 _UP = f"""
 with last as (
@@ -91,11 +92,6 @@ where (a.confirmed_round is null and q.run_id is not null) or (a.confirmed_round
 """  # noqa: S608 - built of constants
 """A scenario has no publication that links could bring before the subscriptions of its topic stand."""
 _NO_MESSAGE = ("cast(null as bigint) as source", "cast(null as bigint) as source_seq")
-
-
-def nothing_waiting(evidence: Evidence) -> DataFrame:
-    """At a quiescent end no key item is locked, and no message is pending or waits to enter."""
-    return evidence.sql(LEFT_OVER).select(*FOUND)
 
 
 def one_tree(evidence: Evidence) -> DataFrame:

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 MISSING = """
 select o.run_id, coalesce(o.due_round, s.last_round) as round, o.subscriber as node_id, o.source, o.source_seq,
   case when o.n_holders > 0 then concat('stored at ', o.n_holders, ' repositories, and never delivered')
@@ -17,7 +10,10 @@ from owed_message o
 join settled_run s on s.run_id = o.run_id
 where o.delivery_round is null and o.excuse is null and s.is_settled
 """
-"""Deliveries that are missing, with the round by which they had to happen; the last round where none is known."""
+"""A subscriber that is up in the end has every message that it asks for, unless nobody can have it (rule P23).
+
+Deliveries that are missing, with the round by which they had to happen; the last round where none is known.
+"""
 
 UNCONFIRMED = """
 with about as (
@@ -41,7 +37,10 @@ left join gone g on g.run_id = u.run_id and g.node_id = u.subscriber
 where u.confirmed_round is null and u.unsubscribed_round is null and g.node_id is null
   and (o.topic is null or a.node_id is not null)
 """
-"""Subscriptions that wait for ever, of clients that are up and registered in the end."""
+"""A subscription of a client that is up and registered in the end is confirmed (sections 3.3, 3.11).
+
+Subscriptions that wait for ever, of clients that are up and registered in the end.
+"""
 
 UNDECIDED = """
 select o.run_id, min(o.issued_round) as round,
@@ -75,19 +74,7 @@ left join begun b on b.run_id = t.run_id and b.node_id = t.subscriber and b.subs
 group by t.run_id, t.round, t.subscriber, t.source, t.source_seq, p.n
 having count(t.unsubscribed_round) = 0 and min(coalesce(b.one.n, 0)) >= p.n
 """
-"""Deliveries of what all subscriptions that ask for it have in their cuts; one that is taken back leaves no cut."""
+"""A subscription gets nothing of what was stored when it was made (rule P10).
 
-
-def starts_at_cut(evidence: Evidence) -> DataFrame:
-    """A subscription gets nothing of what was stored when it was made (rule P10)."""
-    return evidence.sql(EARLY).select(*FOUND)
-
-
-def subscription_confirmed(evidence: Evidence) -> DataFrame:
-    """A subscription of a client that is up and registered in the end is confirmed (sections 3.3, 3.11)."""
-    return evidence.sql(UNCONFIRMED).select(*FOUND)
-
-
-def stored_delivered(evidence: Evidence) -> DataFrame:
-    """A subscriber that is up in the end has every message that it asks for, unless nobody can have it (rule P23)."""
-    return evidence.sql(MISSING).select(*FOUND)
+Deliveries of what all subscriptions that ask for it have in their cuts; one that is taken back leaves no cut.
+"""

@@ -40,6 +40,7 @@ select run_id, round, subscriber as node_id, source, source_seq,
 from followed
 where newest > source_seq
 """  # noqa: S608 - built of constants
+"""A subscriber delivers the messages of a publisher on a topic, published between two crashes, in their order."""
 
 PLACED = """
 select d.run_id, d.round, d.subscriber, d.source, d.source_seq, p.topic, p.designation, p.repository, s.seq,
@@ -72,6 +73,7 @@ select run_id, round, subscriber as node_id, source, source_seq,
 from followed
 where newest > seq
 """  # noqa: S608 - built of constants
+"""As long as a subscriber designates a repository, it delivers in the order of the numbers there."""
 
 UNSTORED = f"""
 with placed as (
@@ -125,16 +127,6 @@ where o.delivery_round is null and o.excuse is null
 group by o.run_id, o.due_round, s.last_round, o.subscriber, o.source, o.source_seq
 """
 """Publications on topics with registrations that some registered subscribers have, and others lack."""
-
-
-def publisher_order(evidence: Evidence) -> DataFrame:
-    """A subscriber delivers the messages of a publisher on a topic, published between two crashes, in their order."""
-    return evidence.sql(OF_PUBLISHERS).select(*FOUND)
-
-
-def repository_order(evidence: Evidence) -> DataFrame:
-    """As long as a subscriber designates a repository, it delivers in the order of the numbers there."""
-    return evidence.sql(OF_REPOSITORIES).select(*FOUND)
 
 
 def all_or_none(evidence: Evidence) -> DataFrame:

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 WAITING = """
 with published as (
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
@@ -84,9 +77,7 @@ join topic_service v on v.run_id = w.run_id and v.topic = w.topic and v.n_servin
 left join away l on l.run_id = w.run_id and l.node_id = w.node_id
 where l.node_id is null
 """
-"""A publisher keeps copies that a dead member had no time to store, and a member may lack what only dead ones have."""
+"""Long after the last thing from outside nobody waits for a message, an answer or a disk.
 
-
-def nothing_pending(evidence: Evidence) -> DataFrame:
-    """Long after the last thing from outside nobody waits for a message, an answer or a disk."""
-    return evidence.sql(WAITING).select(*FOUND)
+A publisher keeps copies that a dead member had no time to store, and a member may lack what only dead ones have.
+"""

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 UNASKED = """
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic,
@@ -39,9 +32,7 @@ left join asked a on a.run_id = s.run_id and a.topic = s.topic and a.role = s.ro
   and a.designation = s.designation and a.repository = s.repository
 where a.round is null or a.round > s.round
 """
-"""What only a steering repository sends, before the client's own request has come: gossip and orders name it, too."""
+"""A repository is active for a client once the client asks it, by the number of that designation (rule P13).
 
-
-def asked_to_steer(evidence: Evidence) -> DataFrame:
-    """A repository is active for a client once the client asks it, by the number of that designation (rule P13)."""
-    return evidence.sql(UNASKED).select(*FOUND)
+What only a steering repository sends, before the client's own request has come: gossip and orders name it, too.
+"""

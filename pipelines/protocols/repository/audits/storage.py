@@ -83,15 +83,13 @@ left join stored_message s on s.run_id = d.run_id and s.node_id = l.node_id and 
   and s.source = d.source and s.source_seq = d.source_seq
 where m.node_id is null and s.node_id is null
 """
-"""Members that have joined, are asked to leave, or are removed, may lack what was dropped before or since."""
+"""What a publisher has published in this life and keeps no copy of, every member of the bundle has (rule P3).
+
+Members that have joined, are asked to leave, or are removed, may lack what was dropped before or since.
+"""
 
 
 def stored_once(evidence: Evidence) -> DataFrame:
     """A repository stores a message once, each publisher's in order, and its numbers have no gaps."""
     found = evidence.sql(REPEATED).unionByName(evidence.sql(UNORDERED)).unionByName(evidence.sql(GAPS))
     return found.select(*FOUND)
-
-
-def kept_until_stable(evidence: Evidence) -> DataFrame:
-    """What a publisher has published in this life and keeps no copy of, every member of the bundle has (rule P3)."""
-    return evidence.sql(DROPPED).select(*FOUND)

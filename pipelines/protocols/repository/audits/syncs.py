@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 PASSED = """
 with told as (
   select run_id, src as repository, cast(get_json_object(body, '$.to[0]') as bigint) as subscriber,
@@ -44,9 +37,7 @@ where c.source is not null and c.synced_round is not null
   and (c.delivery_round is null or c.delivery_round >= c.synced_round)
   and (c.end_round is null or c.synced_round < c.end_round)
 """
-"""A sync may pass what is stored while its publisher or subscriber is deregistered (rule P25)."""
+"""A subscriber has delivered all that it asks for up to the number that a repository names as sync.
 
-
-def sync_passes_nothing(evidence: Evidence) -> DataFrame:
-    """A subscriber has delivered all that it asks for up to the number that a repository names as sync."""
-    return evidence.sql(PASSED).select(*FOUND)
+A sync may pass what is stored while its publisher or subscriber is deregistered (rule P25).
+"""

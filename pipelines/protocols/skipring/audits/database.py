@@ -6,13 +6,6 @@ the first one clockwise of its SHA-256.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 WRONG_TUPLES = """
 with member as (
   select run_id, topic, node_id from state_subscription where wants
@@ -73,9 +66,7 @@ select run_id, cast(null as bigint) as round, node_id, cast(null as bigint) as s
   cast(null as bigint) as source_seq, concat('topic ', topic, ': ', what) as detail
 from found
 """
-"""Tuples of topics that have been legitimate which are not those of the definition at the end."""
+"""At the end the n subscribers of a topic that has been legitimate are in its database with l(0) to l(n-1).
 
-
-def database(evidence: Evidence) -> DataFrame:
-    """At the end the n subscribers of a topic that has been legitimate are in its database with l(0) to l(n-1)."""
-    return evidence.sql(WRONG_TUPLES).select(*FOUND)
+Tuples of topics that have been legitimate which are not those of the definition at the end.
+"""

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
 from pipelines.protocols.skipring.publications import LACKING, NOWHERE
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 MISSING = f"""
 with lacking as (
@@ -26,8 +20,4 @@ select run_id, issued_round as round, source as node_id, source, source_seq,
 from nowhere
 where is_member
 """  # noqa: S608 - built of constants
-
-
-def published_everywhere(evidence: Evidence) -> DataFrame:
-    """A publication that some subscriber has comes to all others, if the topic has been legitimate for long enough."""
-    return evidence.sql(MISSING).select(*FOUND)
+"""A publication that some subscriber has comes to all others, if the topic has been legitimate for long enough."""

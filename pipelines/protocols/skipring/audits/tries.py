@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import FOUND, Evidence
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _HEX = "0123456789abcdef"
 _LETTERS = "ghijklmnopqrstuv"
@@ -81,7 +75,10 @@ select run_id, cast(null as bigint) as round, node_id, publication.source as sou
 from found
 where what is not null
 """  # noqa: S608 - built of constants
-"""Nodes of tries that are not as section 4.2 defines them, two Timeouts after the start."""
+"""Every trie is a Patricia trie whose keys and hashes are those of its publications.
+
+Nodes of tries that are not as section 4.2 defines them, two Timeouts after the start.
+"""
 
 FLOODED = """
 with copy as (
@@ -135,14 +132,7 @@ select * from missing
 union all
 select * from extra
 """
-"""Copies of publications that flooding lacks or has too many, where the taker's edges did not change in the round."""
+"""Whoever takes a publication that is flooded passes it on to all its neighbours but the sender, and only then.
 
-
-def tries(evidence: Evidence) -> DataFrame:
-    """Every trie is a Patricia trie whose keys and hashes are those of its publications."""
-    return evidence.sql(UNSOUND).select(*FOUND)
-
-
-def flooding(evidence: Evidence) -> DataFrame:
-    """Whoever takes a publication that is flooded passes it on to all its neighbours but the sender, and only then."""
-    return evidence.sql(FLOODED).select(*FOUND)
+Copies of publications that flooding lacks or has too many, where the taker's edges did not change in the round.
+"""
