@@ -160,8 +160,9 @@ class Blocks(Rounds):
             for run, one in zip(ordered["run_id"].to_pylist(), values, strict=True):
                 faults.setdefault(run, []).append(NthFault(*one))
         counted = {run: [0] * len(of_run) for run, of_run in faults.items()}
-        factor = 2 if self._faults.links.may_duplicate else 1
-        is_original = f"src <> dst and message_id % {factor} = 0 and message_id div {COPY_ID} % 2 = 0"
+        is_original = f"src <> dst and message_id div {COPY_ID} % 2 = 0"
+        if twice := self._faults.links.duplicating.to_pylist():
+            is_original += f" and (message_id % 2 = 0 or run_id not in ({', '.join(map(str, twice))}))"
         for frame in messages if faults else ():
             sent = frame.where(is_original).groupBy("run_id", "kind", "src", "dst", "sent_round").count()
             for run, kind, src, dst, sent_round, number in sent.collect():

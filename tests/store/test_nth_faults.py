@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from support.commands import cli
+from support.replicas import broken_off
 
 import pipelines as rt
 from pipelines.api import Result
+from pipelines.engines.session import Session
 from pipelines.errors import FormError
+from pipelines.testing import rows, run_all, run_configs
 from udfs.nodes.link_faults import COPY_ID
 
 BASE: dict[str, Any] = {
@@ -97,6 +100,15 @@ def test_a_resumed_run_counts_what_the_history_holds(tmp_path: Path, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             played(tmp_path / "stopped", *faults, commit_every=6)
     assert publications(rt.resume(tmp_path / "stopped")) == publications(played(tmp_path / "whole", *faults))
+
+
+def test_a_resumed_run_counts_alike_beside_one_whose_links_duplicate(sail: Session, tmp_path: Path) -> None:
+    """Where links duplicate, every other message id is free for copies; in the other run it is not."""
+    twice = {"kind": "duplicate", "rate": 1.0, "kinds": ["PUB"], "after": [1, 1]}
+    runs = run_configs([{**BASE, "faults": [LOSS, LATE]}, {**BASE, "faults": [twice]}])
+    stopped = broken_off(runs, sail, tmp_path / "stopped", after=6, commit_every=1)
+    columns = ("run_id", "message_id", "due_round", "fate")
+    assert rows(stopped, "message", *columns) == rows(run_all(runs, sail, tmp_path), "message", *columns)
 
 
 def test_why_names_the_fault(tmp_path: Path) -> None:
