@@ -37,6 +37,8 @@ STRATEGIES: tuple[Strategy, ...] = ("guided", "aimed", "exhaustive", "random")
 RUNS = 1_000
 _AT_ONCE = 100
 """Schedules of a job."""
+_AT_FIRST = 25
+"""Schedules of the first job: what breaks easily is told soon."""
 _MOST_STAGES = 3
 """Aims that one schedule is made of at most."""
 _PROBES = 8
@@ -238,7 +240,8 @@ class _Search:
         """Plays schedules, a job after the other, up to a number, a time or a finding."""
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
-            batch = self._batch(schedules, min(_AT_ONCE, most - self._counts["played"]))
+            size = _AT_ONCE if self._counts["played"] else _AT_FIRST
+            batch = self._batch(schedules, min(size, most - self._counts["played"]))
             if not batch:
                 break
             self._play(batch)
