@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pipelines.audits.run import AuditReport, audit_store
 from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
-from pipelines.errors import QueryError, plural
+from pipelines.errors import NodeProgramError, QueryError, plural
 from pipelines.experiment.build import build_run
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
@@ -37,6 +37,11 @@ STRATEGIES: tuple[Strategy, ...] = ("guided", "aimed", "exhaustive", "random")
 RUNS = 1_000
 _AT_ONCE = 100
 """Schedules of a job."""
+_AT_FIRST = 25
+"""Schedules of the first job: what breaks easily is told soon."""
+_RUN = re.compile(r"\brun (\d+)\b")
+FAILS = "program_fails"
+"""Stands for a guarantee where a handler of a node program fails."""
 _MOST_STAGES = 3
 """Aims that one schedule is made of at most."""
 _PROBES = 8
@@ -152,8 +157,11 @@ class _Search:
                 self._say(f"{path} is not replayed: it is refused, or of another protocol")
                 continue
             self._counts["replayed"] += 1
-            with played([run], self._session) as reader:
-                broken = self._violations(audit_store(reader, self._session, self._protocol)).get(0, {})
+            try:
+                with played([run], self._session) as reader:
+                    broken = self._violations(audit_store(reader, self._session, self._protocol)).get(0, {})
+            except NodeProgramError as error:
+                broken = {FAILS: str(error)}
             if broken:
                 self._broken_again[path] = sorted(broken)
                 self._known |= {self._key(guarantee, detail) for guarantee, detail in broken.items()}
@@ -238,7 +246,8 @@ class _Search:
         """Plays schedules, a job after the other, up to a number, a time or a finding."""
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
-            batch = self._batch(schedules, min(_AT_ONCE, most - self._counts["played"]))
+            size = _AT_ONCE if self._counts["played"] else _AT_FIRST
+            batch = self._batch(schedules, min(size, most - self._counts["played"]))
             if not batch:
                 break
             self._play(batch)
@@ -275,6 +284,21 @@ class _Search:
         return {**self._parts, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
+        """Plays schedules; one in which a node program fails is a finding, and the others are played without it."""
+        left = list(batch)
+        while left:
+            try:
+                self._play_job(left)
+                return
+            except NodeProgramError as error:
+                named = _RUN.search(str(error))
+                if named is None or int(named[1]) >= len(left):
+                    raise
+                schedule, _ = left.pop(int(named[1]))
+                self._counts["played"] += 1
+                self._take(FAILS, str(error), schedule, self._counts["played"])
+
+    def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Plays schedules as one job; takes what they reached and broke."""
         with played([run for _, run in batch], self._session) as reader:
             report = audit_store(reader, self._session, self._protocol)
@@ -341,10 +365,10 @@ class _Search:
     def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> Finding:
         """Returns the finding of a schedule, shrunk and kept."""
         whole = self._with(schedule)
-        is_shrunk = self._shrinks and not self._is_late
+        is_shrunk = self._shrinks and not self._is_late and guarantee != FAILS
         smallest = minimal(whole, guarantee, self._session, is_excused=self._is_excused) if is_shrunk else None
         parts = whole if smallest is None else smallest.parts
-        cause = (self._cause(parts) if self._shrinks else "") or detail
+        cause = (self._cause(parts) if self._shrinks and guarantee != FAILS else "") or detail
         known = self._findings.get(self._key(guarantee, cause))
         file = self._corpus.keep(parts, guarantee, cause, schedule.aims) if known is None else known.file
         sizes = "not broken when played alone" if is_shrunk else "not shrunk"

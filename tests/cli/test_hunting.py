@@ -12,6 +12,7 @@ from support.commands import cli
 import pipelines as rt
 from pipelines.errors import QueryError
 from pipelines.hunting import Standing
+from udfs.nodes.context import Context
 
 LINE = """name: line
 protocol: {name: forwarding}
@@ -76,8 +77,25 @@ def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
 
 def test_a_hunt_ends_with_its_first_finding(line: Path) -> None:
     found = rt.hunt(line, 1000, excused=True, until_found=True, shrinks=False)
-    assert found.n_played == 100
+    assert found.n_played == 25  # the first job
     assert {one.sizes for one in found.findings} == {"not shrunk"}
+
+
+def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A node handles no publication that is late; the other schedules of the job are played all the same."""
+    deliver = Context.deliver
+
+    def fails(self: Context, *given: Any) -> None:
+        assert self.round <= 33, "too late"
+        deliver(self, *given)
+
+    monkeypatch.setattr(Context, "deliver", fails)
+    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    found = rt.hunt(line, 25, corpus=tmp_path / "c", shrinks=False, strategy="random")
+    [one] = [one for one in found.findings if one.guarantee == "program_fails"]
+    assert "too late" in one.cause
+    assert one.file is not None
+    assert found.n_played == 25
 
 
 def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> None:
