@@ -118,7 +118,7 @@ def runs(
     ] = False,
     is_sure: Annotated[bool, typer.Option("--yes", help="With --remove: ask no question.")] = False,
 ) -> None:
-    """List the stores of a folder with their verdicts, or remove them."""
+    """List stores with their verdicts, or remove them."""
     from pipelines.cli.rows import write_rows
     from pipelines.cli.stores import remove_stores, store_rows
 
