@@ -97,7 +97,8 @@ def schema() -> None:
 def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
     """Check what this machine has for a run, and make a small one.
 
-    Python, Java, the engines, Spark's jars, memory and disk. Exit code 1: something is not as it should be.
+    Python, Java, the engines, Spark's jars, memory and disk. What is marked with ! some runs lack, --engine local does
+    without. Exit code 1: no run works here.
     """
     from pipelines.cli.doctor import print_checks
 
@@ -112,11 +113,18 @@ def runs(
     form: RowFormat = "table",
     as_json: AsJson = False,
     output: Output = None,
+    removes: Annotated[
+        bool, typer.Option("--remove", help="Remove the store, or all stores in the folder, after a question.")
+    ] = False,
+    is_sure: Annotated[bool, typer.Option("--yes", help="With --remove: ask no question.")] = False,
 ) -> None:
-    """List the stores of a folder, with verdict and parameters."""
+    """List stores with their verdicts, or remove them."""
     from pipelines.cli.rows import write_rows
-    from pipelines.cli.stores import store_rows
+    from pipelines.cli.stores import remove_stores, store_rows
 
+    if removes:
+        remove_stores(folder, is_sure=is_sure)
+        return
     rows = store_rows(folder)
     with opened_output(output) as out:
         write_rows(rows, "json" if as_json else form, out, n_keys=1)
@@ -172,15 +180,20 @@ def plan(
     engine: Engine = None,
     form: Form = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show settings and tables, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with settings and tables.")] = False,
 ) -> None:
     """Show what a scenario would run; writes nothing."""
-    from pipelines.cli.planning import print_plan
+    from pipelines.cli.planning import plan_json, print_plan
     from pipelines.experiment.prepared import prepare
 
     chosen: Any = engine
     asked: Any = form
     prepared = prepare(file, overrides or ())
-    print_plan(prepared, engine_for(chosen, prepared.scenario.engine), prepared.form(asked), is_verbose=verbose)
+    runs_on = engine_for(chosen, prepared.scenario.engine)
+    if as_json:
+        print(plan_json(prepared, runs_on, prepared.form(asked)))
+    else:
+        print_plan(prepared, runs_on, prepared.form(asked), is_verbose=verbose)
 
 
 @app.command(epilog="Example: roundtable run conf/scenarios/quickstart.yaml --store runs/demo --set protocol.delta=2")

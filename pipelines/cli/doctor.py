@@ -36,11 +36,18 @@ class Check:
         name: What.
         is_well: Whether it is as it should be.
         found: What was found, and what to do where it is not.
+        is_needed: Whether no run works without it; otherwise its lack is a warning.
     """
 
     name: str
     is_well: bool
     found: str
+    is_needed: bool = True
+
+    @property
+    def sign(self) -> str:
+        """What stands before it in a list."""
+        return "ok" if self.is_well else "--" if self.is_needed else "!"
 
 
 def checks() -> Iterator[Check]:
@@ -58,7 +65,7 @@ def _spark() -> Check:
     try:
         java = check_java()
     except EngineError as error:
-        return Check("engine spark", False, str(error))
+        return Check("engine spark", False, str(error), is_needed=False)
     heap = heap_megabytes()
     return Check("engine spark", True, f"pyspark {version('pyspark')}, Java {java}, a heap of {heap or '?'} MB")
 
@@ -79,7 +86,7 @@ def _memory() -> Check:
     except (AttributeError, OSError, ValueError):
         return Check("memory", True, "cannot be told here")
     hint = "" if total >= _LEAST_MEMORY_GIB else f"; below {_LEAST_MEMORY_GIB} GiB take --engine local"
-    return Check("memory", not hint, f"{total:.1f} GiB, {os.cpu_count()} cores{hint}")
+    return Check("memory", not hint, f"{total:.1f} GiB, {os.cpu_count()} cores{hint}", is_needed=False)
 
 
 def _disk(folder: Path) -> Check:
@@ -87,7 +94,7 @@ def _disk(folder: Path) -> Check:
     writable = os.access(folder, os.W_OK)
     hint = "" if free >= _LEAST_DISK_GIB else "; make room: large stores take gigabytes"
     hint += "" if writable else "; it cannot be written: go to another folder, or name one with --store"
-    return Check("disk", not hint, f"{free:.1f} GiB free in {folder}{hint}")
+    return Check("disk", not hint, f"{free:.1f} GiB free in {folder}{hint}", is_needed=not writable)
 
 
 def _self_test() -> Check:
@@ -111,14 +118,14 @@ def print_checks(form: str, out: TextIO) -> bool:
         out: Where to.
 
     Returns:
-        Whether all is well.
+        Whether all that a run needs is well.
     """
     made = []
     for check in checks():
         made.append(check)
         if form == "table":
-            print_lines(f"{'ok ' if check.is_well else '-- '} {check.name:13} {check.found}", indent=18, out=out)
+            print_lines(f"{check.sign:3} {check.name:13} {check.found}", indent=18, out=out)
             out.flush()
     if form != "table":
         write_rows(pa.Table.from_pylist([asdict(check) for check in made]), form, out)
-    return all(check.is_well for check in made)
+    return all(check.is_well or not check.is_needed for check in made)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pipelines.store.names import Schema
     from pipelines.store.roots import Root
 
+    StorePlace = Any
+else:  # A place has several classes, of which Typer wants one: help names it.
+    StorePlace = Path
+
 FORMATS = ("table", "vertical", "json", "csv", "parquet")
 FAILING = ("excused", "beyond", "missing")
 
@@ -107,9 +111,8 @@ File = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-# A place has several classes, of which Typer wants one.
 Folder = Annotated[
-    Any,
+    StorePlace,
     typer.Argument(
         parser=place,
         callback=_located,
@@ -119,14 +122,17 @@ Folder = Annotated[
     ),
 ]
 FirstStore = Annotated[
-    Any, typer.Argument(parser=place, callback=_located, metavar="A", help="A store.", show_default=False)
+    StorePlace, typer.Argument(parser=place, callback=_located, metavar="A", help="A store.", show_default=False)
 ]
 SecondStore = Annotated[
-    Any, typer.Argument(parser=place, callback=_located, metavar="B", help="Another, or the same.", show_default=False)
+    StorePlace,
+    typer.Argument(parser=place, callback=_located, metavar="B", help="Another, or the same.", show_default=False),
 ]
-Stores = Annotated[Any, typer.Argument(parser=place, callback=_located, metavar="DIR", help="Where the stores are.")]
+Stores = Annotated[
+    StorePlace, typer.Argument(parser=place, callback=_located, metavar="DIR", help="Where the stores are.")
+]
 NewStore = Annotated[
-    Any,
+    StorePlace,
     typer.Option(
         parser=place,
         metavar="DIR",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -54,8 +56,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
         _say(f"mapping   {mapping}")
     _say(f"time      {_times(prepared)}")
     _say(f"batches   {_batches(prepared, n_seeds * sum(row.n_state_rows for row in rows))}")
-    n_nodes = max(row.n_nodes for row in rows)
-    forms = forms_of(prepared.protocols, asked, n_nodes, _faults(rows) + [NTH] * prepared.has_nth)
+    forms = _forms(prepared, asked, rows)
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
@@ -73,6 +74,54 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     tables = store_tables({name: form for name, (form, _) in forms.items()})
     tables.sort(key=lambda table: table.name.startswith("state_"))
     print_table(("table", "a row is"), [(table.name, table.grain) for table in tables], (False, False))
+
+
+def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
+    """Returns the plan of a scenario as one JSON object.
+
+    Returns:
+        ``scenario, n_runs, seeds, protocols, engine, settings, rounds, round_ms``; ``notes`` and ``mappings`` in words;
+        ``forms``: form and reason by protocol; ``costs``: None where they do not follow from the calls;
+        ``combinations``: a list with the fields of `Combination`, counts of the first seed; ``message_kinds`` by
+        protocol; ``tables`` with the grain of each.
+    """
+    rows = combinations(prepared)
+    seeds = prepared.scenario.runs.all_seeds()
+    forms = _forms(prepared, asked, rows)
+    n_rows = len(seeds) * sum(row.n_state_rows for row in rows)
+    n_batches = len(cut(prepared.runs, fitting(len(prepared.runs), n_rows)))
+    taken = costs(rows, len(seeds), prepared.horizon, engine, n_batches)
+    tables = store_tables({name: form for name, (form, _) in forms.items()})
+    return json.dumps(
+        {
+            "scenario": prepared.scenario.name,
+            "n_runs": len(prepared.runs),
+            "seeds": list(seeds),
+            "protocols": list(prepared.protocols),
+            "engine": engine,
+            "settings": _engine(engine),
+            "rounds": prepared.horizon,
+            "round_ms": sorted({run.scenario.time.round_ms for run in prepared.combinations()}),
+            "notes": [{"part": part, "note": note} for part, note in notes(prepared)],
+            "mappings": mappings(prepared),
+            "forms": {name: {"form": form, "reason": reason} for name, (form, reason) in forms.items()},
+            "n_batches": n_batches,
+            "costs": None if taken is None else asdict(taken),
+            "combinations": [
+                asdict(row) | {"parameters": dict(row.parameters), "n_messages_of_a_kind": row.n_crossings}
+                for row in rows
+            ],
+            "message_kinds": {name: list(message_kinds(name)) for name in prepared.protocols},
+            "tables": [{"table": table.name, "grain": table.grain} for table in tables],
+        },
+        ensure_ascii=False,
+        default=str,
+    )
+
+
+def _forms(prepared: Prepared, asked: AskedForm, rows: list[Combination]) -> dict[str, tuple[Form, str]]:
+    n_nodes = max(row.n_nodes for row in rows)
+    return forms_of(prepared.protocols, asked, n_nodes, _faults(rows) + [NTH] * prepared.has_nth)
 
 
 def _say(*lines: str) -> None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import typer
 from deltalake import DeltaTable
 
 from pipelines.cli.rows import shown
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, plural
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.manifest import Manifest
-from pipelines.store.folder import LATEST, MANIFEST, is_being_written
-from pipelines.store.roots import Root, delta_rows, sizes
+from pipelines.store.folder import LATEST, MANIFEST, is_being_written, locked
+from pipelines.store.roots import Root, delta_rows, remove, sizes
 from pipelines.tables import RUN
 
 _DEPTH = 3
 _VALUES = 6
+_GONE = ".removed-"
+"""Names of stores that are being removed begin with it."""
 _SCHEMA = pa.schema({
     "store": pa.string(), "scenario": pa.string(), "state": pa.string(), "runs": pa.int64(), "MB": pa.float64(),
     "parameters": pa.string(), "settings": pa.string(),
@@ -55,7 +59,7 @@ def stores(folder: Root) -> Iterator[Stored]:
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
-            if (path / MANIFEST).is_file():
+            if (path / MANIFEST).is_file() and not path.name.startswith(_GONE):
                 yield _stored(path)
         below = [path for outer in level if not (outer / MANIFEST).is_file() for path in outer.iterdir()]
         level = sorted((path for path in below if path.name != LATEST and path.is_dir()), key=str)
@@ -94,6 +98,56 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
         if len(values) > 1 and path != "protocol.name":
             more = f", and {len(values) - _VALUES:,} more" if len(values) > _VALUES else ""
             yield f"{path}: {', '.join(values[:_VALUES])}{more}"
+
+
+def remove_stores(folder: Root, *, is_sure: bool) -> None:
+    """Removes the stores of a folder, each as a whole, after a question on the terminal.
+
+    A store is renamed in one step before its files go: an interruption leaves no half of a store behind.
+
+    Args:
+        folder: A store, or a folder with stores.
+        is_sure: Whether no question is asked.
+
+    Raises:
+        StoreError: It is no folder, has no store, or a program writes one of them; nothing is removed then.
+    """
+    if not isinstance(folder, Path):
+        raise StoreError(f"{str(folder)!r} is no folder of this machine; remove it with the tools of its server")
+    if not folder.is_dir():
+        raise StoreError(f"there is no folder {str(folder)!r}; `roundtable runs` lists the stores")
+    found = list(stores(folder))
+    if not found:
+        raise StoreError(f"there is no store in {str(folder)!r}; `roundtable runs` lists the stores")
+    for one in found:
+        if one.state == "running":
+            raise StoreError(f"a program is writing the store {str(one.path)!r}; wait for its end, or end it")
+    for one in found:
+        print(f"{one.path}: {one.scenario}, {one.state}, {one.megabytes:.1f} MB")
+    question = f"Remove {plural(len(found), 'store')}?"
+    if not is_sure and not (sys.stdin.isatty() and typer.confirm(question)):
+        raise StoreError(f"nothing is removed; to remove {plural(len(found), 'store')} without a question add --yes")
+    for one in found:
+        _remove(Path(str(one.path)))
+    print(f"removed: {plural(len(found), 'store')}, {sum(one.megabytes for one in found):.1f} MB")
+
+
+def _remove(store: Path) -> None:
+    """Removes a store, and points ``latest`` beside it to the youngest one that is left."""
+    store = store.resolve()
+    link = store.parent / LATEST
+    is_latest = link.is_symlink() and link.resolve() == store
+    gone = store.with_name(f"{_GONE}{store.name}")
+    with locked(store):
+        store.rename(gone)
+    if is_latest:
+        link.unlink()
+        others = sorted(path.name for path in store.parent.iterdir() if (path / MANIFEST).is_file())
+        left = [name for name in others if not name.startswith(_GONE)]
+        if left:
+            link.symlink_to(left[-1])
+    for path in store.parent.glob(f"{_GONE}*"):  # what an interruption left, too
+        remove(path)
 
 
 def store_rows(folder: Root) -> pa.Table:

@@ -32,6 +32,7 @@ from pipelines.experiment.seeds import equal_seeds
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
+from pipelines.inputs.workload.moves import move_notes
 from pipelines.inputs.workload.tables import Workload
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
@@ -236,7 +237,10 @@ def _noted(
             _inputs_key(run, {"overlay", "time"}),
             lambda: build_run_overlay(run, beside, notes_rounding=True).notes,
         ),
-        "workload": (_inputs_key(run, {"overlay", "time", "workload"}), lambda: [*files(), *literal()]),
+        "workload": (
+            _inputs_key(run, {"overlay", "time", "workload"}),
+            lambda: [*files(), *literal(), *move_notes(scenario.workload.moves)],
+        ),
         "faults": (timed, lambda: trace_notes(run, beside)),
         "time": (timed, lambda: rounding_notes(run)),
         "runs": (_inputs_key(run, _INPUTS | {"protocol"}), lambda: [equal_seeds(of_seeds, beside)]),

@@ -23,6 +23,7 @@ from pipelines.spec.overlay import OverlaySpec
 from pipelines.spec.workload import (
     Join,
     JoinGenerator,
+    Move,
     Publication,
     PublicationFileSource,
     PublicationGenerator,
@@ -40,7 +41,7 @@ _MAX_LISTED = 10
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
     """Yields the parts of workload and faults that name nodes or rounds, with their paths in the scenario."""
-    for name in ("subscriptions", "publications", "joins", "calls"):
+    for name in ("subscriptions", "publications", "joins", "moves", "calls"):
         part = getattr(workload, name)
         path: Path = ("workload", name)
         if isinstance(part, list):
@@ -95,6 +96,8 @@ def _nodes(path: Path, part: Strict) -> Iterator[tuple[Path, str]]:
     elif isinstance(part, Join):
         yield (*path, "node"), part.node
         yield (*path, "to"), part.to
+    elif isinstance(part, Move):
+        yield from (((*path, key), getattr(part, key)) for key in ("at", "to"))
     elif isinstance(part, OTHER_CALLS):
         yield from (((*path, key), getattr(part, key)) for key in ("at", "peer") if hasattr(part, key))
     elif isinstance(part, (Crash, Pause)):
@@ -138,7 +141,7 @@ def _generator_nodes(
 
 
 def _rounds(path: Path, part: Strict) -> Iterator[tuple[Path, int]]:
-    if isinstance(part, (Subscription, Publication, Join, *OTHER_CALLS, Crash, Pause, LinkFault, Replace)):
+    if isinstance(part, (Subscription, Publication, Join, Move, *OTHER_CALLS, Crash, Pause, LinkFault, Replace)):
         yield (*path, "round"), part.round
         if isinstance(part, (Subscription, Crash, Pause, LinkFault)) and part.until is not None:
             yield (*path, "until"), part.until

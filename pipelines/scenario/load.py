@@ -25,6 +25,7 @@ from pipelines.spec.times import TimeSpec
 from pipelines.spec.workload import (
     Join,
     JoinGenerator,
+    Move,
     Publication,
     PublicationFileSource,
     PublicationGenerator,
@@ -47,6 +48,7 @@ _ITEMS: dict[tree.Path, tuple[Any, Any]] = {
     ),
     ("workload", "publications"): (TypeAdapter(Publication), TypeAdapter(PublicationFileSource | PublicationGenerator)),
     ("workload", "joins"): (TypeAdapter(Join), TypeAdapter(JoinGenerator)),
+    ("workload", "moves"): (TypeAdapter(Move), TypeAdapter(Move)),
     ("workload", "calls"): (TypeAdapter(OtherCall), TypeAdapter(OtherCall)),
     ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
 }

@@ -122,6 +122,7 @@ class TimeSpec(Strict):
 Path = tuple[str | int, ...]
 _LISTS: tuple[Path, ...] = (
     ("workload", "subscriptions"), ("workload", "publications"), ("workload", "joins"), ("workload", "calls"),
+    ("workload", "moves"),
     ("faults",),
 )  # fmt: skip
 _KEYS = (("at_ms", "round"), ("until_ms", "until"))

@@ -116,6 +116,22 @@ class Join(Timed):
     round: Round = Field(description="the round of the join call")
 
 
+class Move(Timed):
+    """An application that moves: it unsubscribes at its node, and subscribes to the same at another one."""
+
+    at: NodeName = Field(description="the node that it leaves")
+    to: NodeName = Field(description="the node that it goes to")
+    round: Round = Field(description="the round of its unsubscribe calls")
+    away: Round = Field(1, description="rounds from the unsubscribe calls to the subscribe calls at the other node")
+
+    @model_validator(mode="after")
+    def _goes(self) -> Move:
+        if self.to == self.at:
+            message = f"{self.at} moves to itself; name another node, or leave the move out"
+            raise WorkloadError(Problem(("to",), message))
+        return self
+
+
 class GeneratedJoins(Strict):
     """Brokers that join one after the other: drawn leaves of the overlay, then leaves of the remainder."""
 
@@ -358,6 +374,9 @@ class WorkloadSpec(Strict):
         Annotated[list[Join], Tag("<list>")] | Annotated[JoinGenerator, Tag("<generate>")], by_form(nodes_form)
     ] = Field(
         default_factory=list, description="nodes that join the overlay while a run goes on: a list, or a generator"
+    )
+    moves: list[Move] = Field(
+        default_factory=list, description="applications that take their subscriptions to another node, in any order"
     )
     calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that take some")
 

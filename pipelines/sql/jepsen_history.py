@@ -2,13 +2,16 @@
 
 Operations are ``publish`` at the source and ``deliver`` at the subscriber. Each is two entries, ``invoke`` and ``ok``,
 one right after the other: whether a call was confirmed is another question, for a publisher does not wait for that. A
-node is a process, and it delivers before it publishes in a round, as the round engine has it.
+node is a process, and it delivers before it publishes in a round, as the round engine has it. Crashes and recoveries of
+nodes are entries of the process ``nemesis`` and of type ``info``; they come before the operations of their round.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 from pipelines.errors import QueryError
@@ -34,6 +37,11 @@ select issued_round as round, 1 as is_call, source_seq as position, source as pr
 from publication
 where run_id = {run}
 """
+_FAULT = """
+select round, kind, node_id from fault_event
+where run_id = {run} and kind in ('crash', 'recovery') and node_id is not null
+order by round, kind desc, node_id
+"""
 
 
 def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterator[dict[str, Any]]:
@@ -45,9 +53,10 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
         round_ms: Milliseconds of a round.
 
     Yields:
-        ``index`` from 0, ``type`` (invoke or ok), ``process`` (id of the node), ``node`` (its name), ``f``, ``value``
-        (source, its name, and the number of the publication among all calls of the source; when it is published topic,
-        content, guarantee and keys, too; null before a delivery), and ``time`` in nanoseconds.
+        ``index`` from 0, ``type`` (invoke, ok or info), ``process`` (id of the node, or ``nemesis``), ``node`` (its
+        name), ``f`` (publish, deliver, crash or recovery), ``value`` (source, its name, and the number of the
+        publication among all calls of the source; when it is published topic, content, guarantee and keys, too; null
+        before a delivery; of a fault the node), and ``time`` in nanoseconds.
 
     Raises:
         QueryError: There is no such run.
@@ -58,18 +67,27 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
     names = {row.node_id: row.name for row in reader.table("node").where(f"run_id = {run_id}").collect()}
     rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))
-    for position, row in enumerate(rows):
-        value = {"source": row["source"], "source_name": names[row["source"]], "seq": row["source_seq"]}
-        if row["is_call"]:
-            value |= {name: row[name] for name in ("topic", "guarantee", "keys")}
-            value["content"] = None if row["content"] is None else json.loads(row["content"])
-        head = {"process": row["process"], "node": names[row["process"]], "f": row["f"]}
-        time = round(row["round"] * round_ms * 1e6)
-        yield {
-            "index": 2 * position,
-            "type": "invoke",
-            **head,
-            "value": value if row["is_call"] else None,
-            "time": time,
-        }
-        yield {"index": 2 * position + 1, "type": "ok", **head, "value": value, "time": time}
+    faults = [
+        _fault(row.round, row.kind, row.node_id, names[row.node_id])
+        for row in reader.sql(_FAULT.format(run=run_id)).collect()
+    ]
+    operations = (entry for row in rows for entry in _operation(row, names))
+    for index, (at, entry) in enumerate(merge(faults, operations, key=itemgetter(0))):
+        yield {"index": index, **entry, "time": round(at * round_ms * 1e6)}
+
+
+def _fault(at: int, kind: str, node_id: int, name: str) -> tuple[int, dict[str, Any]]:
+    """Returns the round and the entry of a crash or a recovery."""
+    value = {"node_id": node_id, "node": name}
+    return at, {"type": "info", "process": "nemesis", "node": None, "f": kind, "value": value}
+
+
+def _operation(row: Mapping[str, Any], names: Mapping[int, str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the round and an entry, for the invocation of an operation and for its end."""
+    value = {"source": row["source"], "source_name": names[row["source"]], "seq": row["source_seq"]}
+    if row["is_call"]:
+        value |= {name: row[name] for name in ("topic", "guarantee", "keys")}
+        value["content"] = None if row["content"] is None else json.loads(row["content"])
+    head = {"process": row["process"], "node": names[row["process"]], "f": row["f"]}
+    yield row["round"], {"type": "invoke", **head, "value": value if row["is_call"] else None}
+    yield row["round"], {"type": "ok", **head, "value": value}

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from support.commands import cli
 from typer.testing import CliRunner, Result
 
 from pipelines.cli.app import app
+from pipelines.store.folder import locked
 
 LINKS = "overlay: {links: [[P, B2, 1], [B2, B1, 6], [B1, S1, 1], [B1, S2, 1]]}\n"
 SCENARIO = (
@@ -378,6 +380,28 @@ def test_stores_are_listed_with_verdict_size_and_parameters(small: tuple[Path, R
     assert row["MB"] > 0
     rows = csv.DictReader(io.StringIO(cli("runs", small[0] / "runs", "--format", "csv").stdout))
     assert [one["parameters"] for one in rows] == [row["parameters"]]
+
+
+def test_stores_are_removed_as_a_whole_and_only_on_request(small: tuple[Path, Result], tmp_path: Path) -> None:
+    made = tmp_path / "runs" / "small"
+    (source,) = [path for path in (small[0] / "runs/small").iterdir() if not path.is_symlink()]
+    for name in ("first", "second"):
+        shutil.copytree(source, made / name)
+    (made / "latest").symlink_to("second")
+    refused = cli("runs", made, "--remove")
+    assert (refused.exit_code, "nothing is removed" in refused.stderr) == (64, True)
+    with locked(made / "first"):
+        busy = cli("runs", made, "--remove", "--yes")
+    assert (busy.exit_code, "is writing the store" in busy.stderr) == (64, True)
+    assert {path.name for path in made.iterdir()} == {"first", "second", "latest"}
+    (made / ".removed-older").mkdir()
+    assert cli("runs", made / "second", "--remove", "--yes").exit_code == 0
+    assert {path.name for path in made.iterdir()} == {"first", "latest"}
+    assert (made / "latest").resolve().name == "first"
+    assert "removed: 1 store" in cli("runs", tmp_path / "runs", "--remove", "--yes").stdout
+    assert list(made.iterdir()) == []
+    none = cli("runs", tmp_path, "--remove", "--yes")
+    assert (none.exit_code, "there is no store" in none.stderr) == (64, True)
 
 
 def test_whoever_reads_no_further_gets_no_traceback(small: tuple[Path, Result]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pipelines.engines.session import Session
@@ -44,3 +46,27 @@ def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None
 def test_a_run_that_is_not_there(reader: StoreReader) -> None:
     with pytest.raises(QueryError, match="there is no run 7; the store has runs 0 to 0"):
         list(jepsen_history(reader, 7, 10.0))
+
+
+def test_crashes_and_recoveries_are_entries_in_the_order_of_rounds(sail: Session, tmp_path: Path) -> None:
+    parts = scenario(
+        protocol={"name": "forwarding"},
+        overlay={"links": [["A", "B"]]},
+        workload={
+            "subscriptions": [{"at": "B", "topic": "t"}],
+            "publications": [{"at": "A", "round": at, "topic": "t"} for at in (10, 20)],
+        },
+        faults=[{"kind": "crash", "node": "B", "round": 11, "until": 15}],
+    )
+    store = run_all(run_configs([parts]), sail, tmp_path)
+    entries = list(jepsen_history(StoreReader(sail, store.root), 0, 10.0))
+    assert [entry["index"] for entry in entries] == [*range(len(entries))]
+    told = [(entry["time"] // 10_000_000, entry["process"], entry["type"], entry["f"]) for entry in entries]
+    assert [one for one in told if one[2] != "invoke"] == [
+        (10, 0, "ok", "publish"),
+        (11, "nemesis", "info", "crash"),
+        (15, "nemesis", "info", "recovery"),
+        (20, 0, "ok", "publish"),
+        *[one for one in told if one[3] == "deliver" and one[2] == "ok"],
+    ]
+    assert [entry["value"] for entry in entries if entry["f"] == "crash"] == [{"node_id": 1, "node": "B"}]

@@ -22,6 +22,7 @@ from pipelines.inputs.workload.generated_publications import generated_publicati
 from pipelines.inputs.workload.generated_subscriptions import generated_subscriptions
 from pipelines.inputs.workload.joins import generated_joins, listed_joins
 from pipelines.inputs.workload.lists import PUBLICATIONS, SUBSCRIPTIONS, listed_publications, listed_subscriptions
+from pipelines.inputs.workload.moves import moved_subscriptions
 from pipelines.inputs.workload.other_calls import listed_calls
 from pipelines.inputs.workload.tables import Workload
 from pipelines.matching.predicate_table import topics_of
@@ -69,6 +70,9 @@ def build_workload(
     subscription = gather(lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
     publications = gather(lambda: _publications(spec, overlay, seed, clock, horizon, beside))
     join = gather(lambda: _joins(spec, overlay, seed, horizon))
+    if subscription is not None:
+        standing = subscription
+        subscription = gather(lambda: moved_subscriptions(standing, spec.moves, overlay, horizon))
     other_call = gather(lambda: listed_calls(spec.calls, overlay, horizon))
     if subscription is None or publications is None or join is None or other_call is None:
         raise WorkloadError(*problems)
