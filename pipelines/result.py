@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record
-from pipelines.engines.inline import frame_of
+from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, beside
 from pipelines.errors import StoreError, plural
 from pipelines.report.document import Asked
@@ -29,7 +29,7 @@ from pipelines.report.write import write_report
 from pipelines.spec.base import nfc
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import VERY_FEW_BYTES, SmallStoreReader, reader_of
+from pipelines.sql.small_store import VERY_FEW_BYTES, reader_of
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import locked, resume_hint
@@ -309,8 +309,7 @@ class Result:
         with self._asked() as (reader, session, is_small):
             report = audit_all(reader, session)
             if is_kept:
-                record(report, store.within(session, is_small=is_small))
-            report.release()
+                record(report, store.within(is_small=is_small))
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
@@ -328,13 +327,8 @@ class Result:
             with beside(session) as other:
                 yield reader_of(other, root), other, True
             return
-        with (
-            self.suited() as is_small,
-            session.planned() if is_small else nullcontext(session) as planned,
-        ):
-            if planned.planner is not None:
-                self.reader = SmallStoreReader(session, root, planned.planner)
-            yield self.reader, planned, is_small
+        with self.suited() as is_small:
+            yield self.reader, session, is_small
 
     @property
     def _n_bytes(self) -> int:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, functions as F, types as T
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.audits.fetched_reader import fetched_reader
 from pipelines.audits.general import GENERAL
 from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
 from pipelines.contract.protocol import NO_RUN, Bound, Protocol
+from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.concurrently import concurrently
-from pipelines.engines.materialise.base import Materialiser, Relation
-from pipelines.engines.materialise.choose import materialiser_for
-from pipelines.engines.planner import collected
+from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import plural
 from pipelines.protocols import PROTOCOLS
@@ -32,6 +32,10 @@ Verdict = Literal["valid", "invalid", "unknown"]
 SHOWN = 5
 """Violating rows of an audit that a report shows."""
 _CHECKS_AT_ONCE = 3
+_VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
+_ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
+_DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
+"""The columns of a violating row by which it is a delivery, and what table ``delivery`` calls them."""
 
 LAST_ROUND = """
 select run_id, cast(max(last_round) as bigint) as rounds from (
@@ -146,7 +150,7 @@ class AuditReport:
         beyond: The runs whose faults went beyond the bound, by id.
         undecided: The runs that the protocol could not judge (`Protocol.undecided`), by id.
         untested: The runs that tested nothing, by id.
-        violation: Rows of table ``violation``; readable until `release`.
+        violation: Rows of table ``violation``.
     """
 
     findings: tuple[Finding, ...]
@@ -155,7 +159,6 @@ class AuditReport:
     undecided: tuple[Undecided, ...]
     untested: tuple[Untested, ...]
     violation: DataFrame
-    _held: tuple[Relation, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -177,11 +180,6 @@ class AuditReport:
                 for one in open_ones
             ),
         ])  # fmt: skip
-
-    def release(self) -> None:
-        """Releases what `violation` reads."""
-        for relation in self._held:
-            relation.release()
 
 
 def audits_of(protocol: Protocol) -> tuple[Audit, ...]:
@@ -216,7 +214,6 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
         tuple(run for report in reports.values() for run in report.undecided),
         tuple(sorted(run for report in reports.values() for run in report.untested)),
         reduce(DataFrame.unionByName, (report.violation for report in reports.values())),
-        tuple(relation for report in reports.values() for relation in report._held),
     )
 
 
@@ -231,28 +228,23 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     Returns:
         The report; nothing is written to the store.
     """
-    reader = fetched_reader(reader, session)
-    materialiser = materialiser_for(session)
-    undecided = undecided_runs(reader, protocol, materialiser)
-    evidence = _evidence(reader, undecided, materialiser)
+    checkpoints = checkpoints_for(session)
+    undecided = undecided_runs(reader, protocol, checkpoints)
+    evidence = _evidence(reader, undecided, checkpoints)
     beyond = beyond_runs(reader, protocol)
-    excused = _excused_runs(beyond, materialiser)
-    checks = [partial(_check, audit, evidence, excused.frame) for audit in audits_of(protocol)]
+    since = {run.run_id: run.round for run in beyond}
+    checks = [partial(_check, audit, evidence, since) for audit in audits_of(protocol)]
     # Sail holds all that a query needs in memory; Spark spills.
     checked = [check() for check in checks] if session.engine == "local" else concurrently(checks, _CHECKS_AT_ONCE)
-    findings = [finding for finding, _ in checked]
-    broken = [rows for _, rows in checked if rows is not None]
-    violation = reduce(DataFrame.unionByName, (rows.frame for rows in broken), materialiser.empty(VIOLATION.schema))
+    violation = pa.concat_tables([_VIOLATION.empty_table(), *(rows for _, rows in checked if rows is not None)])
+    findings = _findings(reader, [finding for finding, _ in checked], violation)
     can_tell = reader.is_finished() and all(finding.error is None for finding in findings)
-    untested = untested_runs(reader, protocol, {run.run_id for run in beyond})
-    runs = _run_verdicts(evidence, violation, excused.frame, can_tell, {run.run_id for run in untested})
+    untested = untested_runs(reader, protocol, since.keys())
+    runs = _run_verdicts(evidence, violation, since, can_tell, {run.run_id for run in untested})
     order = ("run_id", "round", "reason")
-    told = () if protocol.undecided == NO_RUN else collected(undecided.frame.orderBy(*order))
-    for kept in (evidence, excused, undecided):
-        kept.release()
-    return AuditReport(
-        tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), untested, violation, tuple(broken)
-    )  # fmt: skip
+    told = () if protocol.undecided == NO_RUN else undecided.orderBy(*order).collect()
+    rows = frame_of(session.spark, violation)
+    return AuditReport(tuple(findings), runs, beyond, tuple(Undecided(*row) for row in told), untested, rows)
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
@@ -265,17 +257,13 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
         protocol: The protocol of its runs.
     """
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
-    materialiser = materialiser_for(session)
-    undecided = undecided_runs(reader, protocol, materialiser)
-    evidence = _evidence(reader, undecided, materialiser)
-    rows = collected(audit.rows(evidence))
-    evidence.release()
-    undecided.release()
-    return rows
+    checkpoints = checkpoints_for(session)
+    evidence = _evidence(reader, undecided_runs(reader, protocol, checkpoints), checkpoints)
+    return audit.rows(evidence).collect()
 
 
-def _evidence(reader: Reader, undecided: Relation, materialiser: Materialiser) -> Evidence:
-    return Evidence(reader, _parameters(reader), undecided.frame.select("run_id").distinct(), materialiser)
+def _evidence(reader: Reader, undecided: DataFrame, checkpoints: Checkpoints) -> Evidence:
+    return Evidence(reader, _parameters(reader), undecided.select("run_id").distinct(), checkpoints)
 
 
 def record(report: AuditReport, store: Store) -> None:
@@ -288,7 +276,7 @@ def record(report: AuditReport, store: Store) -> None:
 
 
 def _parameters(reader: Reader) -> list[dict[str, Any]]:
-    distinct = collected(reader.table("run").select("parameters").distinct())
+    distinct = reader.table("run").select("parameters").distinct().collect()
     return [json.loads(row.parameters) for row in distinct]
 
 
@@ -297,7 +285,7 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     found: dict[int, list[Beyond]] = {}
     for bound in (protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))):
         rows = _rows_of(bound, reader)
-        for row in collected(rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason")):
+        for row in rows.select("run_id", "round", "reason").orderBy("run_id", "round", "reason").collect():
             found.setdefault(row.run_id, []).append(Beyond(*row))
     return tuple(
         Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))
@@ -309,91 +297,102 @@ def _rows_of(bound: Bound, reader: Reader) -> DataFrame:
     return reader.sql(bound) if isinstance(bound, str) else bound(reader)
 
 
-def undecided_runs(reader: Reader, protocol: Protocol, materialiser: Materialiser) -> Relation:
+def undecided_runs(reader: Reader, protocol: Protocol, checkpoints: Checkpoints) -> DataFrame:
     """Returns the runs that ended before what they are held to could be told: ``run_id, round, reason``."""
-    return materialiser.cache("audit_undecided", _rows_of(protocol.undecided, reader).select(*Undecided._fields))
+    return checkpoints.keep("audit_undecided", _rows_of(protocol.undecided, reader).select(*Undecided._fields))
 
 
-def _excused_runs(beyond: Sequence[Beyond], materialiser: Materialiser) -> Relation:
-    """Returns the runs of which nothing was promised from a round on: ``run_id, beyond_round``."""
-    schema = T.StructType([T.StructField(name, T.LongType(), False) for name in ("run_id", "beyond_round")])
-    columns = {"run_id": [run.run_id for run in beyond], "beyond_round": [run.round for run in beyond]}
-    arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
-    return materialiser.load("audit_excused", pa.table(arrays), schema)
+def _check(audit: Audit, evidence: Evidence, since: Mapping[int, int]) -> tuple[Finding, pa.Table | None]:
+    """Runs one audit over all runs; returns its rows of table ``violation``, and a finding without them.
 
-
-def _judged(audit: Audit, evidence: Evidence, excused: DataFrame) -> DataFrame:
-    """Returns the violating rows of an audit; a fault excuses no delivery and no dated row of an earlier round."""
-    found = audit.rows(evidence)
-    if audit.is_unconditional:
-        return found.withColumn("excused", F.lit(False))
-    found = found.join(excused, "run_id", "left")
-    is_excused = "beyond_round is not null"
-    if audit.is_of_deliveries:
-        delivery = evidence.table("delivery").withColumnRenamed("subscriber", "node_id").join(excused, "run_id")
-        event = [name for name in FOUND if name != "detail"]
-        early = delivery.where("round < beyond_round").selectExpr(*event, "true as is_early").distinct()
-        found = found.join(evidence.keep("early", lambda: early), event, "left")
-        is_excused += " and is_early is null"
-    elif audit.is_dated:
-        is_excused += " and coalesce(round >= beyond_round, true)"
-    return found.select(*FOUND, F.expr(is_excused).alias("excused"))
-
-
-def _check(audit: Audit, evidence: Evidence, excused: DataFrame) -> tuple[Finding, Relation | None]:
-    """Runs one audit over all runs; returns its rows of table ``violation`` if there are any."""
+    ``since`` has the runs beyond the bound, each with the round since which it is.
+    """
     try:
-        rows = _judged(audit, evidence, excused).selectExpr(f"'{audit.name}' as guarantee", *FOUND, "excused")
-        counted = {"violation": {"n_violations": "count_if(not excused)", "n_excused": "count_if(excused)"}}
-        relations, facts = evidence.materialiser.checkpoint({"violation": rows.select(VIOLATION.columns)}, counted)
-        relation = relations["violation"]
-        n_violations, n_excused = facts["n_violations"] or 0, facts["n_excused"] or 0
-        shown = _shown(evidence, relation.frame.where("not excused")) if n_violations else ()
-        shown_excused = _shown(evidence, relation.frame.where("excused")) if n_excused else ()
+        found = audit.rows(evidence).toArrow()
+        excused = _excused(audit, found, since, evidence)
     except Exception as error:  # an audit that fails leaves its guarantee undecided, whatever the reason
         return Finding(audit.name, audit.summary, None, None, error=f"{type(error).__name__}: {error}"), None
-    finding = Finding(audit.name, audit.summary, n_violations, n_excused, shown, shown_excused)
-    if n_violations or n_excused:
-        return finding, relation
-    relation.release()
-    return finding, None
+    n_excused = pc.sum(excused).as_py() or 0
+    named = {"guarantee": pa.repeat(audit.name, len(found)), "excused": excused}
+    rows = pa.table({name: named[name] if name in named else found[name] for name in _VIOLATION.names})
+    return Finding(audit.name, audit.summary, len(found) - n_excused, n_excused), rows.cast(_VIOLATION)
 
 
-def _shown(evidence: Evidence, violation: DataFrame) -> tuple[Shown, ...]:
-    order = ("run_id", "round", "node_id", "source", "source_seq", "detail")
-    first = violation.orderBy(*order).limit(SHOWN)
-    name = evidence.table("node").select("run_id", "node_id", "name")
-    named = first.join(name.withColumnRenamed("name", "node"), ["run_id", "node_id"], "left").join(
-        name.selectExpr("run_id", "node_id as source", "name as source_name"), ["run_id", "source"], "left"
-    )
-    rows = collected(named.orderBy(*order))
-    return tuple(Shown(r.run_id, r.round, r.node, r.source_name, r.source_seq, r.detail) for r in rows)
+def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], evidence: Evidence) -> pa.ChunkedArray:
+    """Returns which rows of an audit are excused; a fault excuses no delivery and no dated row of an earlier round."""
+    runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
+    beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
+    excused = pa.chunked_array([pc.is_valid(beyond_round)])
+    if audit.is_unconditional:
+        return pc.and_(excused, False)
+    is_before = pc.fill_null(pc.less(found["round"], pa.chunked_array([beyond_round])), False)
+    if audit.is_dated and not audit.is_of_deliveries:
+        return pc.and_(excused, pc.invert(is_before))
+    if not (audit.is_of_deliveries and pc.any(is_before).as_py()):
+        return excused
+    key = list(_DELIVERED)
+    early = found.append_column("row", pa.array(range(len(found)), pa.int64())).filter(is_before).select([*key, "row"])
+    of_runs = ", ".join(map(str, pc.unique(early["run_id"]).to_pylist()))
+    text = f"select {', '.join(_DELIVERED.values())} from delivery where run_id in ({of_runs})"  # noqa: S608 - numbers
+    delivery = evidence.sql(text).toArrow().rename_columns(key)
+    delivered = early.join(delivery, key, join_type="left semi")["row"]
+    is_early = pc.is_in(pa.array(range(len(found)), pa.int64()), delivered.combine_chunks())
+    return pc.and_(excused, pa.chunked_array([pc.invert(is_early)]))
+
+
+def _order(rows: pa.Table) -> pa.Array:
+    """Returns the indexes of violating rows in the order of `_ORDER`, nulls first as in SQL."""
+    keys = dict[str, pa.ChunkedArray]()
+    for name in _ORDER:
+        keys |= {f"{name}_known": pc.is_valid(rows[name]), name: rows[name]}
+    return pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
+
+
+def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) -> list[Finding]:
+    """Returns findings with the first of their rows."""
+    runs, firsts = set[int](), {}
+    if not len(violation):
+        return [*findings]
+    for finding in findings:
+        own = violation.filter(pc.equal(violation["guarantee"], finding.name))
+        for is_excused in (False, True):
+            rows = own.filter(pc.equal(own["excused"], is_excused))
+            firsts[finding.name, is_excused] = first = rows.take(_order(rows)[:SHOWN]).to_pylist()
+            runs |= {row["run_id"] for row in first}
+    of_runs = ", ".join(map(str, sorted(runs)))
+    text = f"select run_id, node_id, name from node where run_id in ({of_runs})"  # noqa: S608 - numbers
+    names = {(row.run_id, row.node_id): row.name for row in reader.sql(text).collect()}
+
+    def shown(finding: Finding, is_excused: bool) -> tuple[Shown, ...]:
+        return tuple(
+            Shown(
+                row["run_id"], row["round"], names.get((row["run_id"], row["node_id"])),
+                names.get((row["run_id"], row["source"])), row["source_seq"], row["detail"],
+            )
+            for row in firsts[finding.name, is_excused]
+        )  # fmt: skip
+
+    return [replace(one, shown=shown(one, False), shown_excused=shown(one, True)) for one in findings]
 
 
 def _run_verdicts(
-    evidence: Evidence, violation: DataFrame, excused: DataFrame, can_tell: bool, untested: Collection[int]
+    evidence: Evidence, violation: pa.Table, beyond: Collection[int], can_tell: bool, untested: Collection[int]
 ) -> tuple[RunVerdict, ...]:
     """Returns a verdict a run: invalid if a guarantee is broken, unknown if that cannot be told, else valid.
 
     Beyond the bound nothing is promised, so nothing can be broken: such a run is valid, or unknown. A run that tested
     nothing is unknown.
     """
-    broken = violation.where("not excused").select("run_id").distinct().selectExpr("run_id", "true as is_broken")
-    busy = evidence.busy_runs().selectExpr("run_id", "true as is_busy")
-    undecided = "is_busy is not null" if can_tell else "true"
-    verdict = f"case when is_broken is not null then 'invalid' when {undecided} then 'unknown' else 'valid' end"
-    rows = (
-        evidence.table("run").select("run_id")
-        .join(excused.selectExpr("run_id", "true as is_beyond"), "run_id", "left")
-        .join(broken, "run_id", "left")
-        .join(busy, "run_id", "left")
-        .join(evidence.sql(LAST_ROUND), "run_id", "left")
-        .selectExpr(
-            "run_id", f"{verdict} as verdict", "is_beyond is null as within_bound", "coalesce(rounds, 0) as rounds"
-        )
-        .orderBy("run_id")
-    )  # fmt: skip
-    found = (RunVerdict(*row) for row in collected(rows))
-    return tuple(
-        run._replace(verdict="unknown") if run.verdict == "valid" and run.run_id in untested else run for run in found
-    )  # fmt: skip
+    broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
+    busy = {row.run_id for row in evidence.busy_runs().collect()}
+    last = {row.run_id: row.rounds for row in evidence.sql(LAST_ROUND).collect()}
+    found = []
+    for row in evidence.sql("select run_id from run order by run_id").collect():
+        run: int = row.run_id
+        verdict: Verdict = "valid"
+        if run in broken:
+            verdict = "invalid"
+        elif not can_tell or run in busy or run in untested:
+            verdict = "unknown"
+        found.append(RunVerdict(run, verdict, run not in beyond, last.get(run) or 0))
+    return tuple(found)

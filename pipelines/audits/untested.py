@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from pipelines.contract.audit import Reader
 from pipelines.contract.protocol import Protocol
-from pipelines.engines.planner import collected
 from pipelines.errors import plural
 
 _SILENT = """
@@ -53,12 +52,12 @@ def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -
         protocol: The protocol of its runs.
         beyond: The runs beyond the bound.
     """
-    silent = collected(reader.sql(_SILENT))
+    silent = reader.sql(_SILENT).collect()
     if not silent:
         return ()
-    busy = {row.run_id for row in collected(reader.sql(_BUSY))} if protocol.audits else set()
-    asked = {row.run_id for row in collected(reader.sql(_ASKED))}
-    matches = {row.run_id: row.n for row in collected(reader.sql(_MATCHED))}
+    busy = {row.run_id for row in reader.sql(_BUSY).collect()} if protocol.audits else set()
+    asked = {row.run_id for row in reader.sql(_ASKED).collect()}
+    matches = {row.run_id: row.n for row in reader.sql(_MATCHED).collect()}
     return tuple(
         Untested(row.run_id, _reason(row.n_publications, row.n_subscriptions, matches.get(row.run_id, 0)))
         for row in silent

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from pipelines.engines.materialise.base import Materialiser, Relation
+    from pipelines.engines.checkpoints import Checkpoints
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """Columns of a violating row: table ``violation`` without ``guarantee`` and ``excused``."""
@@ -94,46 +94,48 @@ class Evidence:
         reader: The store.
         parameters: The distinct parameters of its runs: path to value, as in column ``parameters`` of table ``run``.
         undecided: ``run_id`` of the runs that ended before what they are held to could be told (`Protocol.undecided`).
-        materialiser: Keeps what several audits read.
+        checkpoints: Keeps what several audits read.
     """
 
     reader: Reader
     parameters: Sequence[Mapping[str, Any]]
     undecided: DataFrame
-    materialiser: Materialiser
-    _kept: dict[str, Relation] = field(default_factory=dict, repr=False)
+    checkpoints: Checkpoints
+    _kept: dict[str, DataFrame] = field(default_factory=dict, repr=False)
+    _asked: dict[str, DataFrame] = field(default_factory=dict, repr=False)
     _keeping: RLock = field(default_factory=RLock, repr=False)
 
     def table(self, name: str) -> DataFrame:
         """Returns a table or view of the store."""
-        return self.reader.table(name)
+        return self._once(name, self.reader.table)
 
     def sql(self, text: str) -> DataFrame:
         """Returns the answer of a query over the store."""
-        return self.reader.sql(text)
+        return self._once(text, self.reader.sql)
+
+    def _once(self, asked: str, ask: Callable[[str], DataFrame]) -> DataFrame:
+        """Returns an answer; the engine looks at the same question once."""
+        with self._keeping:
+            if asked not in self._asked:
+                self._asked[asked] = ask(asked)
+            return self._asked[asked]
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
         """Returns all δ-paths of trees; arguments and rows as in `delta_paths`."""
         from pipelines.engines.paths import delta_paths  # loads PySpark
 
-        return delta_paths(self.materialiser.session, link, max_hops)
+        return delta_paths(self.checkpoints.session, link, max_hops)
 
     def keep(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
         """Materialises a frame under a name; a second call for the name gets the rows without computing them."""
         with self._keeping:
             if name not in self._kept:
-                self._kept[name] = self.materialiser.cache(f"audit_{name}", make())
-            return self._kept[name].frame
+                self._kept[name] = self.checkpoints.keep(f"audit_{name}", make())
+            return self._kept[name]
 
     def busy_runs(self) -> DataFrame:
         """Returns ``run_id`` of the runs that ended with messages in flight, or before all could be told."""
         return self.sql(IN_FLIGHT_RUN).unionByName(self.undecided).distinct()
-
-    def release(self) -> None:
-        """Releases what was kept; the frames must not be used afterwards."""
-        for relation in self._kept.values():
-            relation.release()
-        self._kept.clear()
 
 
 @dataclass(frozen=True)

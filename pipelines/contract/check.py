@@ -68,11 +68,9 @@ def _facts(name: str, state: State) -> Iterator[str]:
         if not fact.isidentifier():
             yield f"a fact of relation {name!r} is called {fact!r}; allowed: an identifier"
         yield from _parsed(f"fact {fact!r} of relation {name!r}", f"select {sql}")
-    if state.wake is not None:
-        yield from _parsed(f"wake of relation {name!r}", f"select {state.wake}")
-    is_local = state.facts or state.wake or state.compact or state.is_durable
+    is_local = state.facts or state.compact or state.is_durable
     if state.derived_from is not None and is_local:
-        yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, wake, compact nor is_durable"
+        yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, compact nor is_durable"
 
 
 def _parsed_body(form: ProtocolForm) -> Iterator[str]:

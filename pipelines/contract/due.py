@@ -83,10 +83,8 @@ class FaultsDue:
         recovered: Nodes that recover in it, with the incarnation that they have from now on; they have the durable
             rows that the store has of them.
         down: Nodes that are down after it, with the incarnation that crashed, and ``end_round``: null for good.
-        paused: Nodes that pause: ``run_id, node_id``. Nothing is due at them, and a node that wakes (`State.wake`) has
-            to wait for the end of its pause.
-        may_duplicate: Whether a message may have reached a node before: links that duplicate, or messages sent again.
-            Without it no duplicate exists, and no step needs to look for one.
+        may_duplicate: Whether a message may have reached a node before, as nodes send again after a crash. Without it
+            no duplicate exists, and no step needs to look for one.
         crashing: The runs in which a node crashes at some time. What a step remembers for a crash it remembers in these
             runs only, so that the rows of a run do not depend on others.
         disturbed: The runs in which a node has crashed by now.
@@ -95,7 +93,6 @@ class FaultsDue:
     crashed: DataFrame | None
     recovered: DataFrame | None
     down: DataFrame | None
-    paused: DataFrame | None
     may_duplicate: bool
     crashing: RunSet
     disturbed: RunSet

@@ -12,6 +12,8 @@ Form = Literal["program", "dataflow"]
 """``program``: a core plays the nodes of a run, many rounds a job; ``dataflow``: a round of all runs is a few jobs."""
 AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
+DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
+"""What dataflow steps play of `Inputs.faults`; link faults, pauses and replaced links are the program's."""
 MOST_NODES: Final = 20_000
 """Nodes of a run that one core plays as fast as all cores do in a job for each round."""
 
@@ -48,7 +50,7 @@ def chosen_form(
         forms: The forms that play the runs.
         asked: The form that is asked for.
         n_nodes: The number of nodes of the largest run.
-        faults: The kinds of faults that the runs have; with `NTH` form program alone plays them.
+        faults: The kinds of faults that the runs have and dataflow steps do not play.
 
     Raises:
         FormError: The protocol lacks the form that is asked for.
@@ -62,7 +64,7 @@ def chosen_form(
         return "program", f"{NTH} count messages one by one"
     if asked != "auto":
         if asked not in forms:
-            refused = f" for runs with faults or joins, and these have {' and '.join(faults)}" if faults else ""
+            refused = f" for these runs, which have {' and '.join(faults)}" if faults else ""
             raise FormError(
                 f"protocol {protocol} has no form {asked}{refused}; it has {' and '.join(forms)}: "
                 f"take --form {forms[0]} or --form auto"

@@ -13,7 +13,7 @@ from pydantic import create_model
 
 from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit, Reader
-from pipelines.contract.forms import Form
+from pipelines.contract.forms import DATAFLOW_FAULTS, Form
 from pipelines.errors import Problem, ProtocolError
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
@@ -85,7 +85,7 @@ class Protocol:
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
         steps: The module whose ``STEPS`` are dataflow steps with the rows of the program
             (`contract.round.DataflowProtocol`). None: it has the form ``program`` only.
-        steps_bear_faults: Whether its steps play runs with faults or joins, too; otherwise its program does.
+        steps_bear_faults: Whether its steps play runs with crashes and joins, too; otherwise its program does.
         undecided: The runs that ended before what they are held to could be told, though nothing but maintenance was in
             flight; in the form of a bound. By default there are none.
         waits: By declaration of the program: SQL over the history for the publications that still wait in its table:
@@ -180,13 +180,9 @@ class Protocol:
         """The forms that it has, the one that `auto` takes for small runs first."""
         return ("program",) if self.steps is None else ("program", "dataflow")
 
-    def forms_for(self, *, has_faults: bool) -> tuple[Form, ...]:
-        """Returns the forms that play runs.
-
-        Args:
-            has_faults: Whether a run has faults or joins.
-        """
-        return self.forms if self.steps_bear_faults or not has_faults else ("program",)
+    def refused_faults(self, faults: Sequence[str]) -> list[str]:
+        """Returns those of the kinds of faults (`Inputs.faults`) that its dataflow steps do not play."""
+        return [one for one in faults if not (self.steps_bear_faults and one in DATAFLOW_FAULTS)]
 
 
 def _settings(name: str) -> type[Strict]:

@@ -55,12 +55,9 @@ class State:
 
     Attributes:
         table: Its schema; the name is without the prefix.
-        facts: Counters that the next rounds may ask for, name to SQL aggregate over the relation.
+        facts: Counters that the next rounds may ask for: name to the SQL condition of the rows that are counted.
         compact: For a relation that grows by increments: takes the union of the increments (schema of the
             table) and returns the relation. None where every round that changes the relation returns all of it.
-        wake: SQL aggregate over the relation for the next round in which a node has to do something though nothing is
-            due at it, e.g. when a periodic timer runs out; null: none has. So a protocol that works at intervals needs
-            no timer in flight, and a run is over when there is nothing to do.
         is_durable: Whether a node's rows survive its crash. They are committed before the crash takes effect, and the
             node reads them back from there when it recovers: as of any commit since, so that nothing may follow from
             what a round changes in the rows of a node that is down. The rows of other relations go with their node.
@@ -71,7 +68,6 @@ class State:
     table: Table
     facts: Mapping[str, str] = field(default_factory=dict)
     compact: Callable[[DataFrame], DataFrame] | None = None
-    wake: str | None = None
     is_durable: bool = False
     derived_from: str | None = None
 
@@ -85,7 +81,7 @@ class Keeper(Structural):
     """Materialises what several steps of a round read."""
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises a frame and returns it; a name always stands for the same columns, in all rounds."""
+        """Returns a frame of the same rows, which are computed once; the name says what they are."""
         ...
 
     def is_empty(self, frame: DataFrame) -> bool:

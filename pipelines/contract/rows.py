@@ -6,9 +6,11 @@ source_seq, kind, trigger, sender, round`` and what it carries; ``sender`` is nu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.round import CALL_TRIGGER, outbox_types
 
@@ -78,3 +80,18 @@ def outbox(rows: DataFrame, payload: T.StructType, **columns: str) -> DataFrame:
     given = {"run_id": "run_id", "rank": "0", **columns}
     types = outbox_types(payload)
     return rows.selectExpr(*(f"cast({given.get(name, 'null')} as {type_}) as {name}" for name, type_ in types.items()))
+
+
+def mapped(
+    frame: DataFrame, columns: Sequence[str],
+    function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema,
+) -> DataFrame:  # fmt: skip
+    """Returns the rows that an Arrow function returns.
+
+    Args:
+        frame: Any frame.
+        columns: SQL for each column that the function takes.
+        function: Takes and returns batches of rows, each row by itself.
+        schema: The columns that it returns.
+    """
+    return frame.selectExpr(*columns).mapInArrow(function, from_arrow_schema(schema))

@@ -1,6 +1,6 @@
 """All paths of at most so many hops in trees: who lies within distance δ of whom, and along which way.
 
-On classic Spark they are motifs of GraphFrames where there are many links, elsewhere joins; both give the same rows.
+On classic Spark they are motifs of GraphFrames, elsewhere joins; both give the same rows.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
-from pipelines.engines.planner import functions_for
-from pipelines.engines.rows.evaluate import is_here
 from pipelines.engines.session import Session
 
 if TYPE_CHECKING:
@@ -34,16 +32,8 @@ def delta_paths(session: Session, link: DataFrame, max_hops: int) -> DataFrame:
         target BIGINT, distance INT, path ARRAY<BIGINT>`` (from the node to the target, both included),
         ``responsible BIGINT`` (the first hop; the node itself at distance 0). A node without links has no row.
     """
-    planner = session.planner
-    if max_hops == 0 or not (session.is_classic or planner is not None) or is_here(link):
-        return joined_paths(link, max_hops)
-    with functions_for(is_classic=True):
-        native = session.native(link)
-        graph = _graph(native)
-        if graph is None:
-            return joined_paths(link, max_hops)
-        found = _motif_paths(graph, native, max_hops)
-    return found if planner is None else planner.frame_of(found)
+    graph = _graph(link) if session.is_classic and max_hops > 0 else None
+    return joined_paths(link, max_hops) if graph is None else _motif_paths(graph, link, max_hops)
 
 
 def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:

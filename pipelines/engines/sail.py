@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.engines.buckets import endpoint
 from pipelines.engines.remote import connect
-from pipelines.engines.sail_plans.expressions import SendParsed
+from pipelines.engines.sail_expressions import SendParsed
 from pipelines.engines.workers import stop_workers
 from pipelines.errors import EngineError
 

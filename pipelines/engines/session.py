@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,13 +19,12 @@ from typing import Self
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from pipelines.engines.classic import running_session, start_classic
+from pipelines.engines.frames import set_functions
 from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
-from pipelines.engines.planner import Planner, functions_for, set_functions
 from pipelines.engines.remote import connect_given, is_remote, is_sail
-from pipelines.engines.rows.operators import ON_SPARK, limited, most_rows
 from pipelines.engines.sail import start_sail
 from pipelines.engines.scratch import open_scratch
 from pipelines.engines.workers import n_workers_of
@@ -48,7 +47,6 @@ class Session:
         partitions: Partitions that a relation is spread over.
         owns: Whether closing stops the engine; a caller's session is left as it is.
         scratch: A private folder for intermediate relations, removed at the end.
-        planner: Has a classic Spark carry out the frames of `spark`, which only plans then.
     """
 
     spark: SparkSession
@@ -57,30 +55,11 @@ class Session:
     partitions: int
     owns: bool
     scratch: Path
-    planner: Planner | None = None
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def activate(self) -> None:
         """Makes PySpark's functions build columns for this session; needed where a process uses several engines."""
         set_functions(is_classic=self.is_classic)
-
-    def over(self, spark: SparkSession) -> Session:
-        """Returns what works with another PySpark session of the same engine."""
-        return replace(self, spark=spark, planner=None)
-
-    @contextmanager
-    def planned(self) -> Iterator[Session]:
-        """Has rounds build their frames as plans of Spark Connect meanwhile, on classic Spark too where it can."""
-        planner = Planner.of(self.spark) if self.is_classic else None
-        if planner is None:
-            yield self
-        else:
-            with functions_for(is_classic=False), limited(ON_SPARK):
-                yield replace(self, spark=planner.session, is_classic=False, planner=planner)
-
-    def native(self, frame: DataFrame) -> DataFrame:
-        """Returns a frame as one that the engine itself has; rounds may have planned it."""
-        return frame if self.planner is None else self.planner.carried_out(frame)
 
     @property
     def n_python_workers(self) -> int:
@@ -95,7 +74,10 @@ class Session:
             tag: For `end_tagged`.
             description: What Spark's pages and event log say of the jobs; over Spark Connect it is another tag.
         """
-        spark = self._own
+        if self.engine == "local":
+            yield
+            return
+        spark = self.spark
         tags = [tag] if self.is_classic else [tag, _NO_TAG.sub("-", description)]
         for one in tags:
             spark.addTag(one)
@@ -112,12 +94,7 @@ class Session:
     def end_tagged(self, tag: str) -> None:
         """Ends the jobs that bear a tag."""
         if self.engine != "local":
-            self._own.interruptTag(tag)
-
-    @property
-    def _own(self) -> SparkSession:
-        """The engine's session, behind one that only makes frames."""
-        return self.spark if self.planner is None else self.planner.classic
+            self.spark.interruptTag(tag)
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:
@@ -185,7 +162,6 @@ def open_session(
         EngineError: The engine is unknown, cannot be started, or lacks what is needed.
     """
     chosen, _ = chosen_engine(asked_engine(engine, "auto"), engine_of_program(spark))
-    most_rows()  # an error of its own comes before any work
     with ExitStack() as closing:
         scratch = open_scratch(closing)
         given = spark or (running_session() if chosen == "spark" else None)
@@ -232,4 +208,4 @@ def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStac
     engine = engine_of(spark)
     cores = os.cpu_count() or 1
     partitions = cores if engine == "local" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
-    return Session(spark, engine, engine == "spark", partitions, owns, scratch, None, closing)
+    return Session(spark, engine, engine == "spark", partitions, owns, scratch, closing)

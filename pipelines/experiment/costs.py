@@ -33,10 +33,10 @@ _OF = {
     "spark": _Measured(40, 0.4, 0.3, 25_000, 2.5),
     "connect": _Measured(40, 0.4, 0.3, 25_000, 0.3),
 }
-_SPARK_IN_DRIVER = _Measured(30, 0.05, 0.1, 10_000, 2.5)
-"""Classic Spark with rounds that the driver works out; the JVM starts, and answers the audits."""
-_DRIVER_ROWS = 400_000
-"""Rows of state of a batch whose relations are, busy rounds included, within what the driver works out."""
+_SMALL_ON_SPARK = _Measured(30, 0.05, 0.1, 10_000, 2.5)
+"""Classic Spark with few rows; the JVM starts, and answers the audits."""
+_SMALL_ROWS = 400_000
+"""Rows of state of a batch that has few of them."""
 _HANDSHAKES = 4
 """Times that the diameter is crossed after the last call or fault: there, confirmed, and once more around a crash."""
 _KINDS = 2
@@ -82,8 +82,8 @@ def costs(rows: Sequence[Combination], n_seeds: int, horizon: int, engine: Engin
     n_rounds = min(horizon, last)
     n_messages = n_seeds * _KINDS * sum(row.n_crossings for row in rows)
     n_rows = n_seeds * sum(row.n_state_rows for row in rows)
-    is_in_driver = engine == "spark" and n_rows / n_batches <= _DRIVER_ROWS
-    measured = _SPARK_IN_DRIVER if is_in_driver else _OF[engine]
+    is_small = engine == "spark" and n_rows / n_batches <= _SMALL_ROWS
+    measured = _SMALL_ON_SPARK if is_small else _OF[engine]
     of_round = measured.round_s + (measured.crash_s if any(row.n_crashes for row in rows) else 0)
     seconds = measured.start_s + n_batches * n_rounds * of_round + n_messages / measured.messages_per_s
     memory = measured.memory_gib + _ROW_GIB * n_rows / n_batches

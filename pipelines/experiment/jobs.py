@@ -65,9 +65,10 @@ def forms_of(
     Raises:
         FormError: A protocol lacks the form that is asked for.
     """
+    refused = {name: PROTOCOLS[name].refused_faults(faults) for name in protocols}
     return {
-        name: chosen_form(name, PROTOCOLS[name].forms_for(has_faults=bool(faults)), asked, n_nodes, faults)
-        for name in protocols
+        name: chosen_form(name, ("program",) if of else PROTOCOLS[name].forms, asked, n_nodes, of)
+        for name, of in refused.items()
     }
 
 

@@ -26,8 +26,7 @@ from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
-from pipelines.engines.materialise.base import Materialiser
-from pipelines.engines.planner import fetched
+from pipelines.engines.session import Session
 from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
@@ -73,14 +72,14 @@ class Blocks(Rounds):
     """The runs of a node program, several rounds a job."""
 
     def __init__(
-        self, protocol: NodeProtocol, materialiser: Materialiser, calls: Calls, faults: RunFaults, history: History,
+        self, protocol: NodeProtocol, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
         """Collects what each run is given; nothing has begun.
 
         Args:
             protocol: The protocol.
-            materialiser: Keeps the calls.
+            session: The engine.
             calls: The application calls.
             faults: The faults.
             history: Takes what the rounds leave behind.
@@ -91,7 +90,6 @@ class Blocks(Rounds):
         self.history = history
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
         self._name = protocol.program.name
-        session = materialiser.session
         self._session = session
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
@@ -140,14 +138,14 @@ class Blocks(Rounds):
             node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), _NODE, "left")
         run = self._run
         lists = {
-            "nodes": listed(fetched(node), list(node_type(rows)), run),
-            "in_flight": listed(fetched(in_flight), list(FLIGHT), run),
+            "nodes": listed(node.toArrow(), list(node_type(rows)), run),
+            "in_flight": listed(in_flight.toArrow(), list(FLIGHT), run),
             "counted": self._counted(message, in_flight),
         }
         self.round = round_
         self._between = Between(pa.table({"run_id": run, **lists}), self._protocol, round_)
         for name in rows.plan.appended:
-            self._grown[name].append(fetched(state[name]))
+            self._grown[name].append(state[name].toArrow())
         self._written = {state.table.name for state in self._protocol.states}
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
@@ -205,7 +203,7 @@ class Blocks(Rounds):
             self._forget(crashed)
         for name, rows in found.grown().items():
             self._grown[name].append(rows)
-        self.history.add_tables(upcoming, found.left(over))
+        self.history.add(upcoming, found.left(over))
         self._between = Between(found.runs, self._protocol, over)
         self.round, self._is_changed = over, True
         return found.n_handled

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.inline import frame_of
-from pipelines.engines.materialise.base import Materialiser, Relation
-from pipelines.engines.planner import fetched
+from pipelines.engines.checkpoints import Checkpoints
+from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
 from pipelines.matching.matches import anchored_predicates, matches
 from pipelines.matching.predicate_table import compiled
@@ -40,14 +39,14 @@ _ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
 class Calls:
     """The calls of all runs."""
 
-    def __init__(self, inputs: Inputs, materialiser: Materialiser) -> None:
+    def __init__(self, inputs: Inputs, checkpoints: Checkpoints) -> None:
         """Sorts the calls by round.
 
         Args:
             inputs: The calls, with the attributes of publications and the predicates of subscriptions.
-            materialiser: Keeps the frames of `due`; its engine matches publications.
+            checkpoints: Keeps the frames of `due`; its engine matches publications.
         """
-        self._materialiser = materialiser
+        self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()
         self._attribute = inputs.attribute.sort_by("round")
@@ -58,8 +57,7 @@ class Calls:
         self._predicate = compiled(inputs.predicate)
         self._window: tuple[int, int] = (0, 0)
         self._rows = WINDOW.empty_table()
-        self._relation: Relation | None = None
-        self._retired: list[Relation] = []
+        self._frame: DataFrame | None = None
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after the given one that has calls."""
@@ -76,9 +74,9 @@ class Calls:
         if not self.kinds(round_):
             return None
         self._read_window(round_)
-        if self._relation is None:
-            self._relation = self._materialiser.load("call_window", self._rows, from_arrow_schema(WINDOW))
-        return self._relation.frame.where(f"round = {round_}")
+        if self._frame is None:
+            self._frame = self._checkpoints.load(self._rows)
+        return self._frame.where(f"round = {round_}")
 
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
         """Returns the calls of some rounds, the attributes of their publications, and the last of these rounds.
@@ -103,12 +101,7 @@ class Calls:
 
     def all(self) -> DataFrame:
         """Returns all calls of all rounds as a frame, without ``matches``."""
-        return self._materialiser.load("calls", self._call.select(CALL.names), CALL).frame
-
-    def retired(self) -> list[Relation]:
-        """Returns, once, the relations that no later round reads; plans of earlier rounds may."""
-        retired, self._retired = self._retired, []
-        return retired
+        return self._checkpoints.load(self._call.select(CALL.names))
 
     def _read_window(self, round_: int) -> None:
         """Reads the window that begins with a round, unless the current one has the round."""
@@ -117,20 +110,18 @@ class Calls:
         start = int(np.searchsorted(self._rounds, round_))
         last_round = self._last_round(start, start + _WINDOW_CALLS)
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
-        if self._relation is not None:
-            self._retired.append(self._relation)
         call = self._call.slice(start, end - start).select(CALL.names)
         self._rows = call.append_column("matches", self._matches(call, round_, last_round)).cast(WINDOW)
-        self._relation, self._window = None, (round_, last_round + 1)
+        self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
         """Returns the subscriptions that each call's publication satisfies, null for none."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
         if not len(self._predicate) or first == last:
             return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
-        spark = self._materialiser.session.spark
+        spark = self._checkpoints.session.spark
         attribute = frame_of(spark, self._attribute.slice(int(first), int(last - first)).select(_ATTRIBUTE))
-        found = fetched(matches(attribute, anchored_predicates(frame_of(spark, self._predicate))))
+        found = matches(attribute, anchored_predicates(frame_of(spark, self._predicate))).toArrow()
         index = found.select(_PUBLICATION).append_column("index", pa.array(range(len(found)), pa.int64()))
         given = call.select(["run_id", "node_id", "source_seq"]).rename_columns(_PUBLICATION)
         place = given.append_column("place", pa.array(range(len(call)), pa.int64()))

@@ -3,53 +3,55 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pipelines.engines.concurrently import concurrently
-from pipelines.engines.materialise.base import Materialiser
 from pipelines.experiment.batches import Batch
 from pipelines.rounds.call_log import CallLog
-from pipelines.rounds.left import Left, RoundRows, Rows
 from pipelines.store.store import Store
-from pipelines.tables import CALL_LOG
+from pipelines.tables import CALL_LOG, DELIVERY, MESSAGE, NODE_STATUS, ROUND_METRIC
+
+CALL_EVENT: Final = "call_event"
+"""The buffered steps in the life of calls, which the call log takes."""
+_WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.name)
+"""The tables that get buffered rows as they are."""
 
 
 class History:
-    """Buffers rounds and commits them."""
+    """Buffers what rounds leave behind, and commits it.
 
-    def __init__(
-        self, store: Store, batch: Batch, materialiser: Materialiser, body: str, log: CallLog, names: Mapping[str, str]
-    ) -> None:  # fmt: skip
+    Attributes:
+        n_rounds: Rounds, or blocks of them, that are buffered.
+        first_round: The first round that is buffered; None: nothing is.
+    """
+
+    def __init__(self, store: Store, batch: Batch, log: CallLog, names: Mapping[str, str]) -> None:
         """Starts with nothing buffered.
 
         Args:
             store: Where the tables are.
             batch: The runs.
-            materialiser: Keeps relations.
-            body: The protocol's SQL for column ``body`` of table ``message``.
             log: The calls that are not final.
             names: What the store calls the state tables, by the names that the protocol uses.
         """
         self._store = store
         self._batch = batch
         self._names = names
-        self._left = Left(materialiser, body)
         self._log = log
+        self._rows: dict[str, list[pa.Table]] = defaultdict(list)
+        self.n_rounds = 0
         self.first_round: int | None = None
 
     @property
-    def n_rounds(self) -> int:
-        """Rounds that are buffered."""
-        return self._left.n_rounds
-
-    @property
     def n_bytes(self) -> int:
-        """How much room all takes that is held for the next commit."""
-        return self._left.n_bytes
+        """How much room the buffered rows take."""
+        return sum(int(table.nbytes) for tables in self._rows.values() for table in tables)
 
     def write_through(self, state: Mapping[str, DataFrame]) -> None:
         """Writes state tables at once; the ledger names them with the next commit."""
@@ -61,41 +63,48 @@ class History:
         stored = self._names[name]
         return self._store.read(stored, self._store.version(stored))
 
-    def add(self, round_: int, rows: RoundRows) -> None:
-        """Buffers a round."""
-        if self.first_round is None:
-            self.first_round = round_
-        self._left.add(rows)
+    def add(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
+        """Buffers the rows of some rounds.
 
-    def add_tables(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
-        """Buffers several rounds, of which one is the first."""
+        Args:
+            first_round: The first of these rounds.
+            tables: Rows of tables ``message``, ``delivery`` and ``node_status``, and `CALL_EVENT`.
+        """
         if self.first_round is None:
             self.first_round = first_round
-        self._left.add_tables(tables)
+        self.n_rounds += 1
+        for name, table in tables.items():
+            self._put(name, table)
+
+    def _put(self, name: str, table: pa.Table) -> None:
+        self._rows[name].append(table)
+        if name == MESSAGE.name:
+            self._rows[ROUND_METRIC.name].append(_counted(table))
 
     def commit(
-        self, last_round: int, state: Mapping[str, DataFrame | pa.Table], rest: DataFrame | pa.Table | None
+        self, last_round: int, state: Mapping[str, DataFrame | pa.Table], rest: pa.Table | None
     ) -> None:  # fmt: skip
         """Writes what is buffered, then the state, then the ledger.
 
         Args:
             last_round: The last round that is complete.
             state: State tables that changed since the last commit, by the protocol's name of the table.
-            rest: With the last commit of all: the messages that are still in flight.
+            rest: With the last commit of all: the messages that are still in flight, as rows of table ``message``.
         """
         if rest is not None:
-            self._left.add_in_flight(rest)
-        event = self._left.call_events()
+            self._put(MESSAGE.name, rest)
+        events = self._rows.pop(CALL_EVENT, None)
+        event = None if events is None else pa.concat_tables(events)
         closed = self._log.take(event, last_round, is_final=rest is not None)
         overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.rows}
+        appended = {name: pa.concat_tables(self._rows[name]) for name in _WRITTEN if self._rows[name]}
         concurrently([
-            *(partial(self._append, name, rows) for name, rows in self._left.written().items()),
-            *(partial(self._store.load, name, rows) for name, rows in closed.items()),
+            *(partial(self._store.load, name, rows) for name, rows in (appended | closed).items()),
             *(partial(self._overwrite, name, rows) for name, rows in overwritten.items()),
         ])  # fmt: skip
         self._ledger(last_round, rest is not None)
-        self._left.clear()
-        self.first_round = None
+        self._rows.clear()
+        self.n_rounds, self.first_round = 0, None
 
     def _ledger(self, last_round: int, is_final: bool) -> None:
         first_round = self.first_round if self.first_round is not None else last_round
@@ -110,15 +119,14 @@ class History:
         }
         self._store.commit(pa.table(row))
 
-    def _append(self, name: str, rows: Rows) -> None:
-        """Adds rows to a table: those that are here, and those that an engine makes, in a commit each."""
-        if (table := rows.table) is not None:
-            self._store.load(name, table)
-        if (frame := rows.frame) is not None:
-            self._store.append(name, frame)
-
     def _overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
         if isinstance(rows, pa.Table):
             self._store.load(name, rows, "overwrite")
         else:
             self._store.overwrite(name, rows)
+
+
+def _counted(message: pa.Table) -> pa.Table:
+    """Returns the messages of table ``message`` counted by run, due round, kind and fate: rows of ``round_metric``."""
+    counted = message.group_by(["run_id", "due_round", "kind", "fate"]).aggregate([([], "count_all")])
+    return counted.rename_columns({"due_round": "round", "count_all": "n_messages"}).select(ROUND_METRIC.columns)

@@ -1,15 +1,15 @@
-"""The round engine: every run of one protocol goes through the same jobs, round after round.
+"""The round engine of the dataflow form: a round of all runs of a protocol is one Spark job.
 
 A round:
 
 1. **faults**: a node that crashes loses its rows of all relations that are not durable; one that recovers reads its
    durable rows back from the store;
    **inbox**: the messages in flight that are due (`network.due_messages`), and the application calls that are due;
-2. **protocol steps**: the protocol's own, given in one lazy plan (`contract.Round`);
+2. **protocol steps**: the protocol's own, in one lazy plan (`contract.Round`);
 3. **network**: the outbox put on links, with what is still on its way (`network.put_on_links`);
-4. **checkpoint**: new state and messages are materialised, and a few counts of them come back to the driver;
-5. **commit**, every k rounds: history and state go to the store. What a round leaves behind but no later round reads
-   (messages, deliveries, events) waits for it (`left`): as rows, or as plans over the round's relations.
+4. **checkpoint**: one job computes state, messages in flight and the rows of history, and cuts off the plan
+   (`engines.checkpoints`); the driver gets the history rows and counts of the others;
+5. **commit**, every k rounds: history and state go to the store.
 
 The counts tell which kinds are due when: rounds in which nothing is due are skipped, and steps for absent kinds are
 left out of the plan.
@@ -19,75 +19,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from typing import Any, Final
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import DataflowProtocol, Round, RoundResult, RunTables
-from pipelines.engines.materialise.base import Materialiser, Relation
-from pipelines.errors import InternalError
+from pipelines.contract.round import CALL_EVENT as CALL_EVENT_COLUMNS, DataflowProtocol, Round, RoundResult, RunTables
+from pipelines.engines.checkpoints import Checkpoints, Cut, Part
+from pipelines.engines.frames import union
 from pipelines.rounds import network
 from pipelines.rounds.calls import Calls
-from pipelines.rounds.commit import History
-from pipelines.rounds.faults.run_faults import RunFaults
-from pipelines.rounds.left import RoundRows
+from pipelines.rounds.commit import CALL_EVENT, History
+from pipelines.rounds.faults.crashes import Crashes
 from pipelines.rounds.loop import Rounds
 from pipelines.rounds.relations import Relations
+from pipelines.tables import DELIVERY, MESSAGE, NODE_STATUS, STRING
 
 _NODE = ["run_id", "node_id"]
-_EVENTS = ("delivery", "call_event", "node_status")
-_IN_FLIGHT = "in_flight"
+_IN_FLIGHT: Final = "in_flight"
+_TAG: Final = "roundtable-round"
+"""The tag of the jobs that play rounds."""
+_EVENTS: Final = {
+    DELIVERY.name: DELIVERY.schema,
+    NODE_STATUS.name: NODE_STATUS.schema,
+    CALL_EVENT: T.StructType(
+        [T.StructField(name, STRING if name == "event" else T.LongType()) for name in CALL_EVENT_COLUMNS]
+    ),
+}
+"""The history rows of a round beside its messages: attributes of `RoundResult`."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the rounds of some runs are made with; it stays the same.
+    """What the rounds of some runs read; it stays the same.
 
     Attributes:
+        name: The name of the protocol.
         protocol: The protocol.
-        materialiser: Keeps relations.
+        checkpoints: Cuts off the plans of relations.
         calls: The application calls, by round.
         history: Takes what the rounds leave behind.
-        faults: The faults.
+        crashes: The crash schedule.
         run: What the runs are given.
         latency: The latency of all links, where it is one.
         settings: The distinct settings objects of the runs.
     """
 
+    name: str
     protocol: DataflowProtocol
-    materialiser: Materialiser
+    checkpoints: Checkpoints
     calls: Calls
     history: History
-    faults: RunFaults
+    crashes: Crashes
     run: RunTables
     latency: int | None
     settings: Sequence[Any]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Materialises frames of one round, or before the first one (`contract.round.Keeper`).
-
-    Attributes:
-        materialiser: Keeps them.
-        kept: Gets them.
-    """
-
-    materialiser: Materialiser
-    kept: list[Relation]
-
-    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises a frame and returns it."""
-        relation = self.materialiser.cache(f"kept_{name}", frame)
-        self.kept.append(relation)
-        return relation.frame
-
-    def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to have no rows."""
-        return any(one.frame is frame and one.is_empty for one in self.kept)
 
 
 class RoundEngine(Rounds):
@@ -96,57 +84,68 @@ class RoundEngine(Rounds):
     def __init__(self, job: Job) -> None:
         """Starts with nothing in flight."""
         self._job = job
-        self._relations = Relations(job.protocol, job.materialiser)
-        schema = in_flight_schema(job.protocol.payload)
-        job.materialiser.declare({_IN_FLIGHT: schema})
-        self._in_flight = Relation(job.materialiser.empty(schema))
-        self._traffic = network.Traffic({}, 0, 0, 0, 0)
+        self._relations = Relations(job.protocol, job.checkpoints)
+        self._schema = in_flight_schema(job.protocol.payload)
+        self._in_flight = job.checkpoints.empty(self._schema)
+        self._traffic = network.traffic({})
         self.round = -1
         self.history = job.history
 
-    def start(self, state: Mapping[str, DataFrame], kept: Sequence[Relation]) -> None:
+    def start(self, state: Mapping[str, DataFrame]) -> None:
         """Sets the relations before the first round; the others start without rows, and nothing is in flight.
 
         Args:
             state: Relations by name; ``node_status`` rows, and an ``outbox`` of what is on links at the start.
-            kept: What these read.
         """
-        frames = self._relations.starting(state)
-        if "outbox" in state:
-            frames[_IN_FLIGHT] = self._sent([], RoundResult(outbox=state["outbox"]))
-        relations = self._checkpoint(frames)
-        self._in_flight = relations.pop(_IN_FLIGHT, self._in_flight)
-        self._relations.set_all(relations, state.keys() & relations.keys())
-        events = {name: state[name] for name in _EVENTS if name in state}
-        self._job.history.add(0, RoundRows(None, None, events, [*kept]))
+        own = {name: rows for name, rows in state.items() if name not in (NODE_STATUS.name, "outbox")}
+        result = RoundResult(own, state.get("outbox"), node_status=state.get(NODE_STATUS.name))
+        self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
         """Sets the relations as they were at the end of a round, instead of `start`.
 
         Args:
             round_: The round.
-            state: Every relation of the protocol that is not derived.
+            state: Every relation of the protocol.
             in_flight: The messages in flight.
         """
-        relations = self._checkpoint({**state, _IN_FLIGHT: in_flight})
-        self._in_flight = relations.pop(_IN_FLIGHT)
-        self._relations.set_all(relations, ())
+        parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
+        cut = self._checkpoint(f"resume after round {round_}", {**parts, _IN_FLIGHT: self._flight(in_flight)})
+        self._relations.take(cut, is_stored=True)
         self.round = round_
 
     def play(self, upcoming: int, last: int) -> int:
         """Plays a round; returns how many messages were due."""
-        if self._job.faults.crashes.has_crash(upcoming):
-            self._job.history.write_through(self._relations.to_write_through())
-        return self._make_round(upcoming)
-
-    def discard(self) -> None:
-        """Forgets what is being written for a round that has failed."""
-        self._job.materialiser.discard()
+        job, step, before, traffic = self._job, upcoming - self.round, self._in_flight, self._traffic
+        if job.crashes.has_crash(upcoming):
+            job.history.write_through(self._relations.to_write_through())
+        is_all_due = traffic.last_wait <= step
+        # 1. faults, inbox
+        due = before if is_all_due else network.due_messages(before, step)
+        crashes = job.crashes.due(upcoming)
+        state, touched = self._relations.after_faults(crashes, job.history.read_state)
+        # 2. protocol steps
+        result = job.protocol.round(self._round(upcoming, due, crashes, state))
+        result.state = {**{name: state[name] for name in touched}, **result.state}
+        # 3. network
+        waiting = [] if is_all_due else [network.waiting_messages(before, step, job.protocol.payload)]
+        # 4. checkpoint
+        parts = self._changed(result, waiting)
+        self._finish(f"round {upcoming}", upcoming, parts, due if traffic.n_messages else None, result)
+        self.round = upcoming
+        return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered and the state that changed."""
-        state = {**self._relations.to_commit(), "state_message": self._in_flight.frame}
-        self._job.history.commit(max(self.round, 0), state, self._in_flight.frame if is_final else None)
+        job = self._job
+        with job.checkpoints.session.tagged(_TAG, f"{job.name}: commit after round {max(self.round, 0)}"):
+            state = {**self._relations.to_commit(), "state_message": self._in_flight}
+            rest = None
+            if is_final:
+                columns = self._message_columns("coalesce(fate, 'in_flight')")
+                found = self._in_flight.selectExpr(*columns).toArrow()
+                rest = pa.table(found.columns, names=found.column_names)  # the column fate may say that it has no nulls
+            job.history.commit(max(self.round, 0), state, rest)
 
     @property
     def n_in_flight(self) -> int:
@@ -157,43 +156,12 @@ class RoundEngine(Rounds):
         """Returns the next round in which anything happens; None: nothing happens any more."""
         wait = self._traffic.next_wait
         due = None if wait is None else self.round + wait
-        call = self._job.calls.next_round(self.round)
-        wakes = (max(wake, self.round + 1) for wake in self._relations.wakes)
-        faults = self._job.faults.next_rounds(self.round)
-        return min((r for r in (due, call, *faults, *wakes) if r is not None), default=None)
+        found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))
+        return min((round_ for round_ in found if round_ is not None), default=None)
 
-    def _make_round(self, upcoming: int) -> int:
-        """Makes a round, by the numbers of the module's summary; returns how many messages were due."""
-        job, step, before, traffic = self._job, upcoming - self.round, self._in_flight, self._traffic
-        is_all_due = traffic.last_wait <= step
-        kept: list[Relation] = []
-        # 1. faults, inbox
-        due = before.frame if is_all_due else network.due_messages(before.frame, step)
-        crashes = job.faults.crashes.due(upcoming)
-        state, touched = self._relations.after_faults(crashes, job.history.read_state, kept)
-        # 2. protocol steps
-        result = job.protocol.round(self._round(upcoming, due, crashes, state, kept))
-        result.state = {**{name: state[name] for name in touched}, **result.state}
-        # 3. network
-        payload = job.protocol.payload
-        messages = [] if is_all_due else [network.waiting_messages(before.frame, step, payload)]
-        frames = {**self._relations.whole_frames(result.state), _IN_FLIGHT: self._sent(messages, result)}
-        # 4. checkpoint
-        relations = self._checkpoint(frames)
-        self._in_flight = relations.pop(_IN_FLIGHT)
-        self._relations.take(result.state, relations)
-        # 5. what the next commit writes
-        events = {name: frame for name in _EVENTS if (frame := getattr(result, name)) is not None}
-        inbox, held = due if traffic.n_messages else None, [before, *job.calls.retired()]
-        job.history.add(upcoming, RoundRows(inbox, result.fate, events, held, kept))
-        self.round = upcoming
-        return traffic.n_messages - (self._traffic.n_messages - self._traffic.n_new)
-
-    def _round(
-        self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame], kept: list[Relation]
-    ) -> Round:
+    def _round(self, upcoming: int, due: DataFrame, crashes: CrashesDue, state: Mapping[str, DataFrame]) -> Round:
         """Returns what the protocol may read."""
-        job, faults = self._job, self._job.faults
+        job = self._job
         calls = job.calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
@@ -206,31 +174,53 @@ class RoundEngine(Rounds):
             facts=self._relations.facts,
             run=job.run,
             settings=job.settings,
-            faults=faults.due(upcoming, crashes),
-            keep=Kept(job.materialiser, kept),
+            faults=job.crashes.faults(crashes),
+            keep=job.checkpoints,
         )
 
-    def _sent(self, waiting: list[DataFrame], result: RoundResult) -> DataFrame:
-        """Returns the messages in flight after the round: those that wait, and the outbox on its links."""
-        job = self._job
-        messages = list(waiting)
+    def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
+        """Returns the relations that a round changes, and the messages in flight after it."""
+        job, messages = self._job, list(waiting)
         if result.outbox is not None:
             outbox = network.Outbox(result.outbox, result.sent_fields)
-            faults = network.Faults(job.faults.crashes.schedule, job.faults.links, job.faults.pauses)
-            messages.append(network.put_on_links(outbox, job.run.link, job.latency, job.protocol.payload, faults))
-        if not messages:
-            messages.append(job.materialiser.empty(in_flight_schema(job.protocol.payload)))
-        return reduce(DataFrame.unionByName, messages)
+            schedule = job.crashes.schedule
+            messages.append(network.put_on_links(outbox, job.run.link, job.latency, job.protocol.payload, schedule))
+        flight = union(messages) if messages else job.checkpoints.empty(self._schema)
+        parts = {name: self._relations.part(name, rows) for name, rows in result.state.items()}
+        return {**parts, _IN_FLIGHT: self._flight(flight)}
 
-    def _checkpoint(self, frames: Mapping[str, DataFrame]) -> dict[str, Relation]:
-        """Materialises what the next rounds read, and takes the facts that come with it."""
-        wanted = self._relations.wanted_facts(frames.keys())
-        if _IN_FLIGHT in frames:
-            wanted[_IN_FLIGHT] = network.traffic_facts(self._job.protocol.told_apart)
-        relations, facts = self._job.materialiser.checkpoint(frames, wanted)
-        if facts.get("n_lost"):
-            raise InternalError(f"a message of round {self.round} was sent where no link is")
-        if "n_messages" in facts:
-            self._traffic = network.traffic(facts)
-        self._relations.take_facts(facts)
-        return relations
+    def _flight(self, rows: DataFrame) -> Part:
+        return Part(rows, self._schema, network.traffic_digest(self._job.protocol.told_apart))
+
+    def _finish(
+        self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
+    ) -> None:
+        """Computes a round, and takes what it returns: relations, and rows of history."""
+        history = {
+            name: Part(rows, schema) for name, schema in _EVENTS.items() if (rows := getattr(result, name)) is not None
+        }
+        if due is not None:
+            history[MESSAGE.name] = Part(self._handled(due, result.fate), MESSAGE.schema)
+        cut = self._checkpoint(what, {**parts, **history}, history)
+        self._relations.take(cut)
+        self._job.history.add(round_, {name: rows for name, rows in cut.tables.items() if len(rows)})
+        self._job.checkpoints.end_round([self._in_flight, *self._relations.kept])
+
+    def _checkpoint(self, what: str, parts: Mapping[str, Part], fetched: Mapping[str, Part] | None = None) -> Cut:
+        job = self._job
+        with job.checkpoints.session.tagged(_TAG, f"{job.name}: {what}"):
+            cut = job.checkpoints.checkpoint(parts, fetched or ())
+        self._in_flight, self._traffic = cut.frames[_IN_FLIGHT], network.traffic(cut.counts[_IN_FLIGHT])
+        return cut
+
+    def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:
+        """Returns messages that were due as rows of table ``message``, each with what became of it."""
+        if fate is None:
+            return due.selectExpr(*self._message_columns("coalesce(fate, 'delivered')"))
+        dropped = fate.selectExpr("run_id", "message_id", "fate as dropped")
+        found = due.join(dropped, ["run_id", "message_id"], "left")
+        return found.selectExpr(*self._message_columns("coalesce(fate, dropped, 'delivered')"))
+
+    def _message_columns(self, fate: str) -> list[str]:
+        own = {"fate": f"{fate} as fate", "body": f"{self._job.protocol.body} as body"}
+        return [own.get(name, name) for name in MESSAGE.columns]

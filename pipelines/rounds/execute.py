@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.due import RunSet
 from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import NodeProtocol
 from pipelines.contract.ordering import ties_named
-from pipelines.contract.round import DataflowProtocol, Keeper, Protocol, RunTables, Start
+from pipelines.contract.round import DataflowProtocol, Protocol, RunTables, Start
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
-from pipelines.engines.materialise.base import Materialiser
-from pipelines.engines.materialise.choose import materialiser_for
+from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.paths import delta_paths
-from pipelines.engines.planner import fetched
 from pipelines.engines.session import Session
 from pipelines.errors import InternalError
 from pipelines.experiment.batches import Batch, cut, is_small
@@ -34,11 +31,10 @@ from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.call_log import CallLog
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
-from pipelines.rounds.engine import Job, Kept, RoundEngine
+from pipelines.rounds.engine import Job, RoundEngine
 from pipelines.rounds.faults.crashes import Crashes, crash_events
 from pipelines.rounds.faults.link_changes import Replacements
 from pipelines.rounds.faults.link_faults import LinkFaults
-from pipelines.rounds.faults.pauses import Pauses
 from pipelines.rounds.faults.run_faults import RunFaults
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
@@ -139,47 +135,34 @@ def execute(
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
         small = is_small(part.inputs)
         with (
-            ties_named(), session.suited(is_small=small), _suiting(session, protocols[batch.protocol]) as planned,
-            closing(_materialiser(part, planned, is_small=small)) as materialiser,
+            ties_named(), session.suited(is_small=small),
+            closing(checkpoints_for(session, len(part.runs), is_small=small)) as checkpoints,
         ):  # fmt: skip
-            rows = store.within(planned, is_small=small)
+            rows = store.within(is_small=small)
             names = {name: table.name for name, table in tables[batch.protocol].items()}
-            _run(part, batch, protocols[batch.protocol], names, rows, materialiser, last if is_begun else None, observe)
-
-
-def _suiting(session: Session, protocol: Protocol) -> AbstractContextManager[Session]:
-    """Returns the session that plays a protocol: dataflow steps build plans without the JVM."""
-    return session.planned() if isinstance(protocol, DataflowProtocol) else nullcontext(session)
-
-
-def _materialiser(part: Experiment, session: Session, *, is_small: bool) -> Materialiser:
-    return materialiser_for(
-        session, is_small=is_small, is_eventful=len(part.inputs.crash) > 0, n_runs=len(part.runs)
-    )  # fmt: skip
+            _run(part, batch, protocols[batch.protocol], names, rows, checkpoints, last if is_begun else None, observe)
 
 
 def _run(
     experiment: Experiment, batch: Batch, protocol: Protocol, names: Mapping[str, str], store: Store,
-    materialiser: Materialiser, last: Commit | None, observe: Callable[[Progress], None],
+    checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
     """Runs all rounds of a batch, after its last commit if there is one."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
-    crashes = Crashes(inputs.crash, len(setting), materialiser)
+    crashes = Crashes(inputs.crash, len(setting), checkpoints)
     replacements = Replacements(inputs.replacement, inputs.link)
-    calls = Calls(inputs, materialiser)
+    calls = Calls(inputs, checkpoints)
 
     def stored(name: str, at: Commit) -> DataFrame:
-        return materialiser.repartition(store.read(name, at.versions[name]).where(at.own_runs))
+        return store.read(name, at.versions[name]).where(at.own_runs)
 
     log = CallLog(
         inputs.call, inputs.subscription, inputs.publication, inputs.crash,
         confirms=PROTOCOLS[batch.protocol].confirms,
-        rows=None if last is None else fetched(stored(CALL_LOG.name, last)),
+        rows=None if last is None else stored(CALL_LOG.name, last).toArrow(),
     )  # fmt: skip
-    history = History(store, batch, materialiser, protocol.body, log, names)
-    links = LinkFaults(inputs.link_fault, inputs.side, materialiser)
-    faults = RunFaults(crashes, links, Pauses(inputs.pause, materialiser), replacements)
+    history = History(store, batch, log, names)
     jobs = experiment.jobs(protocol)
 
     def state(at: Commit) -> dict[str, DataFrame]:
@@ -190,20 +173,21 @@ def _run(
         _write_given(inputs, batch.horizon, replacements.rows, store)
     rounds: Rounds
     if isinstance(protocol, NodeProtocol):
-        rounds = blocks = Blocks(protocol, materialiser, calls, faults, history, inputs, setting)
+        faults = RunFaults(crashes, LinkFaults(inputs.link_fault, inputs.side), replacements)
+        rounds = blocks = Blocks(protocol, store.session, calls, faults, history, inputs, setting)
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)
     elif isinstance(protocol, DataflowProtocol):
-        node, settings = _load(materialiser, "node", inputs.node), _load(materialiser, "setting", setting)
-        subscription = _load(materialiser, "subscription", inputs.subscription)
-        link = _load(materialiser, "link", inputs.link)
-        run, kept = RunTables(node, link, settings, subscription), Kept(materialiser, [])
-        start = _start(experiment, store.session, run, calls.all(), crashes.runs, kept)
-        job = Job(protocol, materialiser, calls, history, faults, run, inputs.latency, start.settings)
+        given = (inputs.node, inputs.link, setting, inputs.subscription)
+        run = RunTables(*(checkpoints.load(rows) for rows in given))
+        start = _start(experiment, run, calls.all(), crashes.runs, checkpoints)
+        job = Job(
+            batch.protocol, protocol, checkpoints, calls, history, crashes, run, inputs.latency, start.settings
+        )  # fmt: skip
         rounds = engine = RoundEngine(job)
         if last is None:
-            engine.start(protocol.start(start), kept.kept)
+            engine.start(protocol.start(start))
         else:
             engine.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
     else:
@@ -213,7 +197,7 @@ def _run(
 
 
 def _start(
-    experiment: Experiment, session: Session, run: RunTables, calls: DataFrame, crashing: RunSet, keep: Keeper
+    experiment: Experiment, run: RunTables, calls: DataFrame, crashing: RunSet, checkpoints: Checkpoints
 ) -> Start:
     """δ-paths at the start run over the links between nodes that do not have to join first."""
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
@@ -223,7 +207,7 @@ def _start(
         for end in ("src", "dst"):
             link = link.join(joining.withColumnRenamed("node_id", end), ["run_id", end], "left_anti")
         node = run.node.join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
-        found = delta_paths(session, link, max_hops).where("distance > 0")
+        found = delta_paths(checkpoints.session, link, max_hops).where("distance > 0")
         own = node.selectExpr(
             "run_id",
             "node_id",
@@ -235,14 +219,7 @@ def _start(
         return own.unionByName(found)
 
     settings = {repr(one.scenario.protocol): one.scenario.protocol for one in experiment.runs}
-    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, keep)
-
-
-def _load(materialiser: Materialiser, name: str, rows: pa.Table) -> DataFrame:
-    schema = from_arrow_schema(rows.schema)
-    for field in schema:
-        field.nullable = field.name not in {"run_id", "node_id", "src", "dst", "source", "source_seq"}
-    return materialiser.load(name, rows, schema).frame
+    return Start(run, calls, paths, [settings[text] for text in sorted(settings)], crashing, checkpoints)
 
 
 def _write_given(inputs: Inputs, horizon: int, links: pa.Table, store: Store) -> None:

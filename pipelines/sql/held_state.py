@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import State
 from pipelines.contract.state_tables import STATE
-from pipelines.engines.planner import union
+from pipelines.engines.frames import union
 
 HELD_STATE: Final = "held_state"
 COLUMNS: Final = {

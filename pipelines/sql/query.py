@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.protocol import MadeView, Protocol
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.inline import frame_of
+from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.planner import union
+from pipelines.engines.frames import union
 from pipelines.sql.runs import StoredRuns
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -24,9 +24,7 @@ from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.engines.concurrently import concurrently
-from pipelines.engines.inline import frame_of
-from pipelines.engines.rows.evaluate import evaluated
-from pipelines.engines.rows.kinds import UnknownPlanError
+from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError, VacuumedError
 from pipelines.store.folder import resume_hint
@@ -93,14 +91,13 @@ class Store:
         """Returns the same store, of whose tables nothing is known yet."""
         return Store(self.root, self.session, self._check_locked)
 
-    def within(self, session: Session, *, is_small: bool) -> Store:
+    def within(self, *, is_small: bool) -> Store:
         """Returns the same store, with what is known of its tables, for a part of a program.
 
         Args:
-            session: The engine that reads and writes.
             is_small: As the attribute.
         """
-        store = Store(self.root, session, self._check_locked)
+        store = Store(self.root, self.session, self._check_locked)
         store.is_small, store._versions, store._open = is_small, self._versions, self._open
         return store
 
@@ -194,22 +191,13 @@ class Store:
         concurrently(partial(restore, name) for name in versions)
 
     def _save(self, name: str, rows: DataFrame, mode: Mode) -> None:
-        held = self._held(rows)
-        if held is not None:
-            self.load(name, held, mode)
+        # Sail is in this process: its rows, and few rows of Spark, are written sooner without a commit of the engine.
+        if self.session.engine == "local" or self.is_small:
+            self.load(name, rows.toArrow(), mode)
             return
-        writer = (
-            (rows if self.session.engine == "local" else self.session.native(rows)).write.format("delta").mode(mode)
-        )
-        # All cores make the rows, and files get a sensible size: one where there are few rows. Sail writes one anyway.
-        writer = writer.option("optimizeWrite", "true")
+        # All cores make the rows, and files get a sensible size: one where there are few rows.
+        writer = rows.write.format("delta").mode(mode).option("optimizeWrite", "true")
         self._write(name, lambda: writer.save(self._engine_path(name)))
-
-    def _held(self, rows: DataFrame) -> pa.Table | None:
-        """Returns rows that the program has, or gets faster than an engine writes them."""
-        with suppress(UnknownPlanError):
-            return evaluated(rows, may_wait=True).table()
-        return rows.toArrow() if self._is_slow and self.is_small else None
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         before = self._known(name)

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from pipelines.api import run_prepared
-from pipelines.engines.materialise.choose import materialiser_for
-from pipelines.engines.materialise.memory import RemoteMaterialiser
 from pipelines.engines.session import Session
 from pipelines.experiment.prepared import prepare
 from pipelines.store.store import Store
@@ -52,13 +50,3 @@ def test_the_rows_are_those_of_sail(
     for name in wanted.tables():
         if name not in ("run", "round_commit"):
             assert rows(found, name) == rows(wanted, name), name
-
-
-def test_relations_stay_on_the_server(connect: Session) -> None:
-    materialiser = materialiser_for(connect)
-    assert isinstance(materialiser, RemoteMaterialiser)
-    frame = connect.spark.range(10).selectExpr("id as run_id", "id % 3 as part")
-    settled, facts = materialiser.checkpoint({"rows": frame}, {"rows": {"n_rows": "count(1)", "most": "max(part)"}})
-    assert facts == {"n_rows": 10, "most": 2}
-    plan = str(settled["rows"].frame._explain_string())
-    assert "Range" not in plan

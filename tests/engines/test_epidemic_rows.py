@@ -53,7 +53,7 @@ def on_sail(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 def test_spark_and_sail_run_epidemic_alike(
     spark: Session, on_sail: dict[str, list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:
-    with spread(spark, 3, driver_rows=8) as session:
+    with spread(spark, 3) as session:
         assert history(run_all(run_configs(SCENARIOS), session, tmp_path)) == on_sail
     assert {"SUB", "EVENT", "GOSSIP", "REQUEST", "REPLY"} <= {row[2] for row in on_sail["message"]}
 

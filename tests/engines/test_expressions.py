@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.engines.sail_plans import expressions
+from pipelines.engines import sail_expressions as expressions
 from pipelines.engines.session import Session
 
 ROWS = """select * from values

@@ -115,7 +115,6 @@ def test_executors_play_the_rounds_and_the_event_log_shows_it(tmp_path: Path) ->
     confs = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri(), "spark.eventLog.compress": "false"}
     options = [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
     place = command.index("--properties-file")
-    environment = {name: value for name, value in environment.items() if name != "ROUNDTABLE_DRIVER_ROWS"}
     told = subprocess.run(
         [*command[:place], *options, *command[place:]], cwd=tmp_path, env=environment, capture_output=True, text=True,
         check=False,

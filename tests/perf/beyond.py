@@ -72,7 +72,6 @@ class Measured:
                 if fault is not None:
                     seed = schedules[story.run_id // len(columns)].seed
                     self.wrong.append(f"{column}, schedule {seed}, {fault}: {story.verdict}")
-            report.release()
 
 
 def _ratio_table(measured: Measured, columns: Sequence[str]) -> Table:

@@ -53,15 +53,12 @@ def replicas(protocol: str, n_schedules: int, n_replicas: int) -> tuple[dict[int
     return {place: found[place * n_replicas] for place in range(n_schedules)}, apart
 
 
-def played(protocol: str, n_schedules: int, way: str, driver_rows: int) -> dict[int, Tables]:
-    """Plays each schedule once, in one of the ways; on Spark so many rows may be read in the driver."""
+def played(protocol: str, n_schedules: int, way: str) -> dict[int, Tables]:
+    """Plays each schedule once, in one of the ways."""
     if way.endswith("partitions"):
         os.environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = way.split()[0]
     runs = run_configs([eventful(protocol, seed) for seed in range(n_schedules)], seeds=[0] * n_schedules)
-    engine = "local"
-    if way == _SPARK:
-        engine, os.environ["ROUNDTABLE_DRIVER_ROWS"] = "spark", str(driver_rows)
-    with open_session(engine) as session, tempfile.TemporaryDirectory() as folder:
+    with open_session("spark" if way == _SPARK else "local") as session, tempfile.TemporaryDirectory() as folder:
         if way == _ALONE:
             return {run.run_id: by_run(run_all([run], session, Path(folder)))[run.run_id] for run in runs}
         if way == _RESUMED:
@@ -89,7 +86,6 @@ def main() -> int:
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
     parser.add_argument("--few", type=int, default=2, help="how many of the schedules are played alone, and on Spark")
     parser.add_argument("--no-spark", action="store_true")
-    parser.add_argument("--driver-rows", type=int, default=0, help="rows that the driver may work out on Spark")
     given = parser.parse_args()
     table, n_apart = Table("protocol", "way", "runs", "differ", "tables", "seconds"), 0
 
@@ -110,7 +106,7 @@ def main() -> int:
         for way in ways:
             start, count = time.perf_counter(), given.few if way in (_ALONE, _SPARK) else given.schedules
             with ProcessPoolExecutor(1, get_context("spawn")) as process:
-                found = process.submit(played, protocol, count, way, given.driver_rows).result()
+                found = process.submit(played, protocol, count, way).result()
             apart = {run: names for run in range(count) if (names := list(differing(first[run], found[run])))}
             row(protocol, way, count, apart, start)
             n_apart += len(apart)

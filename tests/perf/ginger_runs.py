@@ -67,7 +67,6 @@ def judged(session: Session, cases: Sequence[Crashing], which: str) -> Iterator[
                 for shown in finding.shown or (finding.error,):
                     print(f"{finding.name}: {shown}; {which}")
         yield store, report, seconds
-        report.release()
 
 
 class Measured:

@@ -1,15 +1,13 @@
 """What more executors bring: a sweep of many runs and one large overlay on Spark clusters of one-core executors.
 
     python tests/perf/scale.py [--executors 1 --executors 2] [--runs 1000] [--brokers 20] [--overlay 20000] [--bank 400]
-                               [--driver-rows 0 --driver-rows 1000000]
 
 The clusters are Spark's ``local-cluster``: a driver and executors, each a process of its own, on this machine. The
 sweep is that of `rounds.py`, partitioned by run; the overlay is one run of protocol delta with δ = 1 on a random tree,
 five subscribers, partitioned by run and node; the bank is that of `nodes.py`, on 20 brokers for 300 rounds, several
-rounds a job; 0 leaves any of them out. Columns: rows up to which the driver works out a relation by itself (0: never);
-seconds; messages, and how many a second; millions of rows that executors wrote for exchanges, and MiB; CPU seconds of
-the program, of the driver's JVM and of all executors; peak memory of the same in MiB. Each measurement is a process of
-its own.
+rounds a job; 0 leaves any of them out. Columns: seconds; messages, and how many a second; millions of rows that
+executors wrote for exchanges, and MiB; CPU seconds of the program, of the driver's JVM and of all executors; peak
+memory of the same in MiB. Each measurement is a process of its own.
 """
 
 from __future__ import annotations
@@ -136,7 +134,6 @@ def main() -> None:
     parser.add_argument("--brokers", type=int, default=20)
     parser.add_argument("--overlay", type=int, default=20_000)
     parser.add_argument("--bank", type=int, default=400)
-    parser.add_argument("--driver-rows", type=int, action="append")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -148,23 +145,19 @@ def main() -> None:
         "overlay": f"1 x {given.overlay:,}" if given.overlay else None,
         "bank": f"bank, {given.bank:,} x 20" if given.bank else None,
     }
-    table = Table(
-        "what", "executors", "driver rows", "seconds", "messages", "msg/s", "M rows", "MiB", "CPU s", "peak MiB"
-    )
+    table = Table("what", "executors", "seconds", "messages", "msg/s", "M rows", "MiB", "CPU s", "peak MiB")
     for what, name in shown.items():
-        for driver_rows in (given.driver_rows or [0, 1_000_000]) if name else []:
-            for n_executors in given.executors or [1, 2]:
-                table.add_row(name, f"{n_executors}", f"{driver_rows:,}", *cells(what, n_executors, driver_rows))
+        for n_executors in (given.executors or [1, 2]) if name else []:
+            table.add_row(name, f"{n_executors}", *cells(what, n_executors))
     Console(width=140).print(table)
 
 
-def cells(what: str, n_executors: int, driver_rows: int) -> list[str]:
+def cells(what: str, n_executors: int) -> list[str]:
     """Makes one measurement in a process of its own."""
     command = [sys.executable, __file__, *sys.argv[1:], "--one", what, str(n_executors)]
-    environment = {**os.environ, "ROUNDTABLE_DRIVER_ROWS": str(driver_rows)}
-    told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     found: dict[str, Any] = json.loads(told.splitlines()[-1])
-    print(what, n_executors, driver_rows, found, file=sys.stderr, flush=True)
+    print(what, n_executors, found, file=sys.stderr, flush=True)
     cpu, peak = (" / ".join(f"{one:,.0f}" for one in found[name].values()) for name in ("cpu", "peak"))
     rate = found["messages"] / found["seconds"]
     return [

@@ -205,7 +205,6 @@ def test_verdicts_are_recorded_in_place_of_earlier_ones(clean: Store, root: Path
     assert [(row.run_id, row.node, row.source, row.source_seq) for row in shown] == [(1, "S", "P", 1)]
     before = lost.read("run").drop("verdict", "within_bound", "rounds").collect()
     record(report, lost)
-    report.release()
     assert rows(lost, "violation", "run_id", "guarantee", "round", "source_seq", "excused") == [
         (1, "conf_implies_delivered", 26, 1, False), (1, "exactly_once", 20, 1, False),
     ]  # fmt: skip

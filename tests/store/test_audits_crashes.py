@@ -400,6 +400,5 @@ def test_views_and_audits_are_the_same_on_classic_spark(sail: Session, spark: Se
         answers.append([ask(store, f"select * from {name}") for name in ("receiver", "outage", "round_summary")])
         report = audited(store)
         reports.append((report.findings, report.runs, report.beyond))
-        report.release()
     assert answers[0] == answers[1]
     assert reports[0] == reports[1]

@@ -215,7 +215,6 @@ def test_whoever_says_that_links_lost_a_message_is_not_excused(clean: Store, roo
     where = f"subscriber = {ids['C2']} and source = {ids['C3']} and source_seq = 2"
     report = audited(planted(clean, root, message=lost, delivery=removed(where)), "ginger")
     assert (report.verdict, report.beyond) == ("invalid", ())
-    report.release()
 
 
 def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, root: Path, ids: dict[str, int]) -> None:

@@ -34,7 +34,6 @@ def submitted(folder: Path, *arguments: str) -> tuple[list[str], Mapping[str, st
     ]  # fmt: skip
     environment = {
         **os.environ, **JVM, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-        "ROUNDTABLE_DRIVER_ROWS": "0",
         "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
     environment.pop("SPARK_CONNECT_MODE_ENABLED", None)  # the mode of this process

@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, functions as F
 from pipelines.contract.nodes import program_states
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
-from pipelines.contract.rows import NODE, deliveries, issued
-from pipelines.engines.mapped import mapped
+from pipelines.contract.rows import NODE, deliveries, issued, mapped
 from pipelines.protocols.ginger import PROTOCOL
 from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
 from pipelines.protocols.ginger.steps.rows import BODY, PAYLOAD, TOPIC, branches, handled

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.due import CrashesDue, RunSet
-from pipelines.engines.materialise.base import Materialiser
+from pipelines.contract.due import CrashesDue, FaultsDue, RunSet
+from pipelines.engines.checkpoints import Checkpoints
 from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
@@ -22,19 +22,18 @@ CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
 """One row a down time: ``incarnation`` is the one that crashes in ``round``; ``end_round`` is null for good."""
-_FIRST = T.StructType([T.StructField(name, BIGINT, False) for name in ("run_id", "round")])
 
 
 class Crashes:
     """The down times of all runs."""
 
-    def __init__(self, crash: pa.Table, n_runs: int, materialiser: Materialiser) -> None:
+    def __init__(self, crash: pa.Table, n_runs: int, checkpoints: Checkpoints) -> None:
         """Numbers the incarnations.
 
         Args:
             crash: ``run_id, node_id, round, end_round``; one row a down time, those of a node apart from each other.
             n_runs: How many runs there are, with and without crashes.
-            materialiser: Keeps the schedule.
+            checkpoints: Keeps the schedule.
         """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
         rows = ordered.add_column(2, "incarnation", _places(ordered))
@@ -45,7 +44,7 @@ class Crashes:
         first = ordered.group_by("run_id").aggregate([("round", "min")]).rename_columns(["run_id", "round"])
         self._has_quiet_runs = len(first) < n_runs
         self._last_begin = pc.max(first["round"]).as_py()
-        self._rows, self._first_rows, self._materialiser = rows.select(CRASH.names), first, materialiser
+        self._rows, self._first_rows, self._checkpoints = rows.select(CRASH.names), first, checkpoints
 
     @property
     def is_any(self) -> bool:
@@ -55,12 +54,12 @@ class Crashes:
     @cached_property
     def schedule(self) -> DataFrame | None:
         """All down times, see `CRASH`; None: there are none."""
-        return self._materialiser.load("crash", self._rows, CRASH).frame if self.is_any else None
+        return self._checkpoints.load(self._rows) if self.is_any else None
 
     @cached_property
     def _first(self) -> DataFrame | None:
         """The first crash of each run: ``run_id, round``."""
-        return self._materialiser.load("first_crash", self._first_rows, _FIRST).frame if self.is_any else None
+        return self._checkpoints.load(self._first_rows) if self.is_any else None
 
     @property
     def runs(self) -> RunSet:
@@ -99,6 +98,17 @@ class Crashes:
         if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
             disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
         return CrashesDue(crashed, recovered, down, disturbed)
+
+    def faults(self, crashes: CrashesDue) -> FaultsDue:
+        """Returns what a protocol is told of the faults of a round.
+
+        Args:
+            crashes: What the schedule says of it.
+        """
+        # After a crash nodes may send again what had arrived.
+        return FaultsDue(
+            crashes.crashed, crashes.recovered, crashes.down, self.is_any, self.runs, crashes.disturbed
+        )  # fmt: skip
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:

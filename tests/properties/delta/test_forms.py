@@ -1,6 +1,7 @@
 """The node program of `delta` leaves the rows of its dataflow form: messages with ids, deliveries, states, all tables.
 
-``--schedules 2000`` takes so many random schedules, in jobs of both forms; ``tests/perf/forms.py`` plays more, and the
+A disturbed round of the dataflow form takes the embedded Sail half a second, so that few are played; ``--schedules
+2000`` plays so many random schedules, and the other runs as dataflow, too. ``tests/perf/forms.py`` plays more, and the
 shipped scenarios.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from oracles.delta.generator import random_run
@@ -17,6 +18,7 @@ from support import forms
 from support.delta.aimed import as_runs as as_aimed_runs, bases
 from support.delta.schedules import as_runs, short_schedules
 from support.delta.touched import noted
+from support.engines import disturbed
 from support.forms import cut, differences
 
 from pipelines.contract.forms import AskedForm
@@ -93,21 +95,22 @@ def schedules(first: int, count: int, detector: str) -> list[RunConfig]:
 
 @pytest.mark.parametrize("detector", ["identifier", "visited"])
 def test_random_crash_schedules(detector: str, sail: Session, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    count = pytestconfig.getoption("schedules") or 3
+    count = pytestconfig.getoption("schedules") or 0
     runs = schedules(300, count, detector)
     for first in range(0, count, MOST_IN_A_JOB):
         part = numbered(runs[first : first + MOST_IN_A_JOB])
         assert differences("delta", [cut(run, MIDWAY) for run in part], sail, tmp_path / f"midway{first}") == []
-        if pytestconfig.getoption("schedules"):
-            assert differences("delta", part, sail, tmp_path / f"whole{first}") == []
+        assert differences("delta", part, sail, tmp_path / f"whole{first}") == []
 
 
-def test_aimed_schedules_and_joins(sail: Session, tmp_path: Path) -> None:
+def test_crashes_and_joins(sail: Session, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Their phases read and write what they declare."""
-    struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
-    runs = [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck])]
+    runs = run_configs([disturbed(detector) for detector in ("identifier", "visited")])
+    if pytestconfig.getoption("schedules"):
+        struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
+        runs += [*as_aimed_runs(list(bases(7, 2, is_short=True)))[::2], *run_configs([JOINS, struck])]
     with noted() as touched:
-        assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path) == []
+        assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path, commit_every=7) == []
     for phase in dataflow.PHASES:
         reads, writes = touched[phase.name]
         assert reads
@@ -116,7 +119,7 @@ def test_aimed_schedules_and_joins(sail: Session, tmp_path: Path) -> None:
 
 
 def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, whole = run_configs([JOINS]), forms.stored_rows
+    runs, whole = [cut(run, 16) for run in run_configs([JOINS])], forms.stored_rows
 
     def without_first(*given: object) -> list[forms.Row]:
         found = sorted(whole(*given), key=repr)  # type: ignore[arg-type]
@@ -136,7 +139,14 @@ def test_rows_do_not_depend_on_where_blocks_end(sail: Session, tmp_path: Path) -
         assert by_one == few == many, name
 
 
-@pytest.mark.parametrize("form", ["dataflow", "program"])
+@pytest.fixture(params=["dataflow", "program"])
+def form(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> AskedForm:
+    """The form; dataflow with ``--schedules`` only."""
+    if request.param == "dataflow" and not pytestconfig.getoption("schedules"):
+        pytest.skip("takes long: with --schedules only")
+    return cast(AskedForm, request.param)
+
+
 def test_a_detached_join_point_asks_once(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """J1 asks J0, which waits for C's answer itself, while another broker has crashed: J0 asks C once (rule R24)."""
     overlay = {"links": [["A", "B", 3], ["B", "C", 3], ["C", "J0", 5], ["J0", "J1"]]}
@@ -148,7 +158,6 @@ def test_a_detached_join_point_asks_once(form: AskedForm, sail: Session, tmp_pat
     assert sorted(asked) == [10, 14]
 
 
-@pytest.mark.parametrize("form", ["dataflow", "program"])
 def test_a_node_that_is_down_reports_nobody(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """J0 has crashed when C does, to which it has sent its JOIN_REQUEST: no detector of J0 reports C (rule R8)."""
     faults = [
@@ -163,7 +172,6 @@ def test_a_node_that_is_down_reports_nobody(form: AskedForm, sail: Session, tmp_
     assert [names[src] for src, sent in reports if sent == 13] == ["B"]
 
 
-@pytest.mark.parametrize("form", ["dataflow", "program"])
 def test_a_call_accepted_by_a_recovering_node_has_a_row(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """It crashes again, and its calls go with it (R8). The one of J0, which cannot join, still waits (R33)."""
     store = run_all(run_configs([ACCEPTED]), sail, tmp_path, commit_every=10, form=form)
@@ -189,7 +197,6 @@ def test_a_call_accepted_by_a_recovering_node_has_a_row(form: AskedForm, sail: S
     )
 
 
-@pytest.mark.parametrize("form", ["dataflow", "program"])
 def test_a_joining_node_gets_older_messages_before_newer_ones(form: AskedForm, sail: Session, tmp_path: Path) -> None:
     """Otherwise the visited lists judge D's SUB a duplicate, and J would publish to nobody (rules R3, R16)."""
     store = run_all(run_configs([OLD_AND_NEW]), sail, tmp_path, form=form)
@@ -203,10 +210,13 @@ def test_a_joining_node_gets_older_messages_before_newer_ones(form: AskedForm, s
     ]  # fmt: skip
 
 
-def test_a_recipient_has_one_row_where_two_nodes_of_its_path_ask_at_once(sail: Session, tmp_path: Path) -> None:
+def test_a_recipient_has_one_row_where_two_nodes_of_its_path_ask_at_once(
+    sail: Session, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     """In round 25 of this schedule two recovering nodes of one path send SYN_REQUEST to one node (rule R26)."""
     runs = [cut(run, 25) for run in as_runs([random_run(4124, "identifier")])]
-    assert differences("delta", runs, sail, tmp_path) == []
+    if pytestconfig.getoption("schedules"):
+        assert differences("delta", runs, sail, tmp_path / "forms") == []
     store = run_all(runs, sail, tmp_path)
     recipients = rows(store, "state_processing", "node_id", "source", "source_seq", "recipient")
     assert len(recipients) == len(set(recipients)) > 0

@@ -257,4 +257,3 @@ def test_audits_that_hold_always_are_not_excused(played: Played, tmp_path: Path)
     assert finding["delivered_once"].n_violations
     assert not finding["exactly_once"].n_violations
     assert {run.run_id for run in report.runs if run.verdict == "invalid"} == {1}
-    report.release()

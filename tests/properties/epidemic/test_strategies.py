@@ -194,4 +194,3 @@ def test_runs_without_loss_keep_every_guarantee_and_the_others_are_beyond_the_bo
         assert run.verdict == "valid"
         assert run.within_bound == (about[run.run_id][0] in {"lossless", "duplicated"})
     assert next(finding for finding in report.findings if finding.name == "exactly_once").n_excused
-    report.release()

@@ -67,7 +67,6 @@ def test_all_guarantees_hold_and_the_bound_follows_from_the_schedule(store: Stor
     assert broken(report) == {}
     assert report.verdict == "valid"
     beyond = {run.run_id for run in report.beyond}
-    report.release()
     assert beyond == {run for run, case in enumerate(cases) if played(case).beyond}
     assert beyond.isdisjoint(range(len(ROUNDS)))
     assert len(beyond) < len(TREES) * N_STRIKES // 4

@@ -120,7 +120,6 @@ def test_all_guarantees_hold_within_the_views(store: Store, cases: list[Crashing
         if beyond
     }
     assert sum(run.within_bound for run in report.runs) > len(report.runs) // 2
-    report.release()
 
 
 def test_trees_were_mended_and_messages_sent_again(store: Store) -> None:

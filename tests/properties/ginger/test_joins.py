@@ -102,7 +102,6 @@ def test_all_guarantees_hold_and_the_new_brokers_are_in_the_tree(store: Store, c
     assert broken(report) == {}
     assert report.verdict == "valid"
     within = {run.run_id for run in report.runs if run.within_bound}
-    report.release()
     told = {row[:3] for row in rows(store, "node_status", "run_id", "status", "node_id") if row[0] in within}
     for before in ("RECOVERING", "JOINING"):
         began = {(run, node) for run, status, node in told if status == before}

@@ -101,5 +101,4 @@ def test_all_operations_are_finished_in_one_order(store: Store) -> None:
     report = audited(store, "ginger")
     assert broken(report) == {}
     assert [(run.verdict, run.within_bound) for run in report.runs] == [("valid", True)] * 3
-    report.release()
     assert len(rows(store, "delivery")) == 3 * (3 * 9 + 2 * 6)

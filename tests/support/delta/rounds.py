@@ -53,7 +53,7 @@ def due(kinds: str = "", crashes: Mapping[str, Any] | None = None, **facts: int)
     told = {name: dict(of) for name, of in FACTS.items()}
     for fact, value in facts.items():
         told[RELATION[fact]][fact] = value
-    nobody = dict.fromkeys(("crashed", "recovered", "down", "paused"))
+    nobody = dict.fromkeys(("crashed", "recovered", "down"))
     faults = FaultsDue(
         **{**nobody, **dict(crashes or {})}, may_duplicate=False,  # type: ignore[arg-type]
         crashing=RunSet(is_all=True), disturbed=RunSet(is_all=True),

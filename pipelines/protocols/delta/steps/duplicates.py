@@ -14,8 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import KEY, NODE
-from pipelines.engines.mapped import mapped
+from pipelines.contract.rows import KEY, NODE, mapped
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
 from udfs.delta.visited_lists import ACCEPTED, accepted_copies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.engines.mapped import mapped
+from pipelines.contract.rows import mapped
 from pipelines.protocols.ginger.steps.rows import ABOUT, FROM_BROKER, ID, TOPIC, TURN, united
 from udfs.ginger.turns import TURN as DECIDED, turns
 

@@ -18,8 +18,6 @@ from google.protobuf.message import Message
 from pyspark.sql.connect.proto import expressions_pb2 as proto
 from pyspark.sql.connect.proto.types_pb2 import DataType
 
-from pipelines.engines.sail_plans.simplify import simplify
-
 _TOKEN = re.compile(
     r"\s*(?:(\d+L?\b(?!\.))|('[^'\\]*')|([a-z_]\w*(?:\.[a-z_]\w*)*\b(?!\.)|`[^`]+`)|(<>|!=|<=|>=|->|[-+*/%=<>(),:]))",
     re.I,
@@ -75,7 +73,6 @@ class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterce
     def intercept_unary_stream(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
         """Rewrites a request for an execution."""
         _rewrite(request)
-        simplify(request)
         return ask(details, request)
 
 

@@ -1,0 +1,356 @@
+"""Frames without the plans that computed them: what a round, or an audit, hands to later plans.
+
+`Checkpoints.checkpoint` is the end of a dataflow round. It puts the rows of all frames into one frame (`_tagged`), so
+that one job computes a round, and what the driver reads of it comes with that job:
+
+- Spark, classic or behind Spark Connect, keeps the rows in the memory of executors, partitioned by run, or by run and
+  node where there are fewer runs than partitions; few rows go to the driver and into later plans, which takes two
+  thirds of the CPU time;
+- Sail returns them, and takes them again as a part of later plans, or as a file of the scratch folder if they are many.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, types as T
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from pipelines.engines.frames import frame_of, union
+from pipelines.engines.session import Session
+
+_NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
+"""The columns that may name the node of a row; the first that a relation has."""
+_FEW_BYTES: Final = 1024**2
+"""Of a table that Sail takes as a part of plans."""
+_CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
+"""Without it only what a job ends in forgets how it was computed, and frames kept within a round keep their plans."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A frame that a checkpoint takes.
+
+    Attributes:
+        rows: The frame.
+        schema: Its columns, of which the first is ``run_id``.
+        digest: SQL for a string: what the driver is told of each row, see `Cut.counts`.
+    """
+
+    rows: DataFrame
+    schema: T.StructType
+    digest: str = "''"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a checkpoint returns.
+
+    Attributes:
+        frames: The frames by name, without their plans; those that were fetched are not among them.
+        tables: The rows of the fetched ones.
+        counts: By name: the number of rows by digest.
+    """
+
+    frames: Mapping[str, DataFrame]
+    tables: Mapping[str, pa.Table]
+    counts: Mapping[str, Mapping[str, int]]
+
+
+class Checkpoints(ABC):
+    """Keeps the rows of frames in the way that suits the engine."""
+
+    def __init__(self, session: Session) -> None:
+        """Keeps nothing yet."""
+        self.session = session
+
+    @abstractmethod
+    def load(self, rows: pa.Table) -> DataFrame:
+        """Returns a frame of rows that the driver holds, to be read by many plans."""
+
+    @abstractmethod
+    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+        """Returns a frame that several plans read, so that its rows are computed once.
+
+        Args:
+            name: What the rows are called.
+            frame: The rows.
+        """
+
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
+        """Returns the same as `keep`: protocols call what keeps their frames."""
+        return self.keep(name, frame)
+
+    @abstractmethod
+    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> Cut:
+        """Computes frames in one job, and cuts off their plans.
+
+        Args:
+            parts: The frames by name, at least one.
+            fetched: The names of those whose rows the driver reads.
+        """
+
+    def is_empty(self, frame: DataFrame) -> bool:
+        """Returns whether a kept frame is known to have no rows; Spark would have to run a job for that."""
+        return False
+
+    def empty(self, schema: T.StructType) -> DataFrame:
+        """Returns a frame without rows."""
+        return self.session.spark.createDataFrame([], schema)
+
+    def end_round(self, read: Sequence[DataFrame]) -> None:  # noqa: B027 - Spark frees what nobody refers to
+        """Frees what was kept for a round.
+
+        Args:
+            read: The frames that later rounds read.
+        """
+
+    def close(self) -> None:  # noqa: B027 - not every engine has something to give back
+        """Frees everything; no frame may be used afterwards."""
+
+
+def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bool = False) -> Checkpoints:
+    """Returns what keeps frames in a session.
+
+    Args:
+        session: The engine.
+        n_runs: The number of runs; None: unknown.
+        is_small: Whether all frames have few rows.
+    """
+    if session.engine == "local":
+        return SailCheckpoints(session)
+    is_by_node = n_runs is not None and n_runs < session.partitions
+    return SparkCheckpoints(session, is_by_node=is_by_node, is_small=is_small)
+
+
+class SparkCheckpoints(Checkpoints):
+    """Keeps rows in the executors' memory; the JVM frees them when no frame refers to them any more."""
+
+    def __init__(self, session: Session, *, is_by_node: bool = False, is_small: bool = False) -> None:
+        """Has Spark cut off how frames were computed.
+
+        Args:
+            session: The engine.
+            is_by_node: Whether frames are partitioned by run and node.
+            is_small: Whether checkpoints go through the driver.
+        """
+        super().__init__(session)
+        self._is_small = is_small
+        self._by = ("run_id", "place") if is_by_node else ("run_id",)
+        self._cached: DataFrame | None = None
+        self._was_cut_all = session.spark.conf.get(_CUT_ALL, None)
+        session.spark.conf.set(_CUT_ALL, "true")
+
+    def close(self) -> None:
+        """Leaves the session's settings as they were."""
+        self._uncache(None)
+        if self._was_cut_all is None:
+            self.session.spark.conf.unset(_CUT_ALL)
+        else:
+            self.session.spark.conf.set(_CUT_ALL, self._was_cut_all)
+
+    def load(self, rows: pa.Table) -> DataFrame:
+        """Distributes the rows, so that later joins and windows need no exchange."""
+        if self._is_small:
+            return frame_of(self.session.spark, rows).coalesce(1)
+        by = [name for name in (_place(rows.schema.names) if one == "place" else one for one in self._by) if name]
+        frame = frame_of(self.session.spark, rows).repartition(self.session.partitions, *by)
+        return frame.localCheckpoint(eager=False)
+
+    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+        """Marks a frame: the first job that reads it keeps its rows."""
+        return frame.localCheckpoint(eager=False)
+
+    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> Cut:
+        """Runs one job, which counts rows and fetches some of them; the next job cuts off the plan.
+
+        The rows are cached first: the planner knows the size of cached rows, and with the estimates of one checkpoint
+        after the other, each a product of those before, planning would take minutes after some 20 rounds.
+        """
+        if self._is_small:
+            return _through_driver(parts, fetched, lambda name, rows: frame_of(self.session.spark, rows).coalesce(1))
+        whole = _tagged(parts).repartition(self.session.partitions, *self._by).cache()
+        found = _answered(whole, parts, fetched).toArrow()
+        cut = whole.localCheckpoint(eager=False)
+        self._uncache(whole)
+        counted = found.filter(pc.is_valid(found["n_rows"]))
+        counts: dict[str, dict[str, int]] = {name: {} for name in parts}
+        for row in counted.select(["tag", "digest", "n_rows"]).to_pylist():
+            counts[row["tag"]][row["digest"]] = row["n_rows"]
+        rows = found.filter(pc.is_null(found["n_rows"]))
+        tables = {name: _part_of(rows, name, parts[name].schema) for name in parts if name in fetched}
+        kept = {name: _frame_of_part(cut, name, parts[name].schema) for name in parts if name not in fetched}
+        return Cut(kept, tables, counts)
+
+    def _uncache(self, cached: DataFrame | None) -> None:
+        """Frees the cached rows of the checkpoint before: the job of this one has cut them off."""
+        if self._cached is not None:
+            self._cached.unpersist()
+        self._cached = cached
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A frame of rows of this process.
+
+    Attributes:
+        frame: The frame; while it exists, no other has its id.
+        file: Its file, if it has one.
+        is_empty: Whether it has no rows.
+    """
+
+    frame: DataFrame
+    file: Path | None
+    is_empty: bool
+
+
+class SailCheckpoints(Checkpoints):
+    """Keeps rows in this process, and many of them in files of the scratch folder."""
+
+    def __init__(self, session: Session) -> None:
+        """Keeps nothing yet."""
+        super().__init__(session)
+        self._number = itertools.count()
+        self._kept: dict[int, _Kept] = {}
+
+    def close(self) -> None:
+        """Removes the files."""
+        self.end_round(())
+
+    def load(self, rows: pa.Table) -> DataFrame:
+        """Takes the rows into plans, or writes them to a file that stays with the scratch folder."""
+        return self._frame("loaded", rows, is_kept=False)
+
+    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+        """Fetches the rows."""
+        return self._frame(name, frame.toArrow(), is_kept=True)
+
+    def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> Cut:
+        """Fetches all rows with one query."""
+        return _through_driver(parts, fetched, lambda name, rows: self._frame(name, rows, is_kept=True))
+
+    def is_empty(self, frame: DataFrame) -> bool:
+        """Returns whether a kept frame has no rows."""
+        kept = self._kept.get(id(frame))
+        return kept is not None and kept.is_empty
+
+    def end_round(self, read: Sequence[DataFrame]) -> None:
+        """Removes the files that no later round reads."""
+        for gone in self._kept.keys() - {id(frame) for frame in read}:
+            if (file := self._kept.pop(gone).file) is not None:
+                file.unlink(missing_ok=True)
+
+    def _frame(self, name: str, rows: pa.Table, *, is_kept: bool) -> DataFrame:
+        """Returns a frame of rows; `end_round` frees those that are kept."""
+        spark, file = self.session.spark, None
+        if rows.nbytes <= _FEW_BYTES:
+            frame = frame_of(spark, rows)
+        else:
+            file = self.session.scratch / f"{id(self)}-{next(self._number)}-{name}.parquet"
+            pq.write_table(rows, file, compression="none", use_dictionary=False)
+            frame = spark.read.schema(from_arrow_schema(rows.schema)).parquet(str(file))
+        if is_kept:
+            self._kept[id(frame)] = _Kept(frame, file, not len(rows))
+        return frame
+
+
+def _place(columns: Sequence[str]) -> str | None:
+    """Returns the column that names the node of a row."""
+    return next((name for name in _NODE if name in columns), None)
+
+
+def _inner(schema: T.StructType) -> T.StructType:
+    """Returns the columns of a relation that a checkpoint holds as a struct: all but those that place its rows."""
+    return T.StructType([field for field in schema if field.name not in ("run_id", _place(schema.names))])
+
+
+def _tagged(parts: Mapping[str, Part]) -> DataFrame:
+    """Returns all frames as one: ``tag, digest, run_id, place``, and for each frame a struct of its other columns."""
+    types = {name: _inner(part.schema) for name, part in parts.items()}
+    frames = []
+    for name, part in parts.items():
+        structs = []
+        for other, inner in types.items():
+            value = "null"
+            if other == name:
+                value = f"named_struct({', '.join(f'{one!r}, `{one}`' for one in inner.names)})"
+            if inner.names:
+                structs.append(f"cast({value} as {inner.simpleString()}) as `{other}`")
+        place = _place(part.schema.names) or "null"
+        head = [f"'{name}' as tag", f"{part.digest} as digest", "run_id", f"cast({place} as bigint) as place"]
+        frames.append(part.rows.selectExpr(*head, *structs))
+    return union(frames)
+
+
+def _through_driver(
+    parts: Mapping[str, Part], fetched: Collection[str], frame: Callable[[str, pa.Table], DataFrame]
+) -> Cut:
+    """Fetches the rows of all frames with one query.
+
+    Args:
+        parts: As in `Checkpoints.checkpoint`.
+        fetched: As there.
+        frame: Returns a frame of rows, given what they are called.
+    """
+    found = _tagged(parts).toArrow()
+    tables = {name: _part_of(found, name, part.schema) for name, part in parts.items()}
+    counts = {name: _counts(found, name) for name in parts}
+    kept = {name: frame(name, tables.pop(name)) for name in parts if name not in fetched}
+    return Cut(kept, tables, counts)
+
+
+def _answered(whole: DataFrame, parts: Mapping[str, Part], fetched: Collection[str]) -> DataFrame:
+    """Returns the counts of rows (``n_rows`` is not null), and the rows that are to be fetched."""
+    structs = {name: inner for name in parts if name in fetched and (inner := _inner(parts[name].schema)).names}
+    nulls = [f"cast(null as {inner.simpleString()}) as `{name}`" for name, inner in structs.items()]
+    counts = whole.groupBy("tag", "digest").count().selectExpr(
+        "tag", "digest", "count as n_rows", "cast(null as bigint) as run_id", "cast(null as bigint) as place", *nulls
+    )  # fmt: skip
+    if not fetched:
+        return counts
+    wanted = whole.where(f"tag in ({', '.join(map(repr, fetched))})").selectExpr(
+        "tag", "digest", "cast(null as bigint) as n_rows", "run_id", "place", *(f"`{name}`" for name in structs)
+    )  # fmt: skip
+    return counts.unionByName(wanted)
+
+
+def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType) -> DataFrame:
+    """Returns one of the frames that a checkpoint holds."""
+    place = _place(schema.names)
+    columns = [
+        "run_id" if field.name == "run_id"
+        else f"place as `{place}`" if field.name == place
+        else f"`{name}`.`{field.name}` as `{field.name}`"
+        for field in schema
+    ]  # fmt: skip
+    return cut.where(f"tag = '{name}'").selectExpr(*columns)
+
+
+def _part_of(found: pa.Table, name: str, schema: T.StructType) -> pa.Table:
+    """Returns the rows of one of the frames, which were fetched."""
+    rows = found.filter(pc.equal(found["tag"], name))
+    place, wanted = _place(schema.names), to_arrow_schema(schema)
+    columns = []
+    for field in wanted:
+        if field.name == "run_id":
+            column = rows["run_id"]
+        elif field.name == place:
+            column = rows["place"]
+        else:
+            column = pc.struct_field(rows[name], field.name)
+        columns.append(column.cast(field.type))
+    return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in wanted]))
+
+
+def _counts(found: pa.Table, name: str) -> dict[str, int]:
+    """Returns the number of rows of one of the frames by digest."""
+    digests = found.filter(pc.equal(found["tag"], name))["digest"].combine_chunks().value_counts()
+    return {row["values"]: row["counts"] for row in digests.to_pylist()}

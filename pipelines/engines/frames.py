@@ -1,0 +1,47 @@
+"""Frames of any client of Spark: PySpark's functions for classic Spark or Spark Connect, and frames of Arrow tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+_CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+"""The environment variable that has PySpark's functions build columns for Spark Connect."""
+
+
+@contextmanager
+def functions_for(*, is_classic: bool) -> Iterator[None]:
+    """Has PySpark's functions build columns for classic Spark, or for Spark Connect, inside the block."""
+    was_classic = _CONNECT_MODE not in os.environ
+    set_functions(is_classic=is_classic)
+    try:
+        yield
+    finally:
+        set_functions(is_classic=was_classic)
+
+
+def set_functions(*, is_classic: bool) -> None:
+    """Has PySpark's functions build columns for classic Spark, or for Spark Connect, from now on."""
+    if is_classic:
+        os.environ.pop(_CONNECT_MODE, None)
+    else:
+        os.environ[_CONNECT_MODE] = "1"
+
+
+def union(frames: Iterable[DataFrame]) -> DataFrame:
+    """Returns the rows of all frames, which have columns of the same names."""
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Returns the rows of an Arrow table as a frame."""
+    schema = from_arrow_schema(rows.schema)
+    # Spark Connect takes no table without a chunk, and Sail's from_json no chunk without rows.
+    return spark.createDataFrame(rows.combine_chunks(), schema) if len(rows) else spark.createDataFrame([], schema)

@@ -1,1 +1,0 @@
-"""How an engine keeps a round's relations: the one place where a plan is cut."""

@@ -1,1 +1,0 @@
-"""Plans over few rows, made in this process: an engine that plans each anew needs many times as long."""

@@ -1,1 +1,0 @@
-"""Plans as Sail gets them: parsed expressions, and parts without rows left out."""

@@ -1,0 +1,102 @@
+"""Checkpoints: frames without the plans that computed them, and what the driver reads with them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+from support.engines import spread
+
+from pipelines.engines import checkpoints
+from pipelines.engines.checkpoints import Checkpoints, Part, SparkCheckpoints, checkpoints_for
+from pipelines.engines.frames import frame_of
+from pipelines.engines.session import Session
+
+LONG, STRING = T.LongType(), T.StringType()
+ENTRY = T.StructType([
+    T.StructField("run_id", LONG), T.StructField("node_id", LONG), T.StructField("path", T.ArrayType(LONG)),
+])  # fmt: skip
+EVENT = T.StructType([T.StructField("run_id", LONG), T.StructField("kind", STRING), T.StructField("source", LONG)])
+RUNS = T.StructType([T.StructField("run_id", LONG)])
+ENTRIES = [(0, 1, [2, 3]), (1, 5, None), (1, 6, [])]
+EVENTS = [(0, "a", None), (1, "b", 7), (1, "b", 8)]
+
+
+def check(found: Checkpoints) -> None:
+    """Checkpoints two relations, one of which the driver reads, and one without rows."""
+    spark = found.session.spark
+    rows = pa.table({
+        "run_id": [0, 1, 1], "node_id": [1, 5, 6], "path": pa.array([[2, 3], None, []], pa.list_(pa.int64())),
+        "kind": ["a", "b", "b"], "source": pa.array([None, 7, 8], pa.int64()),
+    })  # fmt: skip
+    loaded = found.load(rows)
+    kept = found.keep("kept", loaded.where("run_id >= 0"))
+    parts = {
+        "entry": Part(kept.select(ENTRY.names), ENTRY, "cast(size(path) > 0 as string)"),
+        "event": Part(kept.select(EVENT.names), EVENT),
+        "none": Part(spark.createDataFrame([], RUNS), RUNS),
+    }
+    cut = found.checkpoint(parts, ["event"])
+    assert sorted(cut.counts["entry"].values()) == [1, 2] or cut.counts["entry"] == {"true": 1, "false": 1, None: 1}
+    assert cut.counts["event"] == {"": 3}
+    assert cut.counts["none"] == {}
+    assert sorted(map(tuple, cut.frames["entry"].collect())) == ENTRIES
+    assert cut.frames["none"].collect() == []
+    assert cut.frames.keys() == {"entry", "none"}
+    events = [tuple(row.values()) for row in cut.tables["event"].to_pylist()]
+    assert sorted(events, key=repr) == sorted(EVENTS, key=repr)
+    again = found.checkpoint({"entry": Part(cut.frames["entry"].where("run_id = 1"), ENTRY)})
+    found.end_round([again.frames["entry"]])
+    assert sorted(map(tuple, again.frames["entry"].collect())) == ENTRIES[1:]
+
+
+@pytest.mark.parametrize("few_bytes", [1024**2, 0], ids=["few", "many"])
+def test_sail_has_rows_in_plans_or_in_files(sail: Session, monkeypatch: pytest.MonkeyPatch, few_bytes: int) -> None:
+    monkeypatch.setattr(checkpoints, "_FEW_BYTES", few_bytes)
+    with closing(checkpoints_for(sail)) as found:
+        check(found)
+        empty = found.keep("none", found.load(pa.table({"run_id": [1]})).where("run_id > 1"))
+        assert found.is_empty(empty)
+        files = [*sail.scratch.glob(f"{id(found)}-*.parquet")]
+        assert bool(files) == (few_bytes == 0)
+        found.end_round([])
+        assert len([*sail.scratch.glob(f"{id(found)}-*.parquet")]) == (2 if files else 0), "what was loaded"
+
+
+@pytest.mark.parametrize(("n_runs", "is_small"), [(None, False), (1, False), (None, True)])
+def test_spark_has_rows_in_executors_or_in_plans(spark: Session, n_runs: int | None, is_small: bool) -> None:
+    with spread(spark, 3) as session, closing(checkpoints_for(session, n_runs, is_small=is_small)) as found:
+        check(found)
+
+
+def test_a_server_has_rows_in_executors(connect: Session) -> None:
+    with closing(checkpoints_for(connect)) as found:
+        check(found)
+
+
+def test_relations_of_a_run_need_no_exchange(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    with spread(spark, 3) as session, closing(SparkCheckpoints(session)) as found:
+        rows = pa.table({"run_id": [0, 1, 2], "node_id": [4, 5, 6], "path": [[1], [2], [3]]})
+        cut = found.checkpoint({name: Part(found.load(rows), ENTRY) for name in ("one", "other")})
+        joined = cut.frames["one"].hint("shuffle_hash").join(cut.frames["other"], ["run_id", "node_id"])
+        joined.explain()
+        assert joined.count() == 3
+    assert "Exchange" not in capsys.readouterr().out
+
+
+def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    """The planner's estimate of a join is the product of its sides; those of 12 joins of each other take minutes."""
+    with spread(spark, 2) as session, closing(SparkCheckpoints(session)) as found:
+        frame = frame_of(session.spark, pa.table({"run_id": [0, 1]}))
+        for _ in range(12):
+            frame = found.checkpoint({"run": Part(frame.join(frame, "run_id").distinct(), RUNS)}).frames["run"]
+        assert frame.count() == 2
+        frame.explain(mode="cost")
+    sizes = [
+        line.partition("sizeInBytes=")[2] for line in capsys.readouterr().out.splitlines() if "sizeInBytes" in line
+    ]
+    assert sizes
+    assert all(len(size) < 40 for size in sizes)
+    assert not [size for size in sizes if "E+" in size]
