@@ -10,7 +10,8 @@ from udfs.ginger.state import State
 from udfs.ginger.tree import relationship
 from udfs.nodes.context import Context
 
-_PLACES = 1 << 20
+POSITIONS = 1 << 20
+"""Positions of the rows of a node in a round."""
 _SIBLING = (1, 1)
 
 
@@ -28,7 +29,7 @@ class Node:
         self.latency: dict[int, int] = {}
         self._near = {other: row.latency_rounds for other, row in state.neighbour.items()}
         self._far = {other: row.latency_rounds for other, row in state.tree_view.items()}
-        self._place = -1
+        self._position = -1
         self.parent: int | None = None
         self.children: set[int] = set()
         self.clients: set[int] = set()
@@ -41,8 +42,8 @@ class Node:
     def enter(self, ctx: Context, sender: int | None) -> None:
         """Goes on in a round; how far away the sender of a message is it remembers while the round lasts."""
         self.ctx = ctx
-        if self._place < ctx.round * _PLACES:
-            self._place = ctx.round * _PLACES
+        if self._position < ctx.round * POSITIONS:
+            self._position = ctx.round * POSITIONS
             self.latency = self._far | self._near
         if sender is not None and sender != ctx.node and ctx.sent_round is not None:
             self.latency.setdefault(sender, ctx.round - ctx.sent_round)
@@ -89,8 +90,8 @@ class Node:
 
     def next_position(self) -> int:
         """Returns ascending numbers, those of later rounds above those of earlier ones."""
-        self._place += 1
-        return self._place
+        self._position += 1
+        return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
         """Puts a message on a link; a node's messages leave in the order in which it sends them."""

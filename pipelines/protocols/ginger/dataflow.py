@@ -13,11 +13,11 @@ from pipelines.contract.rows import NODE, deliveries, issued, mapped
 from pipelines.protocols.ginger import PROTOCOL
 from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
 from pipelines.protocols.ginger.steps.rows import BODY, PAYLOAD, TOPIC, branches, handled
-from udfs.ginger.laid import LAID, laid, laid_schema
+from udfs.ginger.initial_tables import INITIAL, initial_rows, initial_schema
 
 _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
 _ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})
-_GIVEN = {
+_START_COLUMNS = {
     "nodes": "node_id, name, role", "links": "src, dst, latency_rounds", "calls": "node_id, kind, topic",
 }  # fmt: skip
 
@@ -41,13 +41,13 @@ class GingerSteps(DataflowProtocol):
         calls = start.calls.where("kind in ('publish', 'subscribe')")
         given = {"nodes": start.run.node, "links": start.run.link, "calls": calls}
         for name, rows in given.items():
-            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({_GIVEN[name]})) as {name}"))
+            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({_START_COLUMNS[name]})) as {name}"))
             run = run.join(of_run, "run_id", "left")
-        begun = start.keep("laid", mapped(run, ("run_id", "settings", *given), laid, laid_schema()))
-        return {name: begun.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in LAID}
+        initial = start.keep("initial", mapped(run, ("run_id", "settings", *given), initial_rows, initial_schema()))
+        return {name: initial.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in INITIAL}
 
     def round(self, round_: Round) -> RoundResult:
-        """Makes one round: subscriptions, then messages at brokers, then deliveries and calls of clients."""
+        """Plays one round: subscriptions, then messages at brokers, then deliveries and calls of clients."""
         due, state, result, out = round_.due, round_.state, RoundResult(), list[DataFrame]()
         if not due.kinds.isdisjoint(_SENT):
             message = round_.keep("message", handled(due.inbox, state["neighbour"]))
@@ -96,17 +96,17 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
     topics = at_broker.select(TOPIC).distinct()
     branch = round_.keep("branch", branches(state["subscriber"], state["neighbour"], topics))
-    place = round_.keep("place", locks.places(branch))
-    lock = round_.keep("lock", locks.broker_locks(at_broker, place))
+    summary = round_.keep("summary", locks.branch_summaries(branch))
+    lock = round_.keep("lock", locks.broker_locks(at_broker, summary))
     of_due = topics.hint("shuffle_hash")
     ack = at_broker.where("kind = 'TotalAck'")
     now = at_broker.groupBy(TOPIC).agg(F.expr("max(round) as round")).hint("shuffle_hash")
-    pending = locks.acknowledged(state["pending"].join(of_due, TOPIC), ack, place).join(now, TOPIC)
+    pending = locks.acknowledged(state["pending"].join(of_due, TOPIC), ack, summary).join(now, TOPIC)
     pending = round_.keep("acknowledged", pending)
     due = entries.due_rows(at_broker, lock, pending)
-    decision = round_.keep("decision", entries.decided(due, state["entry_queue"], pending, place))
+    decision = round_.keep("decision", entries.decided(due, state["entry_queue"], pending, summary))
     known = entries.known_messages(at_broker, state["entry_queue"], pending, lock)
-    decided = entries.decided_turns(decision, known, place)
+    decided = entries.decided_turns(decision, known, summary)
     turn = round_.keep("turn", entries.broker_turns(at_broker, lock).unionByName(decided))
     entered = tables.entered_locks(turn.where("rank > 0"))
     taken = [entries.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"),

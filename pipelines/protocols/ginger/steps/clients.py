@@ -8,9 +8,7 @@ from pipelines.contract.ordering import row_number
 from pipelines.contract.round import CALL_TRIGGER
 from pipelines.contract.rows import NODE, outbox
 from pipelines.protocols.ginger.steps.rows import PAYLOAD
-
-PLACES = 1 << 20
-"""Positions that a node has for the rows of a round."""
+from udfs.ginger.node import POSITIONS
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -46,7 +44,7 @@ def delivery_rows(copies: DataFrame) -> DataFrame:
         copies: See `delivered_copies`.
     """
     number = row_number("deliveries of a client", ", ".join(NODE), "trigger")
-    position = f"round * {PLACES} + {number} as position"
+    position = f"round * {POSITIONS} + {number} as position"
     return copies.selectExpr(*NODE, position, "topic", "source", "source_seq")
 
 

@@ -33,7 +33,7 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
     return united([one.select(_DUE) for one in (came, locked, ready, processed)])
 
 
-def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, place: DataFrame) -> DataFrame:
+def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
     """Decides the turns at each broker and topic: columns `udfs.ginger.turns.TURN`.
 
     Each decision depends on earlier ones over chains of key items, so one function goes over the rows of a broker and
@@ -43,7 +43,7 @@ def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, place: DataFra
         due: See `due_rows`.
         queue: Table entry_queue.
         pending: See `locks.acknowledged`.
-        place: See `locks.places`.
+        summary: See `locks.branch_summaries`.
     """
     own = due.groupBy(TOPIC).agg(
         F.expr("max(round) as round"),
@@ -57,7 +57,7 @@ def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, place: DataFra
         "collect_list(struct(arrival, source, source_seq, keys, was_ready as is_ready, sent is not null as is_sent))"
         " as pending"
     ))  # fmt: skip
-    whole = own.join(place.select(*TOPIC, "n_children", "is_root").hint("shuffle_hash"), TOPIC)
+    whole = own.join(summary.select(*TOPIC, "n_children", "is_root").hint("shuffle_hash"), TOPIC)
     whole = whole.join(waiting.hint("shuffle_hash"), TOPIC, "left").join(locked.hint("shuffle_hash"), TOPIC, "left")
     given = (*TOPIC, "round", "is_root", "n_children", "queue", "pending", "due")
     return mapped(whole, given, turns, DECIDED)
@@ -102,16 +102,16 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     ])  # fmt: skip
 
 
-def decided_turns(decision: DataFrame, known: DataFrame, place: DataFrame) -> DataFrame:
+def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns decisions as turns: TURN.
 
     Args:
         decision: See `decided`.
         known: See `known_messages`.
-        place: See `locks.places`.
+        summary: See `locks.branch_summaries`.
     """
     found = known.join(decision.hint("shuffle_hash"), ID)
-    found = found.join(place.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
+    found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
     return found.selectExpr(
         *ABOUT, "hops", "case when what <> 'processed' then sender end as sender", "came_from",
         "array_sort(array_distinct(concat(array(node_id), clients, covered))) as covered", "what", "trigger", "rank",

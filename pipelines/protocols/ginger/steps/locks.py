@@ -6,14 +6,14 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.ordering import row_number
 from pipelines.contract.rows import NODE
-from pipelines.protocols.ginger.steps.clients import PLACES
 from pipelines.protocols.ginger.steps.rows import ABOUT, FROM_BROKER, ID, TOPIC, united
+from udfs.ginger.node import POSITIONS
 
 _NONE = "cast(array() as array<bigint>)"
 
 
-def places(branch: DataFrame) -> DataFrame:
-    """Returns the place of brokers in sub-trees: TOPIC, ``n_children, is_root, clients``.
+def branch_summaries(branch: DataFrame) -> DataFrame:
+    """Returns the parts of sub-trees around brokers: TOPIC, ``n_children, is_root, clients``.
 
     A broker is the topic's root when its parent is not in the sub-tree (rule G2).
 
@@ -27,7 +27,7 @@ def places(branch: DataFrame) -> DataFrame:
     )
 
 
-def broker_locks(message: DataFrame, place: DataFrame) -> DataFrame:
+def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns the locks of total-order messages that brokers bring.
 
     Columns: those of table pending but ``arrival`` and ``sent``, ``sender, trigger, round``, and ``is_ready``: no other
@@ -35,7 +35,7 @@ def broker_locks(message: DataFrame, place: DataFrame) -> DataFrame:
 
     Args:
         message: *message*.
-        place: See `places`.
+        summary: See `branch_summaries`.
     """
     came = message.where(f"kind = 'Metadata' and guarantee = 'total' and {FROM_BROKER}").hint("shuffle_hash")
     acked = f"case relationship when 'child' then array(sender) else {_NONE} end as acked"
@@ -43,7 +43,7 @@ def broker_locks(message: DataFrame, place: DataFrame) -> DataFrame:
         *ABOUT, "case relationship when 'parent' then 'above' else 'below' end as came_from", "hops",
         "covered as told", acked, "sender", "trigger", "round",
     )  # fmt: skip
-    return place.join(came, TOPIC).selectExpr(
+    return summary.join(came, TOPIC).selectExpr(
         *ABOUT, "came_from", "hops", f"{covering('told')} as covered", "acked", "sender", "trigger", "round",
         "size(acked) >= n_children as is_ready", "cast(0 as bigint) as rank",
     )  # fmt: skip
@@ -54,7 +54,7 @@ def covering(told: str) -> str:
     return f"array_sort(array_distinct(concat(array(node_id), clients, {told})))"
 
 
-def acknowledged(pending: DataFrame, ack: DataFrame, place: DataFrame) -> DataFrame:
+def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns pending messages with the acknowledgements of a round, and ``ready_trigger``, the last one that it needs.
 
     ``was_ready``: all children had acknowledged it before the round. ``ready_trigger`` is null where that is so, or
@@ -63,11 +63,11 @@ def acknowledged(pending: DataFrame, ack: DataFrame, place: DataFrame) -> DataFr
     Args:
         pending: Table pending, of brokers and topics at which something is due.
         ack: The TotalAck messages: *message*.
-        place: See `places`.
+        summary: See `branch_summaries`.
     """
     number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
     numbered = ack.selectExpr(*ID, "sender", "covered as told", "trigger as ack_trigger", f"{number} as number")
-    wanted = pending.join(place.select(*TOPIC, "n_children").hint("shuffle_hash"), TOPIC)
+    wanted = pending.join(summary.select(*TOPIC, "n_children").hint("shuffle_hash"), TOPIC)
     wanted = wanted.selectExpr("*", "n_children - size(acked) as n_missing")
     of = numbered.join(wanted.select(*ID, "n_missing").hint("shuffle_hash"), ID).groupBy(ID).agg(
         F.expr("collect_list(sender) as senders"), F.expr("flatten(collect_list(told)) as told"),
@@ -89,4 +89,4 @@ def arrivals(taken: list[DataFrame]) -> DataFrame:
     """
     rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
-    return rows.selectExpr(*ID, "rank", f"round * {PLACES} + {number} as arrival")
+    return rows.selectExpr(*ID, "rank", f"round * {POSITIONS} + {number} as arrival")

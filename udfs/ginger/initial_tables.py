@@ -14,7 +14,7 @@ from udfs.nodes.program import Declared
 from udfs.nodes.texts import encoders
 from udfs.nodes.world import NodeInfo, World, begin
 
-LAID: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
+INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
 """The declarations that have rows before the first round."""
 
 
@@ -23,12 +23,12 @@ def _rows_type(name: str) -> pa.DataType:
     return pa.list_(pa.struct(fields))
 
 
-def laid_schema() -> pa.Schema:
-    """Returns the columns of `laid`: ``run_id, node_id``, and for each of `LAID` a list of its rows."""
-    return pa.schema([("run_id", pa.int64()), ("node_id", pa.int64()), *((name, _rows_type(name)) for name in LAID)])
+def initial_schema() -> pa.Schema:
+    """Returns the columns of `initial_rows`: ``run_id, node_id``, and for each of `INITIAL` a list of its rows."""
+    return pa.schema([("run_id", pa.int64()), ("node_id", pa.int64()), *((name, _rows_type(name)) for name in INITIAL)])
 
 
-def laid(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Computes the tree of each run, and what its nodes see of it.
 
     Args:
@@ -36,9 +36,9 @@ def laid(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, kind, topic; null: none).
 
     Yields:
-        One row a node, columns `laid_schema`.
+        One row a node, columns `initial_schema`.
     """
-    schema = laid_schema()
+    schema = initial_schema()
     for batch in batches:
         rows = [row for run in batch.to_pylist() for row in _nodes_of(run)]
         yield pa.RecordBatch.from_pylist(rows, schema)
@@ -54,7 +54,7 @@ def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
     links = {(one["src"], one["dst"]): one["latency_rounds"] for one in run["links"]}
     world = begin(Ginger, World(nodes, links, calls, settings_of(run["settings"])))
     for node in sorted(nodes):
-        tables = {name: _rows(Ginger.declared[name], getattr(world.program(node), name)) for name in LAID}
+        tables = {name: _rows(Ginger.declared[name], getattr(world.program(node), name)) for name in INITIAL}
         yield {"run_id": run["run_id"], "node_id": node, **tables}
 
 
