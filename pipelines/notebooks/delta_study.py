@@ -7,20 +7,18 @@
 
 # COMMAND ----------
 
-import pipelines as rt
-from pipelines.notebooks.parameters import given
+from importlib.util import find_spec
+
+from pipelines.notebooks.parameters import given, show
 
 PARAMETERS = {"store": "runs/delta_study", "schema": "", "seeds": "5", "batch_runs": ""}
 parameters = given(globals(), PARAMETERS)
 
 # COMMAND ----------
 
-result = rt.run(
+result = parameters.run_or_open(
     "delta_study",
-    spark=parameters.spark,
-    engine=parameters.engine,
-    store=parameters["store"],
-    overrides=[f"runs.seeds={{count: {parameters['seeds']}}}", *parameters.overrides],
+    overrides=[f"runs.seeds={{count: {parameters['seeds']}}}"],
     batch_runs=int(parameters["batch_runs"]) if parameters["batch_runs"] else None,
 )
 print(result.verdict)
@@ -28,7 +26,7 @@ print(result.verdict)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Means over the seeds, with their 95 % confidence intervals.
+# MAGIC Means over the seeds, with their 95 % confidence intervals; those of ratios stay between 0 and 1.
 
 # COMMAND ----------
 
@@ -53,6 +51,16 @@ result.sql("""
     GROUP BY protocol_delta, faults_0_generate_count
     ORDER BY protocol_delta, crashes
 """).show()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The same as a picture, which needs the extra `report`: a colour a δ, a point the mean with its interval.
+
+# COMMAND ----------
+
+if find_spec("vl_convert"):
+    show(result.plot(x="faults_0_generate_count", y="delivery_ratio", colour="protocol_delta"))
 
 # COMMAND ----------
 

@@ -2,12 +2,12 @@
 # MAGIC %md
 # MAGIC # A first run
 # MAGIC A broker crashes in the middle of a small overlay and recovers; the protocol δ goes around it.
-# MAGIC Parameters: `store`, a folder that is new or empty (on Databricks in a volume), and `schema` (`catalog.schema`),
+# MAGIC Parameters: `store`, a folder that is new or empty (on Databricks in a volume; a store of an earlier run is
+# MAGIC opened), and `schema` (`catalog.schema`),
 # MAGIC where tables are published if it is given.
 
 # COMMAND ----------
 
-import pipelines as rt
 from pipelines.notebooks.parameters import given
 
 PARAMETERS = {"store": "runs/first_run", "schema": ""}
@@ -20,13 +20,7 @@ parameters = given(globals(), PARAMETERS)
 
 # COMMAND ----------
 
-result = rt.run(
-    "single_crash",
-    spark=parameters.spark,
-    engine=parameters.engine,
-    store=parameters["store"],
-    overrides=parameters.overrides,
-)
+result = parameters.run_or_open("single_crash")
 print(result.verdict)
 
 # COMMAND ----------

@@ -12,6 +12,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipelines.engines.names import ASKED_ENGINES, AskedEngine, current_name
+from pipelines.report.pictures import Picture
+from pipelines.result import Result
+from pipelines.store.folder import MANIFEST
 
 _HEADING = "# MAGIC # "
 _MARKDOWN = "# MAGIC "
@@ -35,9 +38,34 @@ class Given:
     spark: SparkSession | None = None
     engine: AskedEngine | None = None
 
+    def run_or_open(self, scenario: str, overrides: Sequence[str] = (), **options: Any) -> Result:  # noqa: ANN401
+        """Runs a scenario into the store of the parameters, or opens the store that an earlier run of the cell left.
+
+        Args:
+            scenario: Its name or its file.
+            overrides: As `pipelines.run` takes them; those of the command line come behind.
+            options: Other arguments of `pipelines.run`.
+        """
+        import pipelines as rt
+
+        store = self["store"]
+        if Path(store, MANIFEST).is_file():
+            print(f"opened: the store {store} of an earlier run; remove it, or name another store, to run again")
+            return rt.open_store(store, self.spark, self.engine)
+        changed = [*overrides, *self.overrides]
+        return rt.run(scenario, spark=self.spark, engine=self.engine, store=store, overrides=changed, **options)
+
     def __getitem__(self, name: str) -> str:
         """Returns a parameter."""
         return self.values[name]
+
+
+def show(picture: Picture) -> None:
+    """Shows a picture where a kernel of IPython runs the notebook, as on Databricks; a script shows none."""
+    if "IPython" in sys.modules:
+        from IPython.display import display
+
+        display(picture)
 
 
 def given(notebook: Mapping[str, Any], defaults: Mapping[str, str], arguments: Sequence[str] | None = None) -> Given:

@@ -90,6 +90,11 @@ def test_delta_study(sail: Session, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(row.n_crashes == row.n for row in rows)
     assert all(row.delivery_ratio == 1 for row in rows if row.n <= row.protocol_delta)
     assert "messages_per_delivery" in capsys.readouterr().out
+    again = run("delta_study", sail, store=str(tmp_path / "study"), schema="", seeds="1", batch_runs="")["result"]
+    assert again.summary().equals(study.summary())
+    assert f"opened: the store {tmp_path / 'study'}" in capsys.readouterr().out
+    ends = study.sql("select ci_low, ci_high from result_summary where measure like '%ratio'").collect()
+    assert all(row.ci_low is None or 0 <= row.ci_low <= row.ci_high <= 1 for row in ends)
 
 
 def test_notebooks_are_scripts_with_options(capsys: pytest.CaptureFixture[str]) -> None:
