@@ -54,6 +54,17 @@ def differences(
         commit_every: Rounds between commits.
     """
     steps, program = (run_all(runs, session, root / form, commit_every, form=form) for form in ("dataflow", "program"))
+    return store_differences(name, steps, program)
+
+
+def store_differences(name: str, steps: Store, program: Store) -> list[Difference]:
+    """Returns where the rows of two stores differ.
+
+    Args:
+        name: The protocol of all runs.
+        steps: The store of the dataflow form.
+        program: The store of the program.
+    """
     judged, judged_too = (_judged(store, name) for store in (steps, program))
     protocol = protocol_module(name, "dataflow")
     found = [*_differing("violation", judged, judged_too, ["run_id", "verdict"])]

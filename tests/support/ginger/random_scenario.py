@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 from random import Random
 from typing import Any
@@ -12,6 +13,9 @@ from support.forms import cut
 
 _SUBSCRIBED = 30
 """Rounds in which the clients of a topic subscribe."""
+_FIRST = 1500
+"""Round from which on clients publish, in all runs: jobs play runs of one horizon."""
+_ENDS = (1504, 1520, 1545)
 
 
 def random_scenario(seed: int) -> dict[str, Any]:
@@ -30,9 +34,10 @@ def random_scenario(seed: int) -> dict[str, Any]:
     at = [draw.randrange(n_brokers) for _ in range(draw.randint(2, 12))]
     keys = [f"k{n}" for n in range(draw.randint(1, 8))]
     busy, step = draw.choice((5, 20, 80)), draw.choice((0, 0, confirmed))
+    start = max(0, _FIRST - confirmed)
     subscriptions, publications = list[dict[str, Any]](), list[dict[str, Any]]()
     for number in range(draw.randint(1, 3)):
-        topic, first = f"t{number}", number * step
+        topic, first = f"t{number}", start + number * step
         last = first + step + busy if step else first + busy
         subscribers = draw.sample(range(len(at)), draw.randint(1, len(at)))
         subscriptions += [
@@ -58,10 +63,14 @@ def random_scenario(seed: int) -> dict[str, Any]:
     )
 
 
-def ended_early(run: RunConfig) -> RunConfig:
-    """Returns a run that ends up to 61 rounds after its first publication: messages wait and key items are locked."""
-    first = min(one.round for one in run.scenario.workload.publications)
-    return cut(run, first + 2 + run.seed * 7 % 60)
+def ended_early(runs: Sequence[RunConfig], number: int = 0) -> list[RunConfig]:
+    """Returns runs that end soon after their first publications: messages wait and key items are locked.
+
+    Args:
+        runs: The runs.
+        number: Chooses the round in which all of them end.
+    """
+    return [cut(run, _ENDS[number % len(_ENDS)]) for run in runs]
 
 
 def _sub_tree(parents: dict[int, int], edges: list[int]) -> set[int]:
