@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.cookbook import COOKBOOK, SCENARIO, answer, recipes
@@ -41,3 +43,31 @@ def test_the_page_names_every_table_of_a_store(result: Result) -> None:
     text = PAGE.read_text(encoding="utf-8")
     for name in result.reader.tables():
         assert f"\n### {name}\n" in text, name
+
+
+BLOCKS = re.findall(r"```python\n(.*?)```", COOKBOOK.read_text(encoding="utf-8"), re.DOTALL)
+EXPECTED = (
+    ("deltalake", "select run_id, max(latency_rounds) as n from delivery group by run_id order by run_id"),
+    ("duckdb", "select subscriber_name, count(1) as n from delivery_detail group by subscriber_name order by 1"),
+    ("polars", "select kind, count(1) as n from message where src <> dst group by kind order by kind"),
+    ("jinja2", "select measure, mean from result_summary where mean is not null"),
+    ("great_tables", "select measure, mean from result_summary where mean is not null"),
+)
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"), list(zip(BLOCKS, EXPECTED, strict=True)), ids=[name for name, _ in EXPECTED]
+)
+def test_other_tools_answer_as_the_store_does(result: Result, block: str, expected: tuple[str, str]) -> None:
+    tool, query = expected
+    pytest.importorskip(tool)
+    variables: dict[str, Any] = {"store": str(result.store), "result": result}
+    exec(compile(block, tool, "exec"), variables)  # noqa: S102 - the page's own text
+    answer = variables["answer"]
+    rows = [tuple(row) for row in result.sql(query).collect()]
+    assert rows
+    if isinstance(answer, str):
+        shown = answer.replace("\\_", "_")
+        assert all(measure in shown for measure, _ in rows)
+    else:
+        assert (list(answer.items()) if tool == "deltalake" else answer) == rows
