@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.protocol import Protocol
-from pipelines.contract.round import OUTBOX, Protocol as ProtocolForm, State
+from pipelines.contract.round import OUTBOX, ProtocolForm, State
 from pipelines.errors import ProtocolError
 
 CALLS = ("join", "subscribe", "unsubscribe", "publish")

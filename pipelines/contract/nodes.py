@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract import protocol as declaration
-from pipelines.contract.round import Protocol, State, grown
+from pipelines.contract.round import ProtocolForm, State, grown
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
 from udfs.nodes.arrow import INTERNAL, Rows, rows_of, table_schema
@@ -31,7 +31,7 @@ _PAYLOAD = T.StructType([T.StructField("body", T.StringType()), T.StructField("h
 _NODE = ("run_id", "node_id")
 
 
-class NodeProtocol(Protocol):
+class ProgramForm(ProtocolForm):
     """The form ``program`` of a protocol as the engine sees it."""
 
     payload = _PAYLOAD
@@ -47,7 +47,7 @@ class NodeProtocol(Protocol):
 
 def program_states(protocol: declaration.Protocol) -> list[State]:
     """Returns the tables of a program as relations of dataflow steps, none of them durable."""
-    found = [one for one in NodeProtocol(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
+    found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 

@@ -84,7 +84,7 @@ class Protocol:
             nodes report. By default a protocol bears everything.
         assumes: What it assumes of its network; a run whose link faults break that is beyond its bound, too.
         steps: The module whose ``STEPS`` are dataflow steps with the rows of the program
-            (`contract.round.DataflowProtocol`). None: it has the form ``program`` only.
+            (`contract.round.DataflowForm`). None: it has the form ``program`` only.
         steps_bear_faults: Whether its steps play runs with crashes and joins, too; otherwise its program does.
         undecided: The runs that ended before what they are held to could be told, though nothing but maintenance was in
             flight; in the form of a bound. By default there are none.

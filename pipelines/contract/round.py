@@ -164,7 +164,7 @@ class RoundResult:
     fate: DataFrame | None = None
 
 
-class Protocol:
+class ProtocolForm:
     """The tables and messages of one form of a protocol; what it declares of itself is `contract.protocol.Protocol`.
 
     Attributes:
@@ -178,7 +178,7 @@ class Protocol:
     states: Sequence[State] = ()
 
 
-class DataflowProtocol(Protocol, ABC):
+class DataflowForm(ProtocolForm, ABC):
     """Dataflow steps of a protocol, as the module that `contract.protocol.Protocol.steps` names has them: ``STEPS``.
 
     Attributes:

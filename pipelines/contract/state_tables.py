@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import Protocol
+from pipelines.contract.round import ProtocolForm
 from pipelines.tables import CALL_LOG, Table
 
 STATE = "state_"
@@ -15,7 +15,7 @@ STATE = "state_"
 IN_FLIGHT = f"{STATE}message"
 
 
-def state_tables(protocols: Mapping[str, Protocol]) -> dict[str, dict[str, Table]]:
+def state_tables(protocols: Mapping[str, ProtocolForm]) -> dict[str, dict[str, Table]]:
     """Returns the state tables of a store.
 
     A protocol, its views and its audits call a table ``state_<name>``, and so does the store. In a store of several
@@ -45,13 +45,13 @@ def state_tables(protocols: Mapping[str, Protocol]) -> dict[str, dict[str, Table
     }
 
 
-def stored_tables(protocols: Mapping[str, Protocol]) -> list[Table]:
+def stored_tables(protocols: Mapping[str, ProtocolForm]) -> list[Table]:
     """Returns the state tables of a store, each once."""
     found = {table.name: table for tables in state_tables(protocols).values() for table in tables.values()}
     return list(found.values())
 
 
-def _own_tables(protocol: Protocol) -> dict[str, Table]:
+def _own_tables(protocol: ProtocolForm) -> dict[str, Table]:
     """Returns the state tables of a store that has this protocol alone, by name."""
     message = Table(IN_FLIGHT, "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload))
     named = [

@@ -355,7 +355,7 @@ def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
         protocols: The protocols of its runs, each with the form that plays it.
     """
     from pipelines.contract.state_tables import stored_tables
-    from pipelines.protocols import protocol_module
+    from pipelines.protocols import protocol_form
     from pipelines.tables import HISTORY
 
-    return [*HISTORY, *stored_tables({name: protocol_module(name, form) for name, form in protocols.items()})]
+    return [*HISTORY, *stored_tables({name: protocol_form(name, form) for name, form in protocols.items()})]

@@ -23,7 +23,7 @@ from pipelines.protocols.repository import PROTOCOL as _REPOSITORY
 from pipelines.protocols.skipring import PROTOCOL as _SKIPRING
 
 if TYPE_CHECKING:
-    from pipelines.contract.round import Protocol as ProtocolForm
+    from pipelines.contract.round import ProtocolForm
 
 GROUP = "roundtable.protocols"
 OWN_PACKAGE = "roundtable-pubsub"
@@ -55,7 +55,7 @@ def protocol_named(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def protocol_module(name: str, form: Form = "program") -> ProtocolForm:
+def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
     """Returns a form of a protocol, and loads PySpark; the first time it is checked against the contract.
 
     Args:
@@ -66,13 +66,13 @@ def protocol_module(name: str, form: Form = "program") -> ProtocolForm:
         ProtocolError: No package brings it, it cannot be imported, or it breaks the contract.
     """
     from pipelines.contract.check import check_protocol  # loads PySpark
-    from pipelines.contract.nodes import NodeProtocol
+    from pipelines.contract.nodes import ProgramForm
 
     protocol = protocol_named(name)
     known = _checked.get((name, form))
     if known is not None and known[0] is protocol:
         return known[1]
-    found = NodeProtocol(protocol) if form == "program" else _steps(protocol)
+    found = ProgramForm(protocol) if form == "program" else _steps(protocol)
     check_protocol(protocol, found)
     _checked[name, form] = protocol, found
     return found
@@ -80,7 +80,7 @@ def protocol_module(name: str, form: Form = "program") -> ProtocolForm:
 
 def _steps(protocol: Protocol) -> ProtocolForm:
     """Returns the dataflow steps of a protocol."""
-    from pipelines.contract.round import DataflowProtocol  # loads PySpark
+    from pipelines.contract.round import DataflowForm  # loads PySpark
 
     if protocol.steps is None:
         raise ProtocolError(protocol.name, ["it has no form dataflow; it has program"])
@@ -88,9 +88,9 @@ def _steps(protocol: Protocol) -> ProtocolForm:
         found = getattr(importlib.import_module(protocol.steps), "STEPS", None)
     except ImportError as error:
         raise ProtocolError(protocol.name, [f"its module {protocol.steps} cannot be imported: {error}"]) from error
-    if not isinstance(found, DataflowProtocol):
+    if not isinstance(found, DataflowForm):
         told = f"its steps are module {protocol.steps}, whose STEPS is a {type(found).__name__}"
-        raise ProtocolError(protocol.name, [f"{told}; allowed: an object of a subclass of DataflowProtocol"])
+        raise ProtocolError(protocol.name, [f"{told}; allowed: an object of a subclass of DataflowForm"])
     return found
 
 

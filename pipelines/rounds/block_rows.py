@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
+from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
 from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import INTERNAL, rows_of
 
@@ -27,7 +27,7 @@ class Played:
         n_handled: How many messages were due.
     """
 
-    def __init__(self, runs: pa.Table, protocol: NodeProtocol) -> None:
+    def __init__(self, runs: pa.Table, protocol: ProgramForm) -> None:
         """Takes it.
 
         Args:
@@ -64,7 +64,7 @@ class Between:
         runs: A row a run.
     """
 
-    def __init__(self, runs: pa.Table, protocol: NodeProtocol, after: int) -> None:
+    def __init__(self, runs: pa.Table, protocol: ProgramForm, after: int) -> None:
         """Takes it.
 
         Args:

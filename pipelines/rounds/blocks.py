@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, NodeProtocol
+from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
@@ -32,7 +32,7 @@ from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.matching.predicate_table import compiled
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
@@ -72,7 +72,7 @@ class Blocks(Rounds):
     """The runs of a node program, several rounds a job."""
 
     def __init__(
-        self, protocol: NodeProtocol, session: Session, calls: Calls, faults: RunFaults, history: History,
+        self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
         """Collects what each run is given; nothing has begun.
@@ -288,7 +288,7 @@ def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> Abstract
     """
     n_runs = Counter(run.scenario.protocol.name for run in runs)
     many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
-    protocol = protocol_module(many[0], "program") if many and form != "dataflow" else None
-    if not isinstance(protocol, NodeProtocol):
+    protocol = protocol_form(many[0], "program") if many and form != "dataflow" else None
+    if not isinstance(protocol, ProgramForm):
         return nullcontext()
     return starting(partial(first_block_of, protocol.program), n_workers_of(engine))

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.due import CrashesDue, Due
 from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import CALL_EVENT as CALL_EVENT_COLUMNS, DataflowProtocol, Round, RoundResult, RunTables
+from pipelines.contract.round import CALL_EVENT as CALL_EVENT_COLUMNS, DataflowForm, Round, RoundResult, RunTables
 from pipelines.engines.checkpoints import Checkpoints, Cut, Part
 from pipelines.engines.frames import union
 from pipelines.rounds import network
@@ -68,7 +68,7 @@ class Job:
     """
 
     name: str
-    protocol: DataflowProtocol
+    protocol: DataflowForm
     checkpoints: Checkpoints
     calls: Calls
     history: History

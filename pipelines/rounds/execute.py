@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.due import RunSet
 from pipelines.contract.forms import AskedForm, Form
-from pipelines.contract.nodes import NodeProtocol
+from pipelines.contract.nodes import ProgramForm
 from pipelines.contract.ordering import ties_named
-from pipelines.contract.round import DataflowProtocol, Protocol, RunTables, Start
+from pipelines.contract.round import DataflowForm, ProtocolForm, RunTables, Start
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.paths import delta_paths
@@ -26,7 +26,7 @@ from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import Jobs, forms_of, jobs_of
 from pipelines.experiment.manifest import versions
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.call_log import CallLog
 from pipelines.rounds.calls import Calls
@@ -71,13 +71,14 @@ class Experiment:
 
     @cached_property
     def forms(self) -> Mapping[str, Form]:
-        """The form that plays the runs of each protocol; errors as `chosen_forms`."""
-        return chosen_forms(self.protocols, self.inputs, self.form)
+        """The form that plays the runs of each protocol; errors as `forms_of`."""
+        found = forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
+        return {name: form for name, (form, _) in found.items()}
 
-    def jobs(self, protocol: Protocol) -> Jobs:
+    def jobs(self, protocol: ProtocolForm) -> Jobs:
         """Returns how its rounds become jobs."""
         return jobs_of(
-            form="program" if isinstance(protocol, NodeProtocol) else "dataflow",
+            form="program" if isinstance(protocol, ProgramForm) else "dataflow",
             n_runs=len(self.runs), asked=self.rounds_per_job, commit_every=self.commit_every,
         )  # fmt: skip
 
@@ -87,20 +88,6 @@ class Experiment:
             return self
         runs = [run for run in self.runs if batch.first_run <= run.run_id <= batch.last_run]
         return replace(self, runs=runs, inputs=self.inputs.of_runs(batch.first_run, batch.last_run))
-
-
-def chosen_forms(protocols: Sequence[str], inputs: Inputs, asked: AskedForm) -> Mapping[str, Form]:
-    """Returns the form that plays the runs of each protocol.
-
-    Args:
-        protocols: The protocols of the runs.
-        inputs: The inputs of the runs.
-        asked: The form that is asked for.
-
-    Raises:
-        FormError: A protocol lacks the form that is asked for.
-    """
-    return {name: form for name, (form, _) in forms_of(protocols, asked, inputs.most_nodes, inputs.faults).items()}
 
 
 def execute(
@@ -119,7 +106,7 @@ def execute(
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
-    protocols = {name: protocol_module(name, form) for name, form in experiment.forms.items()}
+    protocols = {name: protocol_form(name, form) for name, form in experiment.forms.items()}
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:
         store.create(HISTORY)
@@ -144,7 +131,7 @@ def execute(
 
 
 def _run(
-    experiment: Experiment, batch: Batch, protocol: Protocol, names: Mapping[str, str], store: Store,
+    experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
     """Runs all rounds of a batch, after its last commit if there is one."""
@@ -172,13 +159,13 @@ def _run(
     if last is None:
         _write_given(inputs, batch.horizon, replacements.rows, store)
     rounds: Rounds
-    if isinstance(protocol, NodeProtocol):
+    if isinstance(protocol, ProgramForm):
         faults = RunFaults(crashes, LinkFaults(inputs.link_fault, inputs.side), replacements)
         rounds = blocks = Blocks(protocol, store.session, calls, faults, history, inputs, setting)
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)
-    elif isinstance(protocol, DataflowProtocol):
+    elif isinstance(protocol, DataflowForm):
         given = (inputs.node, inputs.link, setting, inputs.subscription)
         run = RunTables(*(checkpoints.load(rows) for rows in given))
         start = _start(experiment, run, calls.all(), crashes.runs, checkpoints)

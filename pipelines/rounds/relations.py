@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from pipelines.contract.due import CrashesDue
-from pipelines.contract.round import DataflowProtocol
+from pipelines.contract.round import DataflowForm
 from pipelines.engines.checkpoints import Checkpoints, Cut, Part
 from pipelines.engines.frames import union
 
@@ -18,7 +18,7 @@ _NODE = ["run_id", "node_id"]
 class Relations:
     """The state relations of one protocol that rounds read and write."""
 
-    def __init__(self, protocol: DataflowProtocol, checkpoints: Checkpoints) -> None:
+    def __init__(self, protocol: DataflowForm, checkpoints: Checkpoints) -> None:
         """Starts without rows.
 
         Args:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pipelines.contract.forms import Form
 from pipelines.contract.protocol import Protocol
-from pipelines.contract.round import Protocol as ProtocolForm
+from pipelines.contract.round import ProtocolForm
 from pipelines.contract.state_tables import STATE, state_tables
-from pipelines.protocols import PROTOCOLS, protocol_module, protocol_named
+from pipelines.protocols import PROTOCOLS, protocol_form, protocol_named
 from pipelines.store.store import Store
 from pipelines.tables import RUN, Table
 
@@ -41,7 +41,7 @@ class StoredRuns:
 
     def form(self, name: str) -> ProtocolForm:
         """Returns the form of a protocol that played its runs; errors as `protocol`."""
-        return protocol_module(name, self._forms[name])
+        return protocol_form(name, self._forms[name])
 
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:

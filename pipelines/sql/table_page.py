@@ -17,7 +17,7 @@ from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.protocol import MadeView
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.sql.columns import IN_FLIGHT_COLUMNS
 from pipelines.sql.query import MADE, StoreReader
 from pipelines.sql.views import view_head, view_names
@@ -59,7 +59,7 @@ def _lines(session: Session) -> Iterator[str]:
     yield from _table(CALL_LOG)
     for protocol in PROTOCOLS:
         yield f"\n## State of protocol {protocol}"
-        for state in protocol_module(protocol).states:
+        for state in protocol_form(protocol).states:
             yield from _table(replace(state.table, name=f"state_{state.table.name}"))
 
 
@@ -80,7 +80,7 @@ def _views(session: Session) -> dict[str, str]:
 
 def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
     """Returns a store of one run of a protocol with default settings that is over before it began."""
-    store, states = Store(root, session), stored_tables({protocol: protocol_module(protocol)})
+    store, states = Store(root, session), stored_tables({protocol: protocol_form(protocol)})
     store.create(HISTORY)
     store.create(states, is_state=True)
     settings = {f"protocol.{name}": field.default for name, field in PROTOCOLS[protocol].settings.model_fields.items()}

@@ -14,7 +14,7 @@ from pyspark.sql.connect.client import SparkConnectClient
 from pipelines.contract.round import Round, RoundResult
 from pipelines.engines.checkpoints import SailCheckpoints
 from pipelines.engines.session import Session
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.testing import rows, run_all, run_configs, scenario
 
 SMALL = {
@@ -100,7 +100,7 @@ def watch_rounds(
     seen: Watch, patch: pytest.MonkeyPatch, name: str, then: Callable[[Round], None] = lambda _: None
 ) -> None:
     """Lets the watch know when a protocol describes a round, and does one more thing in it."""
-    protocol = protocol_module(name, "dataflow")
+    protocol = protocol_form(name, "dataflow")
     describe = protocol.round
 
     def round_(given: Round) -> RoundResult:

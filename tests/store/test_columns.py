@@ -9,7 +9,7 @@ import pytest
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.sql import views
 from pipelines.sql.query import MADE, StoreReader
 from pipelines.sql.views import view_head, view_names
@@ -81,7 +81,7 @@ def test_every_column_of_every_state_table_says_what_it_means(reader: StoreReade
         assert [(table, row.col_name) for row in found if not row.comment] == []
     messages = {row.col_name: row.comment for row in reader.sql(f"describe {IN_FLIGHT}").collect()}
     assert messages["remaining_rounds"] == "rounds until it is due"
-    for name in {*protocol_module(protocol).payload.names} - {*MESSAGE.schema.names}:
+    for name in {*protocol_form(protocol).payload.names} - {*MESSAGE.schema.names}:
         assert messages[name] == f"carried by messages of {protocol}"
 
 

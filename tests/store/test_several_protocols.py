@@ -17,7 +17,7 @@ from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import mappings
 from pipelines.experiment.prepared import prepare
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
@@ -100,7 +100,7 @@ def test_a_protocol_reads_its_runs_as_if_it_had_the_store_alone(result: Result, 
 
 
 def test_tables_are_apart_where_their_columns_differ(result: Result) -> None:
-    tables = state_tables({name: protocol_module(name) for name in NAMES})
+    tables = state_tables({name: protocol_form(name) for name in NAMES})
     assert {of[IN_FLIGHT].name for of in tables.values()} == {f"{STATE}{name}_message" for name in NAMES}
     assert tables["delta"]["state_delivered"].name == "state_delta_delivered"
     assert tables["ginger"]["state_delivered"].name == "state_ginger_delivered"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.contract.round import Protocol
+from pipelines.contract.round import ProtocolForm
 from pipelines.contract.state_tables import STATE
 from pipelines.engines.session import Session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_form
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY
@@ -66,7 +66,7 @@ def store_differences(name: str, steps: Store, program: Store) -> list[Differenc
         program: The store of the program.
     """
     judged, judged_too = (_judged(store, name) for store in (steps, program))
-    protocol = protocol_module(name, "dataflow")
+    protocol = protocol_form(name, "dataflow")
     found = [*_differing("violation", judged, judged_too, ["run_id", "verdict"])]
     for table, columns in _tables(protocol).items():
         left, right = (stored_rows(store, protocol, table, columns) for store in (steps, program))
@@ -100,14 +100,14 @@ def _judged(store: Store, name: str) -> list[Row]:
     return [(run.run_id, run.verdict) for run in audited(store, name).runs]
 
 
-def _tables(protocol: Protocol) -> dict[str, list[str]]:
+def _tables(protocol: ProtocolForm) -> dict[str, list[str]]:
     """Returns the tables to compare, with the columns that are."""
     history = {table.name: table.columns for table in HISTORY if table.name not in _UNCOMPARED}
     states = {f"{STATE}{one.table.name}": one.table.columns for one in protocol.states}
     return history | states
 
 
-def stored_rows(store: Store, protocol: Protocol, name: str, columns: Sequence[str]) -> list[Row]:
+def stored_rows(store: Store, protocol: ProtocolForm, name: str, columns: Sequence[str]) -> list[Row]:
     """Returns the rows of a table; of one that grows by increments those that they stand for."""
     frame = store.read(name)
     state = next((one for one in protocol.states if f"{STATE}{one.table.name}" == name), None)

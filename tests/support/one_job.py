@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_form
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
@@ -67,7 +67,7 @@ def part(whole: Store, first: int, count: int, root: Path) -> Store:
     last = Ledger.read(whole).last
     (protocol,) = {row.protocol for row in whole.read("run").select("protocol").distinct().collect()}
     store.create(HISTORY)
-    store.create(stored_tables({protocol: protocol_module(protocol)}), is_state=True)
+    store.create(stored_tables({protocol: protocol_form(protocol)}), is_state=True)
     for name, version in last.versions.items():
         store.load(name, _rows(whole, name, version, first, count))
     commit = {

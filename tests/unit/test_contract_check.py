@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.contract import check
-from pipelines.contract.round import DataflowProtocol
+from pipelines.contract.round import DataflowForm
 from pipelines.errors import ProtocolError
-from pipelines.protocols import PROTOCOLS, protocol_module
+from pipelines.protocols import PROTOCOLS, protocol_form
 
 FORWARDING = PROTOCOLS["forwarding"]
 WITHOUT_PYSPARK = """
@@ -37,10 +37,10 @@ def test_every_protocol_is_declared_without_pyspark() -> None:
 
 def test_a_form_is_checked_once_though_every_question_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Counter[str] = Counter()
-    first = protocol_module("forwarding", "dataflow")
+    first = protocol_form("forwarding", "dataflow")
     monkeypatch.setattr(check, "_texts", lambda _: asked.update(["texts"]) or ())
-    assert protocol_module("forwarding", "dataflow") is first
-    assert isinstance(first, DataflowProtocol)
+    assert protocol_form("forwarding", "dataflow") is first
+    assert isinstance(first, DataflowForm)
     assert not asked
 
 
@@ -50,17 +50,17 @@ def test_a_form_is_checked_once_though_every_question_loads_it(monkeypatch: pyte
         ({"bound": "select from where"}, "bound is no SQL"),
         ({"waits": {"routing_entry": "select from where"}}, "waits of 'routing_entry' is no SQL"),
         ({"steps": "nowhere"}, "its module nowhere cannot be imported"),
-        ({"steps": "udfs.forwarding"}, "STEPS is a NoneType; allowed: an object of a subclass of DataflowProtocol"),
+        ({"steps": "udfs.forwarding"}, "STEPS is a NoneType; allowed: an object of a subclass of DataflowForm"),
         ({"steps": None}, "it has no form dataflow; it has program"),
     ],
 )
 def test_a_declaration_that_replaces_another_is_checked_again(
     changes: dict[str, object], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    protocol_module("forwarding", "dataflow")
+    protocol_form("forwarding", "dataflow")
     monkeypatch.setitem(PROTOCOLS, "forwarding", replace(FORWARDING, **changes))
     with pytest.raises(ProtocolError, match=told):
-        protocol_module("forwarding", "dataflow")
+        protocol_form("forwarding", "dataflow")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
+from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.messages import BODY, KINDS, PAYLOAD
 from pipelines.protocols.delta.phases import confirm, faults, finish, forward, joins
@@ -26,7 +26,7 @@ from pipelines.protocols.delta.tables import PATH, STATES
 from pipelines.protocols.delta.work import Work
 
 
-class DeltaProtocol(DataflowProtocol):
+class DeltaProtocol(DataflowForm):
     """The protocol as the engine sees it."""
 
     kinds = KINDS

@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.ordering import row_number
-from pipelines.contract.round import DataflowProtocol, Round, RoundResult, State
+from pipelines.contract.round import DataflowForm, Round, RoundResult, State
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
 from pipelines.tables import BIGINT, INT, LONGS, table
 
@@ -90,7 +90,7 @@ def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> 
     )
 
 
-class ForwardingProtocol(DataflowProtocol):
+class ForwardingProtocol(DataflowForm):
     """The protocol as the engine sees it."""
 
     kinds = ("SUB", "UNSUB", "PUB")

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.nodes import program_states
 from pipelines.contract.protocol import SETTINGS_JSON
-from pipelines.contract.round import DataflowProtocol, Round, RoundResult, Start
+from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued, mapped
 from pipelines.protocols.ginger import PROTOCOL
 from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
@@ -22,7 +22,7 @@ _START_COLUMNS = {
 }  # fmt: skip
 
 
-class GingerSteps(DataflowProtocol):
+class GingerSteps(DataflowForm):
     """The protocol as the engine sees it."""
 
     kinds = PROTOCOL.kinds

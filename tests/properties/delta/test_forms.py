@@ -23,7 +23,7 @@ from support.forms import cut, differences
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
-from pipelines.protocols import protocol_module
+from pipelines.protocols import protocol_form
 from pipelines.protocols.delta import dataflow
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
@@ -133,7 +133,7 @@ def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: 
 def test_rows_do_not_depend_on_where_blocks_end(sail: Session, tmp_path: Path) -> None:
     runs = [cut(run, MIDWAY) for run in schedules(500, 3, "visited")]
     stores = [run_all(runs, sail, tmp_path, every, form="program") for every in (1, 2, 50)]
-    names = ["message", "delivery", *(f"state_{one.table.name}" for one in protocol_module("delta").states)]
+    names = ["message", "delivery", *(f"state_{one.table.name}" for one in protocol_form("delta").states)]
     for name in names:
         by_one, few, many = (rows(store, name) for store in stores)
         assert by_one == few == many, name
