@@ -31,8 +31,8 @@ union all
 select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
 where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round
 """,
-    "kinds": "select run_id, kind, sent_round as round, count(1) as n from sent_message"
-    " where run_id in ({runs}) and src <> dst group by run_id, kind, sent_round",
+    "kinds": "select run_id, kind, greatest(sent_round, 0) as round, count(1) as n from sent_message"
+    " where run_id in ({runs}) and src <> dst group by run_id, kind, greatest(sent_round, 0)",
     "nodes": """
 select run_id, position, name, n_sent as sent, n_received as received from (
   select *, row_number() over (partition by run_id order by n_sent + n_received desc, node_id) as position

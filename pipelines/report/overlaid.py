@@ -17,8 +17,8 @@ select run_id, quantile as x, latency_rounds as y from latency_quantile where ru
 _SERIES = """
 select run_id, 'deliveries' as what, round, count(1) as n from delivery where run_id in ({runs}) group by run_id, round
 union all
-select run_id, 'messages sent' as what, sent_round as round, count(1) as n from sent_message
-where run_id in ({runs}) and src <> dst group by run_id, sent_round
+select run_id, 'messages sent' as what, greatest(sent_round, 0) as round, count(1) as n from sent_message
+where run_id in ({runs}) and src <> dst group by run_id, greatest(sent_round, 0)
 union all
 select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
 where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round

@@ -36,12 +36,13 @@ _EDGES = """
 select node_id, held_node_id, is_shortcut, round, until_round as end_round from {view}
 where run_id = {run} and round <= {end} order by round, node_id, held_node_id, is_shortcut, until_round
 """
+# Messages that are under way at the start have an earlier round of sending: they count in round 0.
 _COUNTS = """
 select round, sum(n_sent) as n_sent, sum(n_due) as n_due, sum(n_ended) as n_ended, sum(n_lost) as n_lost,
   sum(n_deliveries) as n_deliveries
 from (
-  select sent_round as round, count(1) as n_sent, 0 as n_due, 0 as n_ended, 0 as n_lost, 0 as n_deliveries
-  from sent_message where run_id = {run} and src <> dst group by sent_round
+  select greatest(sent_round, 0) as round, count(1) as n_sent, 0 as n_due, 0 as n_ended, 0 as n_lost, 0 as n_deliveries
+  from sent_message where run_id = {run} and src <> dst group by greatest(sent_round, 0)
   union all
   select due_round as round, 0 as n_sent, count(1) as n_due, count_if(fate <> 'in_flight') as n_ended,
     count_if(fate like 'lost%') as n_lost, 0 as n_deliveries

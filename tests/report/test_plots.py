@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from itertools import accumulate
+from operator import sub
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +16,7 @@ from support.commands import cli
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
+from pipelines.report.document import Asked, gather
 from pipelines.result import Result
 
 STUDY: dict[str, Any] = {
@@ -80,6 +83,27 @@ def test_runs_are_overlaid_and_told_apart_in_the_file(study: Result, tmp_path: P
         assert [row["run_id"] for row in csv.DictReader(file)] == [str(row["run_id"]) for row in shown.rows]
     assert shown.save(tmp_path / "runs.png").read_bytes().startswith(b"\x89PNG")
     assert shown.save(tmp_path / "runs.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_messages_under_way_at_the_start_are_counted_in_round_0(sail: Session, tmp_path: Path) -> None:
+    """The meshes of gossipsub begin with GRAFTs of round -1."""
+    changed = (
+        "runs.seeds=[0, 1]",
+        "time.rounds=60",
+        "overlay.generate={kind: watts_strogatz, nodes: 14, neighbours: 10, probability: 0.5}",
+        "faults=[]",
+        "workload.publications.generate.rounds=[20, 40]",
+    )
+    with rt.run("gossipsub", spark=sail.spark, store=tmp_path / "store", overrides=changed) as result:
+        data = gather(result.reader, result.store, Asked())
+        for run in data["replays"]:
+            counts = run["counts"]
+            assert counts["round"][0] == 0
+            flying = accumulate(map(sub, counts["n_sent"], counts["n_ended"]))
+            assert min(flying) >= 0
+            sent = [row for row in data["overlaid"]["series"] if row["what"] == "messages sent"]
+            own = [row["y"] for row in sent if row["run_id"] == run["run"]["run_id"]]
+            assert sum(own) == sum(counts["n_sent"]) == sum(row["n"] for row in run["measures"]["kinds"])
 
 
 def test_what_cannot_be_plotted_is_refused_with_the_cure(study: Result, tmp_path: Path) -> None:
