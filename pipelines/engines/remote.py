@@ -48,8 +48,9 @@ def connect(
         _check_answers(channel, url)
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
-    # PySpark asks for models to be dropped, at exit. There are none, and after a call that Ctrl-C broke off it waits.
-    atexit.unregister(session.client._cleanup_ml_cache)
+    # PySpark 4.1 drops models at exit. There are none, and after a call that Ctrl-C broke off it waits.
+    if hasattr(session.client, "_cleanup_ml_cache"):
+        atexit.unregister(session.client._cleanup_ml_cache)
     if is_near:
         # Noting for each column where the program makes it takes a tenth of the time of small rounds. Spark takes this
         # setting at its start only.
@@ -113,7 +114,7 @@ def is_remote(session: SparkSession) -> bool:
 def is_sail(session: SparkSession) -> bool:
     """Whether a remote session is answered by Sail.
 
-    Both say ``4.1.1`` to ``session.version``. ``version()`` is a release and a revision on Spark and what builds on
+    Both say a release of Spark to ``session.version``. ``version()`` is a release and a revision on Spark and what builds on
     it, and Sail's own release alone on Sail.
     """
     answer = session.sql("select version()").collect()[0][0]
