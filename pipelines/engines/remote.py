@@ -114,8 +114,8 @@ def is_remote(session: SparkSession) -> bool:
 def is_sail(session: SparkSession) -> bool:
     """Whether a remote session is answered by Sail.
 
-    Both say a release of Spark to ``session.version``. ``version()`` is a release and a revision on Spark and what builds on
-    it, and Sail's own release alone on Sail.
+    Both say a release of Spark to ``session.version``. ``version()`` is a release and a revision on Spark and its
+    derivatives, and Sail's own release alone on Sail.
     """
     answer = session.sql("select version()").collect()[0][0]
     return len(str(answer).split()) == 1
