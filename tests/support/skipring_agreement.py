@@ -82,7 +82,8 @@ def network(setup: Setup) -> LocalNetwork:
     nodes += [NodeInfo(node, f"node{node}", "subscriber") for node in setup.subscribers]
     made = LocalNetwork(SkipRing, nodes=nodes, settings=setup.settings)
     for call in setup.calls:
-        made.call(call.node, call.kind, call.round, topic=call.topic, subscription_id=call.subscription)
+        given = {} if call.kind == "publish" else {"subscription_id": call.subscription}
+        made.call(call.node, call.kind, call.round, topic=call.topic, **given)
     for crash in setup.crashes:
         made.crash(*crash)
     return made
