@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -181,11 +180,9 @@ def test_a_planted_fault_is_found_by_the_guides_own_command(site: Path) -> None:
     whole = program.read_text("utf-8")
     assert ran(site, planted).returncode == 0
     assert program.read_text("utf-8") != whole
-    start = time.monotonic()
     found = ran(site, hunted)
     assert found.returncode == 1, found.stdout + found.stderr
     assert "reached_everybody" in found.stdout
-    assert time.monotonic() - start < 300  # a minute where nothing else runs
     kept = next((site / "corpus").glob("reached_everybody_*.yaml")).read_text("utf-8")
     assert kept.startswith("# Breaks reached_everybody: ")
     program.write_text(whole, "utf-8")
