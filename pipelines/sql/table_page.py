@@ -84,7 +84,7 @@ def _empty_store(session: Session, root: Path, protocol: str) -> StoreReader:
     store.create(HISTORY)
     store.create(states, is_state=True)
     settings = {f"protocol.{name}": field.default for name, field in PROTOCOLS[protocol].settings.model_fields.items()}
-    run = {"run_id": 0, "protocol": protocol, "parameters": json.dumps(settings, default=str)}
+    run = {"run_id": 0, "protocol": protocol, "form": "program", "parameters": json.dumps(settings, default=str)}
     commit = {"is_final": True, "versions": "{}"}
     for table, row in (RUN, run), (ROUND_COMMIT, dict.fromkeys(ROUND_COMMIT.columns, 0) | commit):
         store.load(table.name, pa.table({column: [row.get(column)] for column in table.columns}))
