@@ -18,7 +18,7 @@ from pipelines.store.store import Store
 from pipelines.testing import run_all, run_configs
 
 FORWARDING = {**mixed({"name": "forwarding"}, "joined", 5), "time": {"rounds": 12}}
-CRASHING = {**FORWARDING, "faults": [{"kind": "crash", "node": "N2", "round": 7, "until": 9}]}
+CRASHING = {**FORWARDING, "faults": [{"kind": "crash", "node": "N1", "round": 6, "until": 9}]}
 CRASH = {
     **disturbed("visited", 5),
     "workload": {
