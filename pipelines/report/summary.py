@@ -130,7 +130,7 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
     n_wanted, n_got = _deliveries(within)
     n_beyond, n_got_beyond = _deliveries(beyond)
     lost = f"{n_beyond - n_got_beyond:,} of {n_beyond:,} wanted deliveries lost, where nothing is promised"
-    parts = [told, f"{n_got:,} of {n_wanted:,} wanted deliveries happened"] if within else [f"{verdict}"]
+    parts = [told, f"{n_got:,} of {n_wanted:,} wanted deliveries happened"] if within else ["no run within the bound"]
     return "; ".join([*parts, *([f"{plural(len(beyond), 'run')} beyond the bound, {lost}"] if beyond else [])])
 
 
