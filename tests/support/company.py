@@ -91,14 +91,16 @@ def _skipring(seed: int) -> dict[str, Any]:
     n_nodes, n_supervisors = draw.randint(3, 10), draw.randint(1, 2)
     names = [f"N{number}" for number in range(1, n_nodes + 1)]
     subscriptions = [
-        {"at": name, "round": draw.choice([0, 0, draw.randint(1, 150)]), "topic": topic}
+        {"at": name, "round": draw.choice([0, 0, draw.randint(51, 150)]), "topic": topic}  # After start_until.
         for topic in TOPICS[: draw.randint(1, 2)]
         for name in draw.sample(names, draw.randint(2, n_nodes))
     ]
     for one in draw.sample(subscriptions, len(subscriptions) // 4):
         one["until"] = one["round"] + draw.randint(1, 150)
+    staying = [one for one in subscriptions if "until" not in one]  # Only subscribers may publish (rule K17).
     publications = [
-        {"at": one["at"], "round": draw.randint(1, 250), "topic": one["topic"]} for one in draw.sample(subscriptions, 2)
+        {"at": one["at"], "round": draw.randint(one["round"] + 1, 250), "topic": one["topic"]}
+        for one in draw.choices(staying, k=2)
     ]
     crashes = [{"kind": "crash", "node": name, "round": draw.randint(1, 250)} for name in draw.sample(names, 2)]
     start = draw.choice(("empty", "legitimate", "arbitrary", "labels", "edges", "database", "messages", "tries"))
