@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipelines.contract.forms import AskedForm, Form
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
@@ -136,7 +136,7 @@ def run_prepared(
     files: dict[str, Path] = {}
     with players(prepared.runs, chosen, asked):
         inputs = _build(prepared, files, say)
-    _forms(prepared, inputs, asked)  # refuses before anything is written
+    forms_of(prepared.protocols, asked, inputs.most_nodes, inputs.faults)  # refuses before anything is written
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:
@@ -273,10 +273,6 @@ def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
     return built
 
 
-def _forms(prepared: Prepared, inputs: Inputs, asked: AskedForm) -> dict[str, tuple[Form, str]]:
-    return forms_of(prepared.protocols, asked, inputs.most_nodes, inputs.faults)
-
-
 def _execute(
     prepared: Prepared, manifest: Manifest, inputs: Inputs, store: Store, observe: Callable[[Progress], None],
     say: Callable[[str], None],
@@ -285,8 +281,7 @@ def _execute(
     experiment = Experiment(
         prepared.runs, inputs, manifest.commit_every, manifest.batch_runs, manifest.rounds_per_job, manifest.form
     )  # fmt: skip
-    forms = _forms(prepared, inputs, manifest.form).items()
-    told = by_protocol({name: f"{form}, {reason}" for name, (form, reason) in forms}, is_named=True)
+    told = by_protocol({name: f"{form}, {reason}" for name, (form, reason) in experiment.forms.items()}, is_named=True)
     say(f"{'; '.join(told)}; at most {prepared.horizon:,} rounds on {manifest.engine}")
 
     def start(batch: Batch) -> None:

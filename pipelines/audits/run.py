@@ -319,7 +319,7 @@ def _check(audit: Audit, evidence: Evidence, since: Mapping[int, int]) -> tuple[
 
 
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], evidence: Evidence) -> pa.ChunkedArray:
-    """Returns which rows of an audit are excused; a fault excuses no delivery and no dated row of an earlier round."""
+    """Returns a mask of the excused rows; a fault excuses no delivery and no dated row of an earlier round."""
     runs, rounds = (pa.array(of, pa.int64()) for of in (since.keys(), since.values()))
     beyond_round = rounds.take(pc.index_in(found["run_id"].combine_chunks(), runs))
     excused = pa.chunked_array([pc.is_valid(beyond_round)])
@@ -331,12 +331,13 @@ def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], evidence: 
     if not (audit.is_of_deliveries and pc.any(is_before).as_py()):
         return excused
     key = list(_DELIVERED)
-    early = found.append_column("row", pa.array(range(len(found)), pa.int64())).filter(is_before).select([*key, "row"])
+    index = pa.array(range(len(found)), pa.int64())
+    early = found.append_column("row", index).filter(is_before).select([*key, "row"])
     of_runs = ", ".join(map(str, pc.unique(early["run_id"]).to_pylist()))
     text = f"select {', '.join(_DELIVERED.values())} from delivery where run_id in ({of_runs})"  # noqa: S608 - numbers
     delivery = evidence.sql(text).toArrow().rename_columns(key)
     delivered = early.join(delivery, key, join_type="left semi")["row"]
-    is_early = pc.is_in(pa.array(range(len(found)), pa.int64()), delivered.combine_chunks())
+    is_early = pc.is_in(index, delivered.combine_chunks())
     return pc.and_(excused, pa.chunked_array([pc.invert(is_early)]))
 
 

@@ -16,7 +16,7 @@ from pipelines.cli.rows import shown
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.labels import labelled
 from pipelines.experiment.manifest import Manifest
-from pipelines.store.folder import LATEST, MANIFEST, is_being_written, locked
+from pipelines.store.folder import LATEST, MANIFEST, is_being_written, locked, point
 from pipelines.store.roots import Root, delta_rows, remove, sizes
 from pipelines.tables import RUN
 
@@ -141,11 +141,12 @@ def _remove(store: Path) -> None:
     with locked(store):
         store.rename(gone)
     if is_latest:
-        link.unlink()
         others = sorted(path.name for path in store.parent.iterdir() if (path / MANIFEST).is_file())
         left = [name for name in others if not name.startswith(_GONE)]
         if left:
-            link.symlink_to(left[-1])
+            point(link, Path(left[-1]))
+        else:
+            link.unlink()
     for path in store.parent.glob(f"{_GONE}*"):  # what an interruption left, too
         remove(path)
 

@@ -33,8 +33,6 @@ from pipelines.spec.times import listed_timestamps, rounding_error_ms
 
 Built = tuple[Overlay, Workload, Faults]
 """The overlay, the workload and the faults of one run."""
-_OF_FAULTS = ("crash", "link_fault", "nth_fault", "side", "pause", "replacement", "fault_event")
-"""The tables of `Inputs` that follow from the faults of a run alone."""
 
 
 def build_inputs(
@@ -233,7 +231,7 @@ def message_kinds(protocol: str) -> Sequence[str]:
 def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
     """Returns the tables of a run; those of overlay and workload are taken from ``shared``, if it is given."""
     overlay, workload, faults = built
-    of_faults = {name: getattr(faults, name) for name in _OF_FAULTS}
+    of_faults: dict[str, pa.Table] = vars(faults)
     if shared is not None:
         return {**shared, **of_faults}
     n_nodes = len(overlay.names)

@@ -32,7 +32,6 @@ from pipelines.spec.overlay import SUBSCRIBER, SUPERVISOR
 
 _GONE = -1
 _SHOWN = 5
-_FAULTS = ("crash", "pause", "side", "link_fault", "nth_fault", "replacement", "fault_event")
 _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 
@@ -137,8 +136,7 @@ def _moved_faults(
     given: Mapped, place: npt.NDArray[np.int64], n_new: int
 ) -> tuple[Faults, Iterator[str]]:  # fmt: skip
     """Returns the faults of existing nodes, and the omitted ones in words; new nodes have the lowest ids."""
-    faults = given.faults
-    moved = {name: _moved(getattr(faults, name), place) for name in _FAULTS}
+    moved = {name: _moved(table, place) for name, table in vars(given.faults).items()}
     sides = moved["side"]
     if n_new and len(sides):
         times = sides.group_by(["round", "end_round"]).aggregate([("side", "min")]).to_pylist()

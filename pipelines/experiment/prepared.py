@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from pipelines.contract.forms import NTH, AskedForm, asked_form, chosen_form
-from pipelines.protocols import PROTOCOLS
+from pipelines.contract.forms import NTH, AskedForm, asked_form
+from pipelines.experiment.jobs import forms_of
 from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.load import LoadedScenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
@@ -63,8 +63,7 @@ class Prepared:
             FormError: ROUNDTABLE_FORM names no form, or a protocol lacks the form.
         """
         asked = asked_form(given, self.scenario.form)
-        for name in self.protocols:
-            chosen_form(name, PROTOCOLS[name].forms, asked, 0, [NTH] * self.has_nth)
+        forms_of(self.protocols, asked, 0, [NTH] * self.has_nth)
         return asked
 
     @property

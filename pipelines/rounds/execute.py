@@ -70,10 +70,9 @@ class Experiment:
         return list(dict.fromkeys(run.scenario.protocol.name for run in self.runs))
 
     @cached_property
-    def forms(self) -> Mapping[str, Form]:
-        """The form that plays the runs of each protocol; errors as `forms_of`."""
-        found = forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
-        return {name: form for name, (form, _) in found.items()}
+    def forms(self) -> Mapping[str, tuple[Form, str]]:
+        """The form that plays the runs of each protocol, with the reason; errors as `forms_of`."""
+        return forms_of(self.protocols, self.form, self.inputs.most_nodes, self.inputs.faults)
 
     def jobs(self, protocol: ProtocolForm) -> Jobs:
         """Returns how its rounds become jobs."""
@@ -106,7 +105,7 @@ def execute(
         observe: Is told of each round.
         start: Is told of each batch before its rounds.
     """
-    protocols = {name: protocol_form(name, form) for name, form in experiment.forms.items()}
+    protocols = {name: protocol_form(name, form) for name, (form, _) in experiment.forms.items()}
     last = Ledger.read(store).last if store.is_committed() else None
     if last is None:
         store.create(HISTORY)
@@ -229,7 +228,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
         "round_ms": pa.array([run.scenario.time.round_ms for run in experiment.runs], pa.float64()),
         "parameters": [parameters_json(run) for run in experiment.runs],
         "engine": [session.engine] * len(experiment.runs),
-        "form": [experiment.forms[run.scenario.protocol.name] for run in experiment.runs],
+        "form": [experiment.forms[run.scenario.protocol.name][0] for run in experiment.runs],
         "versions": [texts[run.scenario.protocol.name] for run in experiment.runs],
         "verdict": pa.nulls(len(experiment.runs), pa.string()),
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),

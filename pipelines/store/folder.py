@@ -189,7 +189,7 @@ def _link_latest(root: Path) -> Path | None:
     """Points ``runs/<scenario>/latest`` to a store; returns its previous target."""
     link = root.parent / LATEST
     earlier = link.readlink() if link.is_symlink() else None
-    _point(link, Path(root.name))
+    point(link, Path(root.name))
     return earlier
 
 
@@ -201,10 +201,10 @@ def _unlink_latest(root: Path, earlier: Path | None) -> None:
     if earlier is None:
         link.unlink()
     else:
-        _point(link, earlier)
+        point(link, earlier)
 
 
-def _point(link: Path, target: Path) -> None:
+def point(link: Path, target: Path) -> None:
     """Makes a link, or changes it, in one step."""
     new = link.parent / f".{link.name}-{target.name}"
     with suppress(OSError):  # not every file system has links, and the store is there without
