@@ -118,7 +118,7 @@ class Checkpoints(ABC):
 
 
 def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bool = False) -> Checkpoints:
-    """Returns what keeps frames in a session.
+    """Returns the checkpoints of a session.
 
     Args:
         session: The engine.

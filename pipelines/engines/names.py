@@ -22,7 +22,7 @@ _EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "grap
 
 
 def engine_cure(error: ModuleNotFoundError) -> str | None:
-    """Returns which engine is not installed, and how to install it; None where something else is missing."""
+    """Returns the missing engine package and its installation; None where another package is missing."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return None

@@ -71,7 +71,7 @@ def _kind(run: RunConfig) -> tuple[int, str]:
 
 
 def fitting(n_runs: int, n_rows: int) -> int:
-    """Returns the number of runs of a batch in which each run has `n_state_rows` rows."""
+    """Returns the number of runs of a batch where all runs together have ``n_rows`` rows of state (`n_state_rows`)."""
     n_batches = -(-n_rows // MAX_ROWS)
     return -(-n_runs // max(n_batches, 1))
 

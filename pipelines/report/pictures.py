@@ -56,7 +56,7 @@ class Picture:
             path: A file whose name ends in ``.svg``, ``.png``, ``.pdf`` or ``.csv``.
 
         Raises:
-            QueryError: The suffix is none of these, or the file cannot be written.
+            QueryError: Another suffix, or the file cannot be written.
         """
         file = Path(path)
         check_name(file)
@@ -100,7 +100,7 @@ def check_name(file: Path) -> None:
     """Checks that a picture can be written as a file of this name.
 
     Raises:
-        QueryError: Its suffix is none of `FORMATS`.
+        QueryError: Its suffix is not in `FORMATS`.
     """
     if file.suffix not in FORMATS:
         allowed = ", ".join(FORMATS)

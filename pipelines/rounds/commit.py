@@ -24,7 +24,7 @@ _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.n
 
 
 class History:
-    """Buffers what rounds leave behind, and commits it.
+    """Buffers the history rows of rounds, and commits them.
 
     Attributes:
         n_rounds: Rounds, or blocks of them, that are buffered.

@@ -151,7 +151,7 @@ def traffic_digest(kinds: Sequence[str]) -> str:
 
 
 def traffic(counts: Mapping[str, int]) -> Traffic:
-    """Returns what is in flight, by the number of messages for each `traffic_digest`.
+    """Returns the traffic in flight from the number of messages for each `traffic_digest`.
 
     Raises:
         InternalError: A message was sent where no link is.

@@ -29,7 +29,7 @@ GAPS = """seconds => new Promise((done) => {
 
 
 def scenario(n_nodes: int) -> dict[str, object]:
-    """Returns a scenario of a tree of so many nodes, with crashes and some hundred messages in flight."""
+    """Returns a scenario of a tree of ``n_nodes`` nodes, with crashes and some hundred messages in flight."""
     return {
         "name": f"frames{n_nodes}",
         "protocol": {"name": "forwarding"},

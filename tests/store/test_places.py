@@ -54,7 +54,7 @@ def made(sail: Session, place: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def lock_of(root: Root) -> Exclusive:
-    """Returns the rights that the lease of a store gives."""
+    """Returns the lease that is a store's lock."""
     assert isinstance(root, Place)
     return root.lock(LOCK)
 

@@ -189,7 +189,7 @@ def _ends(outages: Sequence[Outage], wanted: Chains) -> Iterator[int]:
 
 
 def _all_paths(neighbours: dict[int, list[int]], length: int, draws: _Draws) -> Iterator[list[int]]:
-    """Yields the paths of n nodes, by their first node in drawn order; stops after many steps."""
+    """Yields the paths of ``length`` nodes, by their first node in drawn order; stops after many steps."""
     nodes = np.array(list(neighbours), dtype=np.int64)
     order = nodes[np.argsort(draws("order", FOR_GOOD, nodes), kind="stable")].tolist()
     n_steps = 0

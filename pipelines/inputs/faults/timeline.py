@@ -27,7 +27,7 @@ class Spans:
         self.items: list[tuple[int, int]] = []
 
     def _overlapping(self, start: int, end: int) -> slice:
-        """Returns a mask of the times that overlap or touch another."""
+        """Returns the slice of the times that overlap or touch a span."""
         first = bisect_left(self.items, start, key=lambda span: span[1])
         return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
 

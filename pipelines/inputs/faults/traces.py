@@ -294,6 +294,6 @@ def mapped(
 
 
 def _drawn(size: int, count: int, seed: int, purpose: str) -> Ints:
-    """Returns n of the numbers below a size, in drawn order."""
+    """Returns ``count`` of the numbers below ``size``, in drawn order."""
     order = np.argsort(draws_numpy.bits(seed, purpose, np.arange(size, dtype=np.int64)), kind="stable")
     return order[:count].astype(np.int64)

@@ -100,7 +100,7 @@ class Crashes:
         return CrashesDue(crashed, recovered, down, disturbed)
 
     def faults(self, crashes: CrashesDue) -> FaultsDue:
-        """Returns what a protocol is told of the faults of a round.
+        """Returns the faults of a round as a protocol sees them.
 
         Args:
             crashes: What the schedule says of it.

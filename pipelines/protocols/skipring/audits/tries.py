@@ -132,7 +132,7 @@ select * from missing
 union all
 select * from extra
 """
-"""Whoever takes a publication that is flooded passes it on to all its neighbours but the sender, and only then.
+"""A node that takes a flooded publication passes it on to all its neighbours but the sender, and only then.
 
 Copies of publications that flooding lacks or has too many, where the taker's edges did not change in the round.
 """
