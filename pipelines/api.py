@@ -261,7 +261,7 @@ def _build(prepared: Prepared, files: dict[str, Path], say: Callable[[str], None
 
 
 def _built(n_runs: int, say: Callable[[str], None]) -> Callable[[int], None]:
-    """Returns what says now and then how many runs are built."""
+    """Returns a callback that reports the number of built runs, at most every _SAY_SECONDS."""
     due = time.monotonic() + _SAY_SECONDS
 
     def built(number: int) -> None:
@@ -299,7 +299,7 @@ def open_store(path: str | Root, spark: SparkSession | None = None, engine: Aske
     """Opens a store that exists.
 
     Args:
-        path: Its folder or address, or ``catalog.schema``, which a Spark looks up whatever the engine.
+        path: Its folder or address, or ``catalog.schema``, which Spark looks up for every engine.
         spark: A session to use as it is; None starts the engine.
         engine: ``spark``, ``connect`` or ``local``; None for ``local``, which starts at once.
 

@@ -52,7 +52,7 @@ class InputError(RoundtableError, ValueError):
 
 
 class OverlayError(InputError):
-    """An overlay cannot be built, or is none that a protocol can run on."""
+    """An overlay cannot be built, or the protocol cannot run on it."""
 
 
 class WorkloadError(InputError):
@@ -64,14 +64,14 @@ class FaultError(InputError):
 
 
 class PredicateError(RoundtableError, ValueError):
-    """The text of a subscription is no conjunction of predicates.
+    """A subscription cannot be parsed as a conjunction of predicates.
 
     Attributes:
-        column: Where in the text, from 1; None where the text as a whole is wrong.
+        column: Index of the character, from 1; None where the whole subscription is wrong.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:
-        """Keeps the column; the message does not repeat it where there is none."""
+        """Puts the column, if it is known, in front of the message."""
         self.column = column
         super().__init__(message if column is None else f"column {column} of the predicate: {message}")
 
@@ -89,7 +89,7 @@ class EngineError(RoundtableError, RuntimeError):
 
 
 class StoreError(RoundtableError, OSError):
-    """A store is not there, not empty, or not one of this program and its format."""
+    """A store does not exist, is not empty, or has another format."""
 
 
 class VacuumedError(StoreError):

@@ -347,7 +347,7 @@ class Result:
             yield is_small
 
     def publish(self, schema: str) -> list[str]:
-        """Writes the history and the results as Delta tables of a schema, in place of what is there under their names.
+        """Writes the history and the results as Delta tables of a schema, and replaces tables of their names.
 
         Args:
             schema: ``catalog.schema``, or a schema of the session's catalog; it has to exist.
