@@ -58,11 +58,14 @@ def story(
 
 def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
     """Returns the question for a publication by its number among those that were issued."""
-    facts = read_facts(reader, [question.run_id], [question.subscriber], [question.source], [0])[question.run_id]
-    calls = sorted(call for source, call in facts.publications if source == question.source)
-    if not 1 <= seq <= len(calls):
-        raise QueryError(_no_publication(facts, question, f"publication {seq}", len(calls)))
-    return question._replace(seq=calls[seq - 1])
+    rows = reader.sql(
+        "select source_seq from publication"  # noqa: S608 - built of numbers
+        f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
+    ).collect()
+    if not 1 <= seq <= len(rows):
+        facts = read_facts(reader, [question.run_id], [question.subscriber], [question.source], [0])[question.run_id]
+        raise QueryError(_no_publication(facts, question, f"publication {seq}", len(rows)))
+    return question._replace(seq=rows[seq - 1].source_seq)
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
