@@ -25,9 +25,16 @@ from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
 from pipelines.engines.session import Session
-from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
+from pipelines.engines.workers import (
+    in_workers,
+    mapped_here,
+    mapped_on_executors,
+    n_workers_of,
+    ship_udfs,
+    starting,
+    stop_workers,
+)
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS

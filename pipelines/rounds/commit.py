@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.engines.concurrently import concurrently
+from pipelines.engines.session import concurrently
 from pipelines.experiment.batches import Batch
 from pipelines.rounds.call_log import CallLog
 from pipelines.store.store import Store
