@@ -16,19 +16,16 @@ from pipelines.engines.classic import running_session
 from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import plural
-from pipelines.experiment.batches import Batch, fitting_inputs, is_small
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import by_protocol, forms_of
+from pipelines.experiment.jobs import Batch, by_protocol, fitting_inputs, forms_of, is_small
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.blocks import players
-from pipelines.rounds.execute import Experiment
-from pipelines.rounds.progress import Progress
-from pipelines.rounds.reporters import ProgressForm, is_notebook, reporter
-from pipelines.rounds.survive import done, execute_and_survive, last_commit
+from pipelines.rounds.execute import Experiment, done, execute_and_survive, last_commit
+from pipelines.rounds.progress import Progress, ProgressForm, is_notebook, reporter
 from pipelines.store.catalog import located, new_place, register
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import check_empty, check_store, locked, resume_hint

@@ -19,7 +19,7 @@ from support.one_job import OneJob, Stores
 from support.s3 import s3_server
 from xdist.scheduler import LoadScopeScheduling
 
-from pipelines.engines.java import check_java
+from pipelines.engines.names import check_java
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import EngineError
 

@@ -19,9 +19,8 @@ from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
 from pipelines.contract.protocol import NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
-from pipelines.engines.concurrently import concurrently
 from pipelines.engines.frames import frame_of
-from pipelines.engines.session import Session
+from pipelines.engines.session import Session, concurrently
 from pipelines.errors import plural
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.query import StoreReader

@@ -36,7 +36,7 @@ from pipelines.cli.options import (
 )
 from pipelines.engines.names import engine_for
 from pipelines.errors import ScenarioError
-from pipelines.rounds.reporters import reporter
+from pipelines.rounds.progress import reporter
 
 if TYPE_CHECKING:
     from pipelines.result import Result

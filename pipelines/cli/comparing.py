@@ -12,7 +12,7 @@ from pipelines.cli.ends import INTERRUPTION, INVALID, VALID
 from pipelines.cli.lines import print_lines
 from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of
 from pipelines.cli.rows import print_table
-from pipelines.rounds.reporters import reporter
+from pipelines.rounds.progress import reporter
 
 if TYPE_CHECKING:
     from pipelines.comparing.compare import Comparison

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import write_rows
-from pipelines.engines.java import check_java
+from pipelines.engines.names import check_java
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import EngineError, RoundtableError
 

@@ -15,7 +15,7 @@ from pipelines.cli.ends import INTERRUPTION
 from pipelines.contract.forms import ASKED_FORMS
 from pipelines.engines.names import ASKED_ENGINES, current_name
 from pipelines.errors import QueryError, nearest
-from pipelines.rounds.reporters import ProgressForm
+from pipelines.rounds.progress import ProgressForm
 
 if TYPE_CHECKING:
     from pipelines.result import Result

@@ -15,13 +15,11 @@ from pipelines.contract.forms import NTH, AskedForm, Form
 from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
-from pipelines.experiment.batches import cut, fitting
 from pipelines.experiment.build import message_kinds
 from pipelines.experiment.costs import costs
-from pipelines.experiment.jobs import by_protocol, forms_of, jobs_of
-from pipelines.experiment.labels import labelled
+from pipelines.experiment.jobs import by_protocol, cut, fitting, forms_of, jobs_of
 from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
-from pipelines.experiment.prepared import Prepared
+from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.protocols import PROTOCOLS
 
 _MAX_SHOWN = 20

@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 
 from pipelines.cli.rows import shown
 from pipelines.errors import StoreError, plural
-from pipelines.experiment.labels import labelled
 from pipelines.experiment.manifest import Manifest
+from pipelines.experiment.prepared import labelled
 from pipelines.store.folder import LATEST, MANIFEST, is_being_written, locked, point
 from pipelines.store.roots import Root, delta_rows, remove, sizes
 from pipelines.tables import RUN

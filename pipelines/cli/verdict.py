@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.lines import print_lines, unbroken
 from pipelines.cli.rows import plain, print_table
 from pipelines.errors import plural
-from pipelines.experiment.labels import labelled
+from pipelines.experiment.prepared import labelled
 from pipelines.sql.errors import readable_errors
 from pipelines.why.overview import why_command, why_options
 from pipelines.why.story import publication_name

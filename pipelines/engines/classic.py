@@ -18,11 +18,10 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from pipelines.engines.buckets import hadoop_settings
 from pipelines.engines.frames import functions_for, set_functions
 from pipelines.engines.jars import bucket_jars, engine_jars
-from pipelines.engines.java import WITHOUT_JAVA, check_java
-from pipelines.engines.settings import local_settings, shipped_settings
+from pipelines.engines.names import WITHOUT_JAVA, check_java
+from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.errors import EngineError
 
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from pipelines.engines.java import WITHOUT_JAVA
-from pipelines.engines.maven import central_mirror
+from pipelines.engines.names import WITHOUT_JAVA
 from pipelines.errors import EngineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+import xml.etree.ElementTree as ElementTree
 
 # GraphFrames' own artifact is not in every mirror; Sedona's carries the same classes as far as motifs go.
 GRAPHFRAMES = ("io.graphframes:graphframes-spark4_2.13:0.12.3", "org.apache.sedona:sedona-spark-shaded-4.0_2.13:1.8.0")
@@ -42,6 +42,7 @@ _S3_EXCLUDED = (
     "software.amazon.awssdk:bundle,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime,"
     "org.apache.hadoop:hadoop-common,org.slf4j:*,software.amazon.encryption.s3:*,io.netty:*,org.wildfly.openssl:*"
 )
+_OF_CENTRAL = frozenset({"*", "central", "external:*"})
 _S3_SCHEMES = ("s3", "s3a")
 _CHILD = "import sys; from pipelines.engines.jars import {name}; {name}(*sys.argv[1:])"
 _LONGEST_SECONDS = 900
@@ -244,3 +245,35 @@ def _cause(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     broken = [line for line in lines if "Exception" in line or "Error" in line]
     return (broken or lines or ["Spark ended without a word"])[0][:300]
+
+
+def central_mirror() -> str | None:
+    """Returns the mirror's URL with a slash at its end: from the user's settings, else from Maven's own, else none."""
+    for file in (Path.home() / ".m2" / "settings.xml", *_maven_settings()):
+        url = mirror_in(file)
+        if url:
+            return url
+    return None
+
+
+def mirror_in(file: Path) -> str | None:
+    """Returns the URL of the first mirror of Central in a ``settings.xml``; none if it has none or cannot be read."""
+    try:
+        root = ElementTree.parse(file).getroot()  # noqa: S314 - the user's own settings
+    except (OSError, ElementTree.ParseError):
+        return None
+    for mirror in root.iterfind("{*}mirrors/{*}mirror"):
+        of = {word.strip() for word in (mirror.findtext("{*}mirrorOf") or "").split(",")}
+        url = (mirror.findtext("{*}url") or "").strip()
+        is_blocked = (mirror.findtext("{*}blocked") or "").strip() == "true"
+        if url and not is_blocked and of & _OF_CENTRAL and "!central" not in of:
+            return url if url.endswith("/") else url + "/"
+    return None
+
+
+def _maven_settings() -> list[Path]:
+    homes = [os.environ[name] for name in ("MAVEN_HOME", "M2_HOME") if os.environ.get(name)]
+    program = shutil.which("mvn")
+    if program:
+        homes.append(str(Path(program).resolve().parents[1]))
+    return [Path(home, "conf", "settings.xml") for home in homes]

@@ -1,12 +1,16 @@
-"""The names of the engines, and which one runs a scenario; imports no engine."""
+"""The names of the engines, which one runs a scenario, and the Java that Spark needs; imports no engine."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, Literal, get_args
 
-from pipelines.engines.java import check_java
 from pipelines.errors import EngineError, nearest
 
 Engine = Literal["spark", "connect", "local"]
@@ -15,10 +19,11 @@ ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 ASKED_ENGINES: Final[tuple[AskedEngine, ...]] = get_args(AskedEngine)
 _OLDER: Final = {"sail": "local"}
 """Names that scripts of earlier versions use."""
-
-
 _EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "graphframes": "spark", "py4j": "spark"}
 """By package: the extra of this project that installs it."""
+OLDEST, NEWEST = 17, 21
+"""The major versions of Java that Spark 4 runs on."""
+WITHOUT_JAVA: Final = "or run with --engine local, which needs no Java"
 
 
 def engine_cure(error: ModuleNotFoundError) -> str | None:
@@ -82,3 +87,49 @@ def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[En
 def engine_for(given: AskedEngine | None, otherwise: AskedEngine) -> Engine:
     """Returns the engine of a scenario where the caller has no session; arguments and errors as in `asked_engine`."""
     return chosen_engine(asked_engine(given, otherwise))[0]
+
+
+def check_java() -> int:
+    """Returns the major version of the Java that Spark will start.
+
+    Raises:
+        EngineError: There is none, or one that Spark does not run on; the message says what was found.
+    """
+    wanted = f"Java {OLDEST} to {NEWEST}"
+    program = _java_program()
+    if program is None:
+        raise EngineError(
+            f"the engine 'spark' needs {wanted}, and there is no java on PATH and no JAVA_HOME; "
+            f"install it (e.g. OpenJDK {OLDEST}), {WITHOUT_JAVA}"
+        )
+    version = major_version(_version_text(program))
+    if version is None or not OLDEST <= version <= NEWEST:
+        found = "no Java that answers to -version" if version is None else f"Java {version}"
+        raise EngineError(
+            f"the engine 'spark' needs {wanted}; {program} is {found}; set JAVA_HOME to a fitting Java, {WITHOUT_JAVA}"
+        )
+    return version
+
+
+def major_version(text: str) -> int | None:
+    """Returns the major version in what ``java -version`` prints (8 for ``1.8.0_392``), or none."""
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found else None
+
+
+def _java_program() -> str | None:
+    """The same choice as Spark's launcher: JAVA_HOME, else PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        return str(Path(home, "bin", "java"))
+    return shutil.which("java")
+
+
+@cache
+def _version_text(program: str) -> str:
+    """Returns the output of ``java -version``: a JVM starts for it, and several parts of a program ask."""
+    try:
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the user's Java
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stderr + answer.stdout

@@ -1,4 +1,4 @@
-"""Sessions on a Spark Connect server."""
+"""Sessions on Spark Connect servers: one that is running, or Sail, which starts in this process without a JVM."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from threading import Thread
 from typing import cast
 
 import grpc
+from pysail.spark import SparkConnectServer
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-from pipelines.engines.settings import shipped_settings
+from pipelines.engines.sail_expressions import SendParsed
+from pipelines.engines.settings import endpoint, shipped_settings
+from pipelines.engines.workers import stop_workers
 from pipelines.errors import EngineError
 
 ANSWER_SECONDS = 10.0
@@ -25,6 +28,14 @@ _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
 # Answers come in batches of so many rows, whatever their size: 8,000 runs with their nodes have more than the 128 MiB
 # that a client takes by default.
 _NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
+# Sail reads these when the server starts. Everything else was measured and changes nothing that can be told from noise.
+_ENVIRONMENT = {
+    "RUST_LOG": "off",
+    # An idle session loses its views and state after 15 minutes otherwise.
+    "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(365 * 24 * 3600),
+    # Every round writes new files: without a limit the cache of their footers only grows.
+    "SAIL_PARQUET__FILE_METADATA_CACHE__SIZE_LIMIT": str(64 * 1024**2),
+}
 
 
 def connect(
@@ -119,3 +130,27 @@ def is_sail(session: SparkSession) -> bool:
     """
     answer = session.sql("select version()").collect()[0][0]
     return len(str(answer).split()) == 1
+
+
+def start_sail(closing: ExitStack) -> SparkSession:
+    """Starts a server on a free loopback port and a session on it.
+
+    Args:
+        closing: Gets what stops both.
+
+    Raises:
+        EngineError: It does not listen.
+    """
+    for key, value in _ENVIRONMENT.items():
+        os.environ.setdefault(key, value)
+    url = endpoint()
+    if url is not None:  # Sail knows it by this name only
+        os.environ.setdefault("AWS_ENDPOINT", url)
+    server = SparkConnectServer()
+    server.start(background=True)
+    closing.callback(server.stop)
+    closing.callback(stop_workers)  # before the server, which waits for the functions that wait for them
+    address = server.listening_address
+    if address is None:
+        raise EngineError("Sail's server does not listen; run with --engine spark")
+    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True, interceptors=[SendParsed()])

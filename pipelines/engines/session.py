@@ -9,12 +9,17 @@ from __future__ import annotations
 import atexit
 import os
 import re
-from collections.abc import Callable, Iterator
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -24,9 +29,7 @@ from pyspark.sql import SparkSession
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
-from pipelines.engines.remote import connect_given, is_remote, is_sail
-from pipelines.engines.sail import start_sail
-from pipelines.engines.scratch import open_scratch
+from pipelines.engines.remote import connect_given, is_remote, is_sail, start_sail
 from pipelines.engines.workers import n_workers_of
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -34,6 +37,19 @@ _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
 """What no tag of Spark Connect has."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
+_N_THREADS = 6
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
+_ROOM_BYTES = 2 * 1024**3
+# Waits until its standard input closes, which happens however this program ends; then removes the folder. It tries
+# again because a JVM may still be writing.
+_REMOVER = """
+import shutil, sys, time
+sys.stdin.read()
+for _ in range(20):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    time.sleep(0.1)
+"""
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -209,3 +225,54 @@ def _described(spark: SparkSession, owns: bool, scratch: Path, closing: ExitStac
     cores = os.cpu_count() or 1
     partitions = cores if engine == "local" else int(spark.conf.get("spark.sql.shuffle.partitions") or cores)
     return Session(spark, engine, engine == "spark", partitions, owns, scratch, closing)
+
+
+def open_scratch(closing: ExitStack) -> Path:
+    """Makes a folder that goes away with ``closing``, or with this process, even if it is killed.
+
+    Args:
+        closing: Gets the folder's removal.
+
+    Returns:
+        The empty folder, readable by this user only.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="roundtable-", dir=_MEMORY if _has_room(_MEMORY) else None))
+    remover = subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-I", "-S", "-c", _REMOVER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def remove() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        remover.kill()
+        if remover.stdin is not None:
+            remover.stdin.close()
+        remover.wait()
+
+    closing.callback(remove)
+    return folder
+
+
+def _has_room(place: Path) -> bool:
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        return False
+    return shutil.disk_usage(place).free >= _ROOM_BYTES
+
+
+def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
+    """Runs jobs at the same time; returns their answers in the order of the jobs.
+
+    If one fails, or the program is interrupted, what has begun comes to its end, and what waits is left out.
+
+    Args:
+        jobs: What to do.
+        n_threads: How many go at the same time.
+    """
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        return [job.result() for job in [pool.submit(job) for job in jobs]]
+    finally:
+        pool.shutdown(cancel_futures=True)

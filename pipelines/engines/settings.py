@@ -1,4 +1,7 @@
-"""The settings of the local classic engine: `conf/spark/local.conf`, `small.conf` for few rows, and the machine's."""
+"""The settings of the local classic engine: `conf/spark/local.conf`, `small.conf` for few rows, and the machine's.
+
+Region and endpoint of object stores come from the environment variables that the tools of each cloud use.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pipelines.files import find_file
 _MEMORY_SHARE = 4
 _LARGEST_HEAP_MB = 8 * 1024
 _SMALLEST_HEAP_MB = 1024
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def read_settings(file: Path) -> dict[str, str]:
@@ -70,3 +74,26 @@ def _is_memory_chosen(settings: Mapping[str, str]) -> bool:
     folder = os.environ.get("SPARK_CONF_DIR")
     own = Path(folder, "spark-defaults.conf") if folder else None
     return own is not None and own.is_file() and "spark.driver.memory" in read_settings(own)
+
+
+def endpoint() -> str | None:
+    """Returns the endpoint that the environment names for S3, if it names one.
+
+    Where it is one without TLS, clients of object stores may speak to it.
+    """
+    url = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
+    if url is not None and url.startswith("http://"):
+        os.environ.setdefault("AWS_ALLOW_HTTP", "true")
+    return url
+
+
+def hadoop_settings() -> dict[str, str]:
+    """Returns Spark's settings for S3: where it is. Credentials are not among them: the JVM finds them itself."""
+    settings = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
+    url = endpoint()
+    if url is not None:
+        settings |= {"spark.hadoop.fs.s3a.endpoint": url, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    return settings

@@ -8,6 +8,16 @@ from dataclasses import dataclass
 from pipelines.engines.names import Engine
 from pipelines.experiment.plan import Combination
 
+_SMALL_ROWS = 400_000
+"""Rows of state of a batch that has few of them."""
+_HANDSHAKES = 4
+"""Times that the diameter is crossed after the last call or fault: there, confirmed, and once more around a crash."""
+_KINDS = 2
+"""Messages that cross a link for a call: the call and its confirmation."""
+_ROW_GIB = 3e-6
+_MESSAGE_MB = 60e-6
+_STORE_MB = 0.7
+
 
 @dataclass(frozen=True)
 class _Measured:
@@ -35,15 +45,6 @@ _OF = {
 }
 _SMALL_ON_SPARK = _Measured(30, 0.05, 0.1, 10_000, 2.5)
 """Classic Spark with few rows; the JVM starts, and answers the audits."""
-_SMALL_ROWS = 400_000
-"""Rows of state of a batch that has few of them."""
-_HANDSHAKES = 4
-"""Times that the diameter is crossed after the last call or fault: there, confirmed, and once more around a crash."""
-_KINDS = 2
-"""Messages that cross a link for a call: the call and its confirmation."""
-_ROW_GIB = 3e-6
-_MESSAGE_MB = 60e-6
-_STORE_MB = 0.7
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.forms import Form
 from pipelines.errors import InputError, Problem
-from pipelines.experiment.batches import n_state_rows
 from pipelines.experiment.build import (
     build_inputs,
     build_mapped_run,
@@ -25,10 +26,9 @@ from pipelines.experiment.build import (
     trace_notes,
 )
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.labels import labelled
-from pipelines.experiment.mapping import needs_tree
-from pipelines.experiment.prepared import Prepared
-from pipelines.experiment.seeds import equal_seeds
+from pipelines.experiment.jobs import n_state_rows
+from pipelines.experiment.mapping import Mapped, needs_tree
+from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.overlay.graph import Overlay
 from pipelines.inputs.workload.build import literal_wildcards, source_notes
@@ -41,6 +41,7 @@ from pipelines.scenario.load import to_scenario_error
 if TYPE_CHECKING:
     from pipelines.tables import Table
 
+
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
 _NOTED = ("overlay", "workload", "faults", "time", "runs")
@@ -48,6 +49,7 @@ _INPUTS = {"overlay", "workload", "faults", "time"}
 """The parts of a scenario that overlay, workload and faults are made from."""
 
 Built = tuple[RunConfig, Overlay, Workload, Faults]
+_MAX_COMPARED = 4
 
 
 @dataclass(frozen=True)
@@ -359,3 +361,46 @@ def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
     from pipelines.tables import HISTORY
 
     return [*HISTORY, *stored_tables({name: protocol_form(name, form) for name, form in protocols.items()})]
+
+
+def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
+    """Returns that the seeds of one combination of the grid draw nothing, or an empty string.
+
+    Args:
+        runs: One run for each seed; overlays, workloads and faults of the first four are compared.
+        beside: The scenario file's folder.
+    """
+    if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
+        return ""
+    first = build_mapped_run(runs[0], beside)
+    if _draws_later(first):
+        return ""
+    for run in runs[1:_MAX_COMPARED]:
+        if not _are_equal(first, build_mapped_run(run, beside)):
+            return ""
+    return (
+        f"the {len(runs):,} seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
+        "their runs are equal, and one seed is enough"
+    )
+
+
+def _draws_later(built: Mapped) -> bool:
+    """Returns whether faults of links draw while the run goes on."""
+    faults = built.faults.link_fault.to_pylist() + built.faults.nth_fault.to_pylist()
+    return any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in faults)
+
+
+def _are_equal(one: Mapped, other: Mapped) -> bool:
+    return one.overlay.names == other.overlay.names and all(
+        left.equals(right) if isinstance(left, pa.Table) else np.array_equal(left, right)
+        for left, right in zip(_parts(one), _parts(other), strict=True)
+    )
+
+
+def _parts(built: Mapped) -> Iterator[pa.Table | np.ndarray]:
+    yield from (built.overlay.a, built.overlay.b, built.overlay.directed_rounds)
+    yield from (getattr(built.workload, name) for name in built.workload.__dataclass_fields__)
+    for name in built.faults.__dataclass_fields__:
+        table = getattr(built.faults, name)
+        # The salt of draws differs from seed to seed, also where nothing is drawn.
+        yield table.drop_columns(["salt"]) if "salt" in table.column_names else table

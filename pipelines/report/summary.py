@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pipelines.audits.run import audits_of, beyond_runs
 from pipelines.contract.audit import Audit
 from pipelines.errors import plural
-from pipelines.experiment.labels import labelled
+from pipelines.experiment.prepared import labelled
 from pipelines.sql.query import StoreReader
 
 MOST_RUNS = 20_000

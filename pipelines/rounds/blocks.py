@@ -1,10 +1,7 @@
-"""Several rounds in one job: a node program's runs are played whole, each by one call of an Arrow function.
+"""The program form: a job plays a block of rounds of whole runs, each run by one call of an Arrow function.
 
-Processes play them, those of the program or of Spark's executors. The runs lie in the program between two blocks, as
-Arrow tables, and so does what the rounds of a block leave behind: the same rows as the engine would make one by one. A
-round costs what plain Python costs, where a job of the engine takes tens of milliseconds; so runs of up to a few
-thousand nodes are played so. A run is played by one core; where there are many, all cores play, and go on while the
-program commits the block before.
+Spark's executors play a block, or processes of this machine (`engines.workers`). A run is played by one core. RunState
+two blocks the driver holds the runs as Arrow tables; it commits a block while the next one is played.
 """
 
 from __future__ import annotations
@@ -17,40 +14,193 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Event
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
+from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
-from pipelines.engines.executors import mapped_here, mapped_on_executors, ship_udfs
 from pipelines.engines.session import Session
-from pipelines.engines.workers import in_workers, n_workers_of, starting, stop_workers
+from pipelines.engines.workers import (
+    in_workers,
+    mapped_here,
+    mapped_on_executors,
+    n_workers_of,
+    ship_udfs,
+    starting,
+    stop_workers,
+)
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.matching.predicate_table import compiled
 from pipelines.protocols import PROTOCOLS, protocol_form
-from pipelines.rounds.block_rows import Between, Played, listed, with_fate, without
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
-from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.rounds.faults import RunFaults
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
+from pipelines.tables import MESSAGE
 from udfs.nodes import interruption
-from udfs.nodes.arrow import CALL, rows_of
+from udfs.nodes.arrow import CALL, INTERNAL, rows_of
 from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
 from udfs.nodes.network import Flight
 from udfs.nodes.world import BEFORE
 
+_MOST_BYTES = 1 << 30
+"""An Arrow array holds at most 2 GiB of strings."""
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
 _TAG = "roundtable-block"
-"""What the jobs of executors are called that play runs."""
+"""The tag of the jobs that play blocks."""
+
+
+class BlockRows:
+    """The rows that a block returns.
+
+    Attributes:
+        runs: A row a run, columns of `udfs.nodes.block.block_schema`.
+        last_round: The last round in which anything happened; None: in none.
+        n_handled: The number of messages that were due.
+    """
+
+    def __init__(self, runs: pa.Table, protocol: ProgramForm) -> None:
+        """Counts them.
+
+        Args:
+            runs: As the attribute.
+            protocol: The protocol.
+        """
+        self.runs, self._protocol = runs, protocol
+        self.last_round: int | None = pc.max(runs.column("last_played")).as_py()
+        self.n_handled: int = pc.sum(pc.list_value_length(runs.column("handled"))).as_py() or 0
+
+    def history(self, last: int) -> dict[str, pa.Table]:
+        """Returns the history rows of the rounds up to `last`: messages, deliveries, statuses, steps of calls.
+
+        Lost messages that were due when nothing else happened in their run are among those in flight.
+        """
+        lost = exploded(self.runs, "in_flight").filter(pc.field("due_round") <= last)
+        message = pa.concat_tables([exploded(self.runs, "handled"), lost])
+        return {
+            "message": with_fate(message, "delivered"),
+            "delivery": exploded(self.runs, "delivery").rename_columns({"node_id": "subscriber"}),
+            "node_status": exploded(self.runs, "statuses"),
+            "call_event": exploded(self.runs, "events"),
+        }
+
+    def grown(self) -> dict[str, pa.Table]:
+        """Returns the new rows of append-only relations; as copies, since a view keeps all rows of its block alive."""
+        return {name: _copied(exploded(self.runs, name)) for name in rows_of(self._protocol.program).plan.appended}
+
+
+class RunState:
+    """The nodes of all runs after a block, and the messages in flight.
+
+    Attributes:
+        runs: A row a run.
+    """
+
+    def __init__(self, runs: pa.Table, protocol: ProgramForm, after: int) -> None:
+        """Selects the columns of the state.
+
+        Args:
+            runs: ``run_id``, lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
+                (`udfs.nodes.block.FLIGHT`; messages that were due up to `after` are left out) and ``counted``
+                (`udfs.nodes.block.COUNTED`); after a block also a list for each declared table.
+            protocol: The protocol.
+            after: The last round that was played.
+        """
+        rows = rows_of(protocol.program)
+        self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
+        self.runs = runs.select(["run_id", "nodes", "in_flight", "counted", *self._shown])
+        self._protocol, self._after = protocol, after
+        self._flight = exploded(self.runs, "in_flight").filter(pc.field("due_round") > after)
+
+    @property
+    def n_in_flight(self) -> int:
+        """Messages in flight."""
+        return len(self._flight)
+
+    @property
+    def next_rounds(self) -> list[int]:
+        """The round in which the next message is due, and those in which the next timer of a run expires."""
+        wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
+        awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
+        due: int | None = pc.min(self._flight["due_round"]).as_py()
+        return awake if due is None else [*awake, due]
+
+    def state(self) -> dict[str, pa.Table]:
+        """Returns the state tables of nodes, and the declared tables."""
+        rows = rows_of(self._protocol.program)
+        node = exploded(self.runs, "nodes")
+        found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
+        if rows.plan.durable:
+            found[NODE_DURABLE] = node.select([*_NODE, *rows.kept])
+        return found | {name: exploded(self.runs, name) for name in self._shown}
+
+    def messages(self) -> pa.Table:
+        """Returns the messages in flight."""
+        remaining = pc.subtract(self._flight["due_round"], self._after)
+        found = self._flight.append_column("remaining_rounds", remaining)
+        return found.select(in_flight_schema(self._protocol.payload).names)
+
+
+def with_fate(message: pa.Table, fate: str) -> pa.Table:
+    """Returns messages as rows of table ``message``; those without a fate get `fate`."""
+    fates = pc.fill_null(message["fate"], fate)
+    return message.set_column(message.schema.get_field_index("fate"), "fate", fates).select(MESSAGE.columns)
+
+
+def without(rows: pa.Table, node: pa.Table) -> pa.Table:
+    """Returns the rows that belong to other nodes than the given ones (``run_id, node_id``)."""
+    index = pa.array(range(len(rows)), pa.int64())
+    kept = rows.select(_NODE).append_column("index", index).join(node, _NODE, join_type="left anti")
+    return rows.take(kept["index"].sort())
+
+
+def exploded(runs: pa.Table, name: str) -> pa.Table:
+    """Returns the rows of a column of lists, with their runs; batch by batch: an Arrow array has 2 GiB at most."""
+    return pa.concat_tables(_exploded(batch, name) for batch in runs.to_batches())
+
+
+def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
+    column = runs.column(name)
+    run = runs.column("run_id").take(pc.list_parent_indices(column))
+    values = pc.list_flatten(column)
+    return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    parts = [batch.take(pa.array(np.arange(batch.num_rows))) for batch in rows.to_batches()]
+    return pa.Table.from_batches(parts, rows.schema)
+
+
+def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.ChunkedArray:
+    """Returns the rows of each run as a list of structs; what `exploded` takes apart.
+
+    Args:
+        rows: Columns ``run_id``, and those that are named; None: no run has any.
+        columns: The columns of the structs.
+        run: The runs, ascending; no row is of any other.
+    """
+    if rows is None:
+        return pa.chunked_array([pa.nulls(len(run), pa.list_(pa.int64()))])
+    if rows.nbytes > _MOST_BYTES and len(run) > 1:
+        half = len(run) // 2
+        is_before = pc.less(rows["run_id"], run[half])
+        parts = (rows.filter(is_before), run[:half]), (rows.filter(pc.invert(is_before)), run[half:])
+        return pa.chunked_array([chunk for part in parts for chunk in listed(part[0], columns, part[1]).chunks])
+    ordered = rows.sort_by("run_id").select(["run_id", *columns]).combine_chunks()
+    offsets = np.append(np.searchsorted(ordered["run_id"].to_numpy(), run.to_numpy()), len(ordered))
+    values = ordered.select(columns).to_struct_array().combine_chunks()
+    return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)])
 
 
 @dataclass(frozen=True)
@@ -59,8 +209,8 @@ class _Block:
 
     Attributes:
         asked: The last round that was asked for.
-        last: The last one that is played: fewer are where there are very many calls.
-        runs: What it leaves behind.
+        last: The last one that is played; less than `asked` where the rounds have very many calls.
+        runs: The rows that it will return.
     """
 
     asked: int
@@ -69,22 +219,22 @@ class _Block:
 
 
 class Blocks(Rounds):
-    """The runs of a node program, several rounds a job."""
+    """Plays the runs of a node program, a block of rounds a job."""
 
     def __init__(
         self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
-        """Collects what each run is given; nothing has begun.
+        """Collects the inputs of each run.
 
         Args:
             protocol: The protocol.
             session: The engine.
             calls: The application calls.
             faults: The faults.
-            history: Takes what the rounds leave behind.
-            inputs: What the runs are given.
-            setting: Their settings, a row a run.
+            history: Buffers history rows.
+            inputs: Overlays and workloads.
+            setting: The settings, a row a run.
         """
         self.round = BEFORE
         self.history = history
@@ -101,7 +251,7 @@ class Blocks(Rounds):
         setting = setting.sort_by("run_id")
         self._run = setting["run_id"].combine_chunks()
         self._given = self._given_of(setting)
-        self._between: Between | None = None
+        self._state: RunState | None = None
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
         self._written = {state.table.name for state in protocol.states if state.derived_from is None}
         self._is_changed = False
@@ -110,7 +260,7 @@ class Blocks(Rounds):
         self._ended = Event()
 
     def _given_of(self, setting: pa.Table) -> pa.Table:
-        """Returns what each run is given in all blocks."""
+        """Returns the columns that a run gets in every block."""
         inputs, links = self._inputs, self._faults.links
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
@@ -143,13 +293,13 @@ class Blocks(Rounds):
             "counted": self._counted(message, in_flight),
         }
         self.round = round_
-        self._between = Between(pa.table({"run_id": run, **lists}), self._protocol, round_)
+        self._state = RunState(pa.table({"run_id": run, **lists}), self._protocol, round_)
         for name in rows.plan.appended:
             self._grown[name].append(state[name].toArrow())
         self._written = {state.table.name for state in self._protocol.states}
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
-        """Returns how many of all messages that were sent each fault of one message has counted, a list a run."""
+        """Returns how many sent messages each fault of an nth message has counted, a list a run."""
         rows = self._inputs.nth_fault
         faults: dict[int, list[NthFault]] = {}
         if len(rows):
@@ -165,46 +315,46 @@ class Blocks(Rounds):
             sent = frame.where(is_original).groupBy("run_id", "kind", "src", "dst", "sent_round").count()
             for run, kind, src, dst, sent_round, number in sent.collect():
                 flight = Flight(0, kind, src, dst, sent_round, sent_round, None, None)
-                for place, fault in enumerate(faults.get(run, ())):
-                    counted[run][place] += number * fault.counts(flight)
+                for index, fault in enumerate(faults.get(run, ())):
+                    counted[run][index] += number * fault.counts(flight)
         return pa.array([counted.get(run) for run in self._run.to_pylist()], COUNTED)
 
     @property
     def n_in_flight(self) -> int:
         """Messages in flight."""
-        return 0 if self._between is None else self._between.n_in_flight
+        return 0 if self._state is None else self._state.n_in_flight
 
     def next_round(self) -> int | None:
         """Returns the next round in which anything happens; before the runs have begun: the first one."""
-        if self._between is None:
+        if self._state is None:
             return 0
         call, faults = self._calls.next_round(self.round), self._faults.next_rounds(self.round)
-        return min((*self._between.next_rounds, *faults, *(() if call is None else (call,))), default=None)
+        return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
-        """Begins to play, if others than this process do."""
+        """Begins to play where processes or executors do."""
         if self._n_workers > 1 or self._n_executors:
             self._block = self._begun(last)
 
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds, or waits for those that are being played; returns how many messages were due."""
+        """Plays rounds, or waits for those that are being played; returns the number of messages that were due."""
         if self._block is None or self._block.asked != last:
             self._block = self._begun(last)
         block = self._block
-        found = Played(block.runs.result(), self._protocol)
+        found = BlockRows(block.runs.result(), self._protocol)
         self._block = None
         if not found.runs["run_id"].equals(self._given["run_id"]):
-            raise InternalError(f"the runs of rounds {upcoming} to {block.last} came back in another order")
+            raise InternalError(f"the runs of rounds {upcoming} to {block.last} returned in another order")
         over = found.last_round
-        if over is None:  # nothing happened, or but for what was there at the start
-            over = 0 if self._between is None else block.last
+        if over is None:  # nothing happened, except at the start
+            over = 0 if self._state is None else block.last
         crashed = self._faults.crashes.crashed_between(self.round, block.last)
         if len(crashed):
             self._forget(crashed)
         for name, rows in found.grown().items():
             self._grown[name].append(rows)
-        self.history.add(upcoming, found.left(over))
-        self._between = Between(found.runs, self._protocol, over)
+        self.history.add(upcoming, found.history(over))
+        self._state = RunState(found.runs, self._protocol, over)
         self.round, self._is_changed = over, True
         return found.n_handled
 
@@ -215,20 +365,20 @@ class Blocks(Rounds):
         given = self._given.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
         given = given.append_column("calls", listed(called, _CALL, run))
         given = given.append_column("attributes", listed(attribute, ATTRIBUTE, run))
-        if self._between is None:
+        if self._state is None:
             given = self._with_worlds(given)
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
             for name in ("nodes", "in_flight", "counted"):
-                given = given.append_column(name, self._between.runs[name])
-        function = self._begin if self._between is None else self._play
+                given = given.append_column(name, self._state.runs[name])
+        function = self._begin if self._state is None else self._play
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
         what = f"{self._name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
         return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
 
     def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Has runs played, until `close` ends that."""
+        """Plays a block, unless `close` interrupts it."""
         with interruption.until(self._ended):
             interruption.check()
             if self._n_executors == 0:
@@ -237,31 +387,31 @@ class Blocks(Rounds):
                 return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
 
     def _with_worlds(self, given: pa.Table) -> pa.Table:
-        """Adds what runs begin with."""
+        """Adds the columns that only the first block of a run gets."""
         run = self._run
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
         given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
         return given.append_column("has_crashes", pc.is_in(run, self._inputs.crash["run_id"]))
 
     def _forget(self, crashed: pa.Table) -> None:
-        """Drops what grew at nodes that crash and is not durable."""
+        """Drops the append-only rows of crashed nodes that are not durable."""
         for name, one in rows_of(self._protocol.program).plan.appended.items():
             if not one.is_durable:
                 self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
 
     def commit(self, *, is_final: bool) -> None:
         """Writes what is buffered, and the state."""
-        assert self._between is not None  # noqa: S101 - the first block comes before
-        messages = self._between.messages()
-        state = self._changed_state(self._between) if self._is_changed else {}
+        assert self._state is not None  # noqa: S101 - the first block comes before
+        messages = self._state.messages()
+        state = self._changed_state(self._state) if self._is_changed else {}
         self._is_changed = False
         named = {f"{STATE}{name}": rows for name, rows in state.items()} | {IN_FLIGHT: messages}
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
-    def _changed_state(self, between: Between) -> dict[str, pa.Table]:
-        """Returns the state tables; what had no rows at the last commit, and has none, is left out."""
+    def _changed_state(self, after: RunState) -> dict[str, pa.Table]:
+        """Returns the state tables, except those that are empty now and were at the last commit."""
         whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
-        found = {name: rows for name, rows in (between.state() | whole).items() if len(rows) or name in self._written}
+        found = {name: rows for name, rows in (after.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
@@ -270,7 +420,7 @@ class Blocks(Rounds):
         self._block = None
 
     def close(self) -> None:
-        """Takes no more blocks; one that is being played, as when the program is interrupted, ends before its time."""
+        """Ends the block that is being played, as when the program is interrupted, and plays no more."""
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
@@ -279,7 +429,7 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Has the processes start that will play runs, while these are built.
+    """Starts the processes that will play runs, while the runs are built.
 
     Args:
         runs: The runs.

@@ -1,26 +1,156 @@
-"""History rows: buffered between commits, then appended to the history tables."""
+"""History rows: buffered between commits, then appended to the history tables; and the call log.
+
+The call log (``state_call_log``) has the calls that nodes have accepted and that are not final. A call that its node
+holds back is in the log with the round of the call, and with the round of its issue once the node issues it. If the
+node crashes first, the call is lost and counts as issued in the round of the call. A call that is still held back at
+the end has no row in ``publication`` or ``subscription``.
+
+A publication's row is written once, when it is confirmed, a subscription's when it has ended; the last commit writes
+all open ones.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.concurrently import concurrently
-from pipelines.experiment.batches import Batch
-from pipelines.rounds.call_log import CallLog
+from pipelines.engines.session import concurrently
+from pipelines.experiment.jobs import Batch
 from pipelines.store.store import Store
-from pipelines.tables import CALL_LOG, DELIVERY, MESSAGE, NODE_STATUS, ROUND_METRIC
+from pipelines.tables import CALL_LOG, DELIVERY, MESSAGE, NODE_STATUS, PUBLICATION, ROUND_METRIC, SUBSCRIPTION
 
+_CALL = ["run_id", "source", "source_seq"]
+_SUBSCRIPTION = ["run_id", "subscription_id"]
+_LOGGED = to_arrow_schema(CALL_LOG.schema)
+_CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
+"""The kinds of calls whose rows are written once they are final."""
 CALL_EVENT: Final = "call_event"
 """The buffered steps in the life of calls, which the call log takes."""
 _WRITTEN: Final = (MESSAGE.name, ROUND_METRIC.name, DELIVERY.name, NODE_STATUS.name)
 """The tables that get buffered rows as they are."""
+
+
+class CallLog:
+    """The calls that are not final.
+
+    Attributes:
+        rows: A row a call, columns of table ``state_call_log``.
+    """
+
+    def __init__(
+        self, call: pa.Table, subscription: pa.Table, publication: pa.Table, crash: pa.Table, *, confirms: bool,
+        rows: pa.Table | None,
+    ) -> None:  # fmt: skip
+        """Takes the calls that may be issued.
+
+        Args:
+            call: All calls of the runs, `Inputs.call`.
+            subscription: ``run_id, subscription_id, subscriber, predicate``.
+            publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
+            crash: ``run_id, node_id, round`` of all crashes.
+            confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
+            rows: The log of the rounds before; None before the first one.
+        """
+        self._call = call.select(["run_id", "node_id", "source_seq", "kind", "subscription_id"]).rename_columns(
+            [*_CALL, "kind", "subscription_id"]
+        )
+        self._subscription, self._publication = subscription, publication
+        self._crash = crash.select(["run_id", "node_id", "round"]).rename_columns(["run_id", "source", "crash_round"])
+        self._confirms = confirms
+        self.rows = _LOGGED.empty_table() if rows is None else rows.select(_LOGGED.names).cast(_LOGGED)
+
+    def take(self, event: pa.Table | None, last_round: int, *, is_final: bool) -> dict[str, pa.Table]:
+        """Logs steps of calls; returns the rows that are final, which leave the log.
+
+        Args:
+            event: ``run_id, source, source_seq, round, event``: ``held``, ``issued`` or ``confirmed``; None: nothing
+                happened.
+            last_round: The last round that has been played.
+            is_final: Whether no round follows: all calls are final then.
+
+        Returns:
+            Rows of tables ``publication`` and ``subscription``.
+        """
+        if event is not None:
+            self.rows = self._logged(event)
+        self.rows = self._without_lost(last_round)
+        if event is None and not is_final:
+            return {}
+        log = self.rows.filter(pc.invert(self.rows["is_held"]))
+        done = log if is_final or not self._confirms else log.filter(pc.is_valid(log["confirmed_round"]))
+        published, opened, closed = (
+            done.filter(pc.equal(done["kind"], kind)) for kind in ("publish", "subscribe", "unsubscribe")
+        )
+        ending = closed.select([*_SUBSCRIPTION, "issued_round", "confirmed_round"]).rename_columns(
+            [*_SUBSCRIPTION, "unsubscribed_round", "ended_round"]
+        )
+        if not self._confirms:
+            ending = ending.set_column(3, "ended_round", ending["unsubscribed_round"])
+        subscribed = opened.join(ending, _SUBSCRIPTION, join_type="left outer" if is_final else "inner")
+        over = closed.join(subscribed.select(_SUBSCRIPTION), _SUBSCRIPTION, join_type="left semi")
+        final = pa.concat_tables(rows.select(_CALL) for rows in (published, subscribed, over))
+        # Without a later round no subscription waits for its end; other calls without a confirmation stay.
+        rest = log.filter(pc.invert(pc.is_in(log["kind"], _CLOSED))) if is_final else log
+        rest = pa.concat_tables(
+            [rest.join(final, _CALL, join_type="left anti"), self.rows.filter(self.rows["is_held"])]
+        )
+        self.rows = rest.cast(_LOGGED)
+        return {
+            PUBLICATION.name: _with(published, self._publication, _CALL, PUBLICATION.columns),
+            SUBSCRIPTION.name: _with(subscribed, self._subscription, _SUBSCRIPTION, SUBSCRIPTION.columns),
+        }
+
+    def _logged(self, event: pa.Table) -> pa.Table:
+        """Returns the log with the accepted calls, and with the rounds of confirmations.
+
+        Of other calls than subscriptions and publications the log holds those without a confirmation.
+        """
+        accepted = event.filter(pc.not_equal(event["event"], "confirmed"))
+        accepted = accepted.append_column("is_issued", pc.equal(accepted["event"], "issued"))
+        # A call that was held back is issued later: its last round counts.
+        accepted = accepted.group_by(_CALL, use_threads=False).aggregate([("round", "max"), ("is_issued", "any")])
+        accepted = accepted.append_column("is_held", pc.invert(accepted["is_issued_any"]))
+        accepted = accepted.rename_columns({"round_max": "issued_round"}).join(self._call, _CALL)
+        accepted = accepted.append_column("confirmed_round", pa.nulls(len(accepted), pa.int64())).select(_LOGGED.names)
+        before = self.rows.join(accepted.select(_CALL), _CALL, join_type="left anti")
+        log = pa.concat_tables([before.cast(_LOGGED), accepted.cast(_LOGGED)])
+        confirmed = event.filter(pc.equal(event["event"], "confirmed")).select([*_CALL, "round"])
+        log = log.join(confirmed, _CALL, join_type="left outer")
+        confirmed_round = pc.coalesce(log["confirmed_round"], log["round"])
+        log = log.set_column(log.schema.get_field_index("confirmed_round"), "confirmed_round", confirmed_round)
+        is_kept = pc.is_in(log["kind"], _CLOSED)
+        return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)
+
+    def _without_lost(self, last_round: int) -> pa.Table:
+        """Returns the log; calls that a crash lost are marked as not held back."""
+        held = self.rows.filter(self.rows["is_held"])
+        if not held:
+            return self.rows
+        struck = held.join(self._crash, ["run_id", "source"], join_type="inner")
+        is_lost = pc.and_(
+            pc.greater(struck["crash_round"], struck["issued_round"]), pc.less_equal(struck["crash_round"], last_round)
+        )
+        lost = struck.filter(is_lost).group_by(_CALL, use_threads=False).aggregate([])
+        taken = held.join(lost, _CALL, join_type="left semi").drop_columns(["is_held"])
+        taken = taken.append_column("is_held", pa.array([False] * len(taken), pa.bool_()))
+        rest = self.rows.join(lost, _CALL, join_type="left anti")
+        return pa.concat_tables([one.select(_LOGGED.names).cast(_LOGGED) for one in (rest, taken)])
+
+
+def _with(rows: pa.Table, given: pa.Table, key: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """Returns the rows with the columns that `given` has of their keys; a key has one row there."""
+    index = given.select(key).append_column("index", pa.array(range(len(given)), pa.int64()))
+    found = rows.join(index, list(key), join_type="inner")
+    taken = given.take(found["index"])
+    return pa.table({name: (found if name in found.column_names else taken)[name] for name in columns})
 
 
 class History:

@@ -1,8 +1,13 @@
-"""Runs an experiment from its expanded runs to a store, from the first round on or from where the store stops."""
+"""Runs an experiment into a store, from the first round on or from the last commit of the store.
+
+Spark runs the tasks of a lost executor again. A relation in its memory whose plan was cut off cannot be computed again:
+its job fails, while the session and the other executors work. `execute_and_survive` then resumes from the last commit.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,28 +25,32 @@ from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stor
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.paths import delta_paths
 from pipelines.engines.session import Session
-from pipelines.errors import InternalError
-from pipelines.experiment.batches import Batch, cut, is_small
+from pipelines.errors import EngineError, InternalError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Jobs, forms_of, jobs_of
+from pipelines.experiment.jobs import Batch, Jobs, cut, forms_of, is_small, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
-from pipelines.rounds.call_log import CallLog
 from pipelines.rounds.calls import Calls
-from pipelines.rounds.commit import History
+from pipelines.rounds.commit import CallLog, History
 from pipelines.rounds.engine import Job, RoundEngine
-from pipelines.rounds.faults.crashes import Crashes, crash_events
-from pipelines.rounds.faults.link_changes import Replacements
-from pipelines.rounds.faults.link_faults import LinkFaults
-from pipelines.rounds.faults.run_faults import RunFaults
+from pipelines.rounds.faults import Crashes, LinkFaults, Replacements, RunFaults, crash_events
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
+from pipelines.store.folder import resume_hint
 from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
 from pipelines.tables import CALL_LOG, CONTROL_CALL, FAULT_EVENT, HISTORY, LINK, MESSAGE, NODE, PREDICATE, RUN
+
+_LOST = re.compile(
+    r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block \S+ not found|ExecutorLostFailure|FetchFailed"
+    r"|MetadataFetchFailedException|Failed to get broadcast_|BlockNotFoundException|Could not get block\(s\)"
+    r"|Executor \S+ is (?:lost|dead)|ExecutorDeadException",
+)
+MOST_LOSSES = 4
+"""Losses of executors that are allowed between two commits."""
 
 
 @dataclass(frozen=True)
@@ -234,3 +243,63 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
         "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
         "rounds": pa.nulls(len(experiment.runs), pa.int64()),
     })  # fmt: skip
+
+
+def is_executor_lost(error: BaseException) -> bool:
+    """Returns whether a job failed because an executor was lost."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if _LOST.search(str(seen)):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def execute_and_survive(
+    experiment: Experiment, session: Session, open_store: Callable[[], Store], observe: Callable[[Progress], None],
+    start: Callable[[Batch], None], say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Runs all rounds of all runs as `execute` does, and again from the last commit when an executor is lost.
+
+    Args:
+        experiment: As in `execute`, like the others that are not named here.
+        session: As in `execute`.
+        open_store: Returns the store; what one knows of the versions of its tables ends with a failure.
+        observe: As in `execute`.
+        start: As in `execute`.
+        say: Told, in one line each, that executors were lost, and where it goes on.
+
+    Raises:
+        EngineError: Executors were lost several times without a commit between.
+    """
+    n_losses, before = 0, last_commit(open_store())
+    while True:
+        try:
+            execute(experiment, session, open_store(), observe, start)
+        except Exception as error:
+            if not is_executor_lost(error):
+                raise
+            last = last_commit(open_store())
+            n_losses = n_losses + 1 if last == before else 1
+            before = last
+            if n_losses > MOST_LOSSES:
+                raise EngineError(
+                    f"executors were lost {n_losses} times without a commit between: give them more memory, or commit "
+                    f"more often (--commit-every); {resume_hint(open_store().root)}"
+                ) from error
+            say(f"an executor was lost with what it kept in memory: going on {done(last)}")
+        else:
+            return
+
+
+def last_commit(store: Store) -> Commit | None:
+    """Returns the newest commit of a store; None where nothing is committed."""
+    return Ledger.read(store).last if store.is_committed() else None
+
+
+def done(last: Commit | None) -> str:
+    """Returns where a store stops, in words."""
+    if last is None:
+        return "from the beginning"
+    ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"
+    return f"after {ended}"

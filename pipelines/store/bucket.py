@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
-from pipelines.engines.buckets import endpoint
+from pipelines.engines.settings import endpoint
 from pipelines.errors import RoundtableError, StoreError
 from pipelines.store.damage import disk_error
 from pipelines.store.place import Place, Tag, check_address

@@ -23,9 +23,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.concurrently import concurrently
 from pipelines.engines.frames import frame_of
-from pipelines.engines.session import Session
+from pipelines.engines.session import Session, concurrently
 from pipelines.errors import StoreError, VacuumedError
 from pipelines.store.folder import resume_hint
 from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, sizes

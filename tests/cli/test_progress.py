@@ -15,9 +15,8 @@ import pipelines as rt
 from pipelines import api
 from pipelines.engines.session import Session
 from pipelines.experiment.prepared import prepare
-from pipelines.rounds import reporters
-from pipelines.rounds.progress import Progress
-from pipelines.rounds.reporters import BarReporter, Meter, ProgressForm, is_notebook, reporter
+from pipelines.rounds import progress
+from pipelines.rounds.progress import BarReporter, Meter, Progress, ProgressForm, is_notebook, reporter
 
 
 class Clock:
@@ -167,7 +166,7 @@ LINE: dict[str, Any] = {
 def test_python_shows_a_bar_in_a_notebook_unless_somebody_observes(
     sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporters, "NOTEBOOK_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "NOTEBOOK_SECONDS", 0.0)
     output = enter(monkeypatch, Shell(kernel=object()))
     seen: list[Progress] = []
     rt.run(LINE, sail.spark, tmp_path / "observed", observe=seen.append)
@@ -223,13 +222,13 @@ def test_the_time_left_starts_anew_with_each_batch(capsys: pytest.CaptureFixture
 
 def test_a_bar_that_never_started_ends_in_silence() -> None:
     screen = Terminal()
-    BarReporter(Meter(100, reporters.BAR_SECONDS, Clock()), screen).close()
+    BarReporter(Meter(100, progress.BAR_SECONDS, Clock()), screen).close()
     assert "round" not in screen.getvalue()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00:00"), (59.6, "0:01:00"), (3661.0, "1:01:01")])
 def test_time_left_reads_as_a_clock(seconds: float, text: str) -> None:
-    assert reporters.clock_time(seconds) == text
+    assert progress.clock_time(seconds) == text
 
 
 def test_building_many_runs_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,9 +41,9 @@ from deltalake import write_deltalake
 from oracles.actors import Call, Outcome, simulate
 
 from pipelines.engines.session import open_session
-from pipelines.experiment.batches import fitting_inputs
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.inputs import Inputs
+from pipelines.experiment.jobs import fitting_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store

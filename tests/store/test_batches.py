@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import pipelines as rt
 from pipelines.cli.app import app
 from pipelines.engines.session import Session
-from pipelines.experiment.batches import MAX_ROWS, Batch, cut, fitting
+from pipelines.experiment.jobs import MAX_ROWS, Batch, cut, fitting
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
 from pipelines.testing import run_configs

@@ -125,7 +125,7 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
 
     with pytest.MonkeyPatch.context() as patch:
         if is_ordered:
-            patch.setattr("pipelines.engines.concurrently.ThreadPoolExecutor", one_by_one)
+            patch.setattr("pipelines.engines.session.ThreadPoolExecutor", one_by_one)
         for method in ("_create", "_write", "commit"):
             patch.setattr(Store, method, watched(method))
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, strategies as st
 
-from pipelines.rounds.block_rows import exploded, listed, with_fate, without
+from pipelines.rounds.blocks import exploded, listed, with_fate, without
 
 _ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.text(max_size=3)), max_size=20)
 

@@ -8,7 +8,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from pipelines.engines.concurrently import concurrently
+from pipelines.engines.session import concurrently
 
 
 def test_answers_come_in_the_order_of_the_jobs() -> None:

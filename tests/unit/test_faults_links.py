@@ -17,7 +17,7 @@ from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.inputs.faults.tables import Faults
 from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.inputs.overlay.graph import Overlay
-from pipelines.rounds.faults.link_changes import Replacements
+from pipelines.rounds.faults import Replacements
 from pipelines.spec.faults import Fault
 from pipelines.spec.link_faults import Burst
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.experiment.labels import labelled
+from pipelines.experiment.prepared import labelled
 
 TREE = {"generate": {"kind": "random_tree", "nodes": 100, "max_degree": 4}, "clients": {"at": "leaves"}}
 LINE = {"generate": {"kind": "line", "nodes": 12}, "clients": {"at": "leaves"}}

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.cli.app import app
-from pipelines.engines import jars, java, maven, remote, scratch, settings
+from pipelines.engines import jars, names, remote, session, settings
 from pipelines.engines.names import Engine, chosen_engine, engine_for
 from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
@@ -40,14 +40,14 @@ def _fake_java(folder: Path, banner: str) -> None:
 
 @pytest.mark.parametrize(("banner", "version"), BANNERS.items())
 def test_the_major_version_is_read_from_each_banner(banner: str, version: int | None) -> None:
-    assert java.major_version(banner) == version
+    assert names.major_version(banner) == version
 
 
 @pytest.mark.parametrize("banner", ['openjdk version "17.0.15"', 'openjdk version "21.0.2"'])
 def test_java_that_spark_runs_on_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, banner: str) -> None:
     _fake_java(tmp_path, banner)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert java.check_java() == java.major_version(banner)
+    assert names.check_java() == names.major_version(banner)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_other_java_is_refused_with_what_was_found(
     _fake_java(tmp_path, banner)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(EngineError, match=f"{found}.*--engine local") as error:
-        java.check_java()
+        names.check_java()
     assert str(tmp_path) in str(error.value)
 
 
@@ -67,7 +67,7 @@ def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match=r"no java on PATH.*--engine local"):
-        java.check_java()
+        names.check_java()
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
@@ -190,7 +190,7 @@ def test_the_heap_is_left_to_a_user_who_chose_one(tmp_path: Path, monkeypatch: p
 
 def test_scratch_is_private_and_goes_away() -> None:
     with ExitStack() as closing:
-        folder = scratch.open_scratch(closing)
+        folder = session.open_scratch(closing)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "relation").write_text("rows")
     assert not folder.exists()
@@ -199,7 +199,7 @@ def test_scratch_is_private_and_goes_away() -> None:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> None:
     program = (
-        "import signal, time; from contextlib import ExitStack; from pipelines.engines.scratch import open_scratch;"
+        "import signal, time; from contextlib import ExitStack; from pipelines.engines.session import open_scratch;"
         "signal.signal(signal.SIGINT, signal.default_int_handler);"  # background jobs inherit that it is ignored
         "closing = ExitStack(); print(open_scratch(closing), flush=True); time.sleep(60)"
     )
@@ -220,10 +220,10 @@ def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> 
 
 
 def test_scratch_lies_elsewhere_where_memory_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratch, "_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(session, "_MEMORY", tmp_path / "missing")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with ExitStack() as closing:
-        assert scratch.open_scratch(closing).parent == tmp_path
+        assert session.open_scratch(closing).parent == tmp_path
 
 
 MIRRORS = {
@@ -236,12 +236,12 @@ MIRRORS = {
 }
 
 
-@pytest.mark.parametrize("namespace", ["", ' xmlns="http://maven.apache.org/SETTINGS/1.2.0"'])
+@pytest.mark.parametrize("namespace", ["", ' xmlns="http://jars.apache.org/SETTINGS/1.2.0"'])
 @pytest.mark.parametrize(("mirror", "url"), MIRRORS.items())
 def test_the_mirror_of_central_is_found(tmp_path: Path, namespace: str, mirror: str, url: str | None) -> None:
     file = tmp_path / "settings.xml"
     file.write_text(f"<settings{namespace}><mirrors>{mirror}</mirrors></settings>")
-    assert maven.mirror_in(file) == url
+    assert jars.mirror_in(file) == url
 
 
 def test_the_fetching_process_is_told_of_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import EngineError
-from pipelines.rounds import survive
+from pipelines.rounds import execute
 from pipelines.store.store import Store
 
 LOST = "Job aborted due to stage failure: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_12_0 not found!"
@@ -22,9 +22,9 @@ def play(monkeypatch: pytest.MonkeyPatch, root: Path, error: Exception) -> list[
 
     said: list[str] = []
     nothing: Any = None
-    monkeypatch.setattr(survive, "execute", fail)
-    with pytest.raises(type(error)) if not survive.is_executor_lost(error) else pytest.raises(EngineError) as caught:
-        survive.execute_and_survive(nothing, nothing, lambda: Store(root, nothing), nothing, nothing, said.append)
+    monkeypatch.setattr(execute, "execute", fail)
+    with pytest.raises(type(error)) if not execute.is_executor_lost(error) else pytest.raises(EngineError) as caught:
+        execute.execute_and_survive(nothing, nothing, lambda: Store(root, nothing), nothing, nothing, said.append)
     return [*said, str(caught.value)]
 
 

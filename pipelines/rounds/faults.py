@@ -1,11 +1,18 @@
-"""The crash schedule by round: the driver knows which round has crashes and recoveries, the frames are read off one.
+"""The faults of runs by round: crashes, link faults and replaced links.
+
+The driver knows the rounds with crashes and recoveries; their frames are filters of one frame, the crash schedule.
 
 A node's *incarnation* is how often it recovered: 0 at first. It crashes in a round, handles nothing from that round on,
 and recovers with the next incarnation in round ``end_round``, if it does.
+
+Node programs apply link faults (`udfs.nodes.link_faults`) and replaced links (`udfs.nodes.links`). The times of link
+faults are cut where any of them begins or ends, so that a message meets at most one row: an array of the faults that
+may strike it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +22,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.due import CrashesDue, FaultsDue, RunSet
 from pipelines.engines.checkpoints import Checkpoints
+from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
@@ -22,6 +30,9 @@ CRASH = T.StructType(
     [*(T.StructField(name, BIGINT, False) for name in _KEY), T.StructField("end_round", BIGINT, True)]
 )  # fmt: skip
 """One row a down time: ``incarnation`` is the one that crashes in ``round``; ``end_round`` is null for good."""
+_COLUMNS = ("run_id", "src", "dst", "latency_rounds")
+_FAULT = ("effect", "kinds", "rate", "salt", "low", "high", "first_round", "last_round")
+_SIDE = ("run_id", "node_id", "round", "end_round", "side")
 
 
 class Crashes:
@@ -36,7 +47,7 @@ class Crashes:
             checkpoints: Keeps the schedule.
         """
         ordered = crash.sort_by([(name, "ascending") for name in ("run_id", "node_id", "round")])
-        rows = ordered.add_column(2, "incarnation", _places(ordered))
+        rows = ordered.add_column(2, "incarnation", _incarnations(ordered))
         self._node = ordered.select(["run_id", "node_id"])
         self._start = rows["round"].to_numpy()
         self._end = pc.fill_null(rows["end_round"], np.iinfo(np.int64).max).to_numpy()
@@ -70,8 +81,8 @@ class Crashes:
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after the given one in which a node crashes or recovers."""
-        place = int(np.searchsorted(self._rounds, after, side="right"))
-        return int(self._rounds[place]) if place < len(self._rounds) else None
+        index = int(np.searchsorted(self._rounds, after, side="right"))
+        return int(self._rounds[index]) if index < len(self._rounds) else None
 
     def has_crash(self, round_: int) -> bool:
         """Returns whether a node crashes in a round."""
@@ -129,10 +140,96 @@ def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
     return event.filter(pc.less_equal(event["round"], horizon)).select(FAULT_EVENT.columns)
 
 
-def _places(ordered: pa.Table) -> pa.Array:
-    """Counts the down times of each node before a row."""
+def _incarnations(ordered: pa.Table) -> pa.Array:
+    """Returns the number of earlier down times of the node of each row."""
     run, node = (ordered[name].to_numpy() for name in ("run_id", "node_id"))
     rank = np.arange(len(ordered))
     is_first = np.ones(len(ordered), dtype=bool)
     is_first[1:] = (run[1:] != run[:-1]) | (node[1:] != node[:-1])
     return pa.array(rank - np.maximum.accumulate(np.where(is_first, rank, 0)), pa.int64())
+
+
+class Replacements:
+    """The replacements of links of all runs.
+
+    Attributes:
+        rows: The links that exist in some round, with their latencies.
+    """
+
+    def __init__(self, replacement: pa.Table, link: pa.Table) -> None:
+        """Collects the rounds and the links.
+
+        Args:
+            replacement: `Inputs.replacement`.
+            link: `Inputs.link`: the links at the start.
+        """
+        self._rounds = np.unique(replacement["round"].to_numpy())
+        self.rows = _links_ever(replacement, link) if len(replacement) else link
+
+    def next_round(self, after: int) -> int | None:
+        """Returns the first round after the given one in which a link is replaced."""
+        index = int(np.searchsorted(self._rounds, after, side="right"))
+        return int(self._rounds[index]) if index < len(self._rounds) else None
+
+
+def _links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
+    """Returns the links at the start and those that replace others, one row a direction: columns `_COLUMNS`."""
+    directions = (("run_id", "a", "b", "latency_rounds"), ("run_id", "b", "a", "latency_rounds"))
+    new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
+    whole = pa.concat_tables([link.select(_COLUMNS), *new])
+    return whole.group_by(_COLUMNS[:3]).aggregate([("latency_rounds", "max")]).rename_columns(_COLUMNS)
+
+
+class LinkFaults:
+    """The link faults of all runs.
+
+    Attributes:
+        on_link: ``run_id, src, dst, round, end_round, faults``: those of a link, cut into times; None: there are none.
+        anywhere: ``run_id, round, end_round, faults``: those of all links; None: there are none.
+        sides: ``run_id, node_id, round, end_round, side``: the sides of partitions; None: there are none.
+        duplicating: The ids of the runs in which a message may arrive twice: there every other message id is free for
+            copies. A run's ids do not depend on the other runs of its job.
+    """
+
+    def __init__(self, fault: pa.Table, side: pa.Table) -> None:
+        """Cuts the times of the faults.
+
+        Args:
+            fault: `Inputs.link_fault`.
+            side: `Inputs.side`.
+        """
+        is_on_link = pc.is_valid(fault["src"])
+        self.on_link = _cut(fault.filter(is_on_link), ("run_id", "src", "dst"))
+        self.anywhere = _cut(fault.filter(pc.invert(is_on_link)), ("run_id",))
+        self.sides = side.select(_SIDE) if len(side) else None
+        self.duplicating = pc.unique(fault.filter(pc.equal(fault["effect"], "duplicate"))["run_id"])
+
+    @property
+    def may_duplicate(self) -> bool:
+        """Whether a message may arrive twice in any run."""
+        return len(self.duplicating) > 0
+
+
+def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
+    """Returns faults cut into times; None where there are none."""
+    return cut_times(fault, keys, _FAULT) if len(fault) else None
+
+
+@dataclass(frozen=True)
+class RunFaults:
+    """The faults of all runs.
+
+    Attributes:
+        crashes: The crash schedule.
+        links: The link faults.
+        changes: The links that others replace.
+    """
+
+    crashes: Crashes
+    links: LinkFaults
+    changes: Replacements
+
+    def next_rounds(self, after: int) -> list[int]:
+        """Returns the next rounds in which a fault itself happens, a kind of fault each."""
+        found = (self.crashes.next_round(after), self.changes.next_round(after))
+        return [round_ for round_ in found if round_ is not None]

@@ -1,1 +1,0 @@
-"""Faults while rounds are made: crashes, pauses, link faults and links that change."""
