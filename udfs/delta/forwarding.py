@@ -1,15 +1,18 @@
-"""Generic forwarding: first copies, their recipients Γ and Out, deliveries (Algorithm 1, lines 1 to 18)."""
+"""Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
+
+Lines 1 to 18 are `forward`, 19 to 26 `confirm` and `update_routing_information`, 27 to 31 `answer_senders`. Recipient
+sets Γ and Out are those of sections 4.6 to 4.8, of Guided messages of 6.1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from udfs.delta import duplicates
-from udfs.delta.confirmation import answer_duplicates, finish, update_routing_information
-from udfs.delta.recipients import guided, in_view, matching, new_members, unconfirmed
-from udfs.delta.records import Delivered, Entry, Processing, Recipient
+from udfs.delta import detectors
+from udfs.delta.messages import Conf
+from udfs.delta.state import Delivered, Entry, Path, Processing, Recipient, Waiting
 from udfs.delta.turn import Copy, Finished, Key, Turn
-from udfs.delta.view import Changes
+from udfs.delta.view import Changes, after_changes, bury, changes_of, closest, store_own, unmark
 
 
 def forward(turn: Turn) -> None:
@@ -19,12 +22,12 @@ def forward(turn: Turn) -> None:
         update_routing_information(turn)
         return
     copies = sorted(_accepted(turn), key=lambda one: (one.trigger, one.source, one.source_seq))
-    first = duplicates.first_copies(turn, copies)
+    first = detectors.first_copies(turn, copies)
     firsts = {id(copy) for copy in first}
     late = [copy for copy in copies if id(copy) not in firsts]
     _take_refused(turn, late, {copy.key for copy in first})
     here = _route(turn, first)
-    duplicates.learn(turn, first)
+    detectors.learn(turn, first)
     answer_duplicates(turn, late)
     for copy in late if node.is_recovering else ():
         m = node.processing_list.get(copy.key)
@@ -162,3 +165,154 @@ def _deliver(turn: Turn, here: list[Copy | Processing]) -> None:
             before = delivered.get(m.source)
             last = m.source_seq if before is None else max(before.last_seq, m.source_seq)
             delivered[m.source] = Delivered(m.source, last)
+
+
+def confirm(turn: Turn) -> None:
+    """Handles CONF; one from outside Out, or for an unknown message, does nothing (rule R15)."""
+    ended: dict[Key, int] = {}
+    for one in turn.inbox.get("CONF", ()):
+        m = turn.node.processing_list.get((one.message.source, one.message.source_seq))
+        if m is None:
+            continue
+        rows = [row for row in m.recipients.values() if row.responsible == one.src]
+        for row in rows:
+            row.is_confirmed = True
+        if rows:
+            ended[m.source, m.source_seq] = one.message_id
+    for key, trigger in ended.items():
+        m = turn.node.processing_list[key]
+        if m.is_finished:
+            finish(turn, Finished(m, trigger, m.sender))
+
+
+def finish(turn: Turn, one: Finished) -> None:
+    """Ends the processing of a message (line 30)."""
+    turn.finished.append(one)
+    turn.node.processing_list.pop(one.key, None)
+
+
+def update_routing_information(turn: Turn) -> Changes:
+    """Lines 25 and 26: SUBS_SET_N changes by all that is finished; returns how."""
+    finished = [one for one in turn.finished if one.m.subscription_id is not None]
+    if not finished and not turn.told:
+        return {}, {}
+    bury(turn, finished)
+    changes = changes_of(turn, finished)
+    store_own(turn, finished)
+    if changes[0] or changes[1]:
+        turn.node.routing_entry = after_changes(turn.node.routing_entry, changes)
+    return changes
+
+
+def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
+    """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once."""
+    for copy in late:
+        if copy.sender is None:
+            continue
+        turn.ctx.drop("duplicate", copy.trigger)
+        if copy.key in turn.node.processing_list:
+            turn.node.waiting[(*copy.key, copy.sender)] = Waiting(*copy.key, copy.sender)
+        else:
+            turn.send(copy.trigger, 3, "CONF", copy.sender, Conf(*copy.key, None))
+
+
+def answer_senders(turn: Turn) -> None:
+    """Lines 27 to 31: CONF to every sender of a finished message; confirmed calls; links without marks."""
+    waiting = turn.node.waiting
+    ended = {one.key for one in turn.finished} if waiting else set()
+    answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
+    for one in turn.finished:
+        senders = {row.sender for row in answered if (row.source, row.source_seq) == one.key}
+        if one.sender is not None:
+            senders.add(one.sender)
+        for sender in sorted(senders):
+            turn.send(one.trigger, 3, "CONF", sender, Conf(*one.key, None))
+        if one.m.source == turn.id and one.m.source_seq > 0:
+            turn.ctx.confirm(one.m.source_seq)
+    for row in answered:
+        del waiting[row.source, row.source_seq, row.sender]
+    unmark(turn, turn.finished)
+
+
+def sender_hop(turn: Turn, sender: int | None) -> int | None:
+    """Returns the neighbour of N that lies towards a sender: nothing goes back there (rule R2)."""
+    if sender is None:
+        return None
+    path = turn.node.path.get(sender)
+    return path.path[1] if path is not None and path.distance else sender
+
+
+def in_view(turn: Turn, m: Copy | Processing) -> list[Path]:
+    """Returns Γ of J, REJOIN, SUB and UNSUB by the view of N.
+
+    SUB, UNSUB: every other node that is not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on
+    P(X, M); from the joining node all go by M (4.6). REJOIN: the same with R for M and δ+1 for δ (Alg. 5, line 19).
+    """
+    if m.kind == "PUB":
+        return []
+    hop = sender_hop(turn, m.sender)
+    away = [one for one in turn.node.path.values() if one.distance and (hop is None or one.path[1] != hop)]
+    if m.kind in ("SUB", "UNSUB"):
+        return away
+    to_join_point = None if m.join_point is None else turn.node.path.get(m.join_point)
+    if to_join_point is None:
+        return []
+    scope = turn.delta if m.kind == "J" else turn.delta + 1
+    return [one for one in away if hop is None or one.distance + to_join_point.distance <= scope]
+
+
+def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
+    """Returns nodes of the view as recipients of which nothing is done yet."""
+    return {one.target: Recipient(None, one.responsible) for one in paths}
+
+
+def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
+    """Returns the recipients that have come into view: not in Γ yet, nor behind one that has confirmed."""
+    done = {recipient for recipient, one in known.items() if one.is_confirmed}
+    fresh = [one for one in paths if one.target not in known and done.isdisjoint(one.path)]
+    return unconfirmed(fresh)
+
+
+def matching(
+    turn: Turn, m: Copy | Processing, before: Mapping[int, Entry], changes: Changes, trigger: int
+) -> dict[int, int | None]:
+    """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
+
+    Args:
+        turn: The node.
+        m: The publication.
+        before: SUBS_SET_N before the round.
+        changes: How the round changes it.
+        trigger: When the turn of the publication comes: it sees what changed before.
+
+    Returns:
+        Who is responsible for each recipient, N itself among them.
+    """
+    hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
+    for subscription in m.matches or ():
+        if removed.get(subscription, trigger) < trigger:
+            continue
+        entry = before.get(subscription)
+        if entry is None and subscription in added and added[subscription][0] < trigger:
+            entry = added[subscription][1]
+        if entry is None or (hop is not None and (entry.first_hop is None or entry.first_hop == hop)):
+            continue
+        found[entry.origin] = entry.responsible
+    return found
+
+
+def guided(turn: Turn, copy: Copy) -> dict[int, Recipient]:
+    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
+
+    What is done behind the node counts as confirmed. The node itself is among them where its one-node path is in g.to,
+    for a publication only if a subscription of its own matches.
+    """
+    found = {}
+    for path, is_done in copy.guide or ():
+        recipient = path[-1]
+        is_own = any(one in turn.node.own_subscription for one in copy.matches or ())
+        if recipient == turn.id and copy.kind == "PUB" and not is_own:
+            continue
+        responsible = turn.id if len(path) == 1 else None if is_done else closest(turn.node, path)
+        found[recipient] = Recipient(path, responsible, is_confirmed=is_done)
+    return found

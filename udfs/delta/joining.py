@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from udfs.delta import connections, view
+from udfs.delta import bypass, view
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
-from udfs.delta.records import Entry, JoinRequest, Peer, Recipient, WaitingCall
 from udfs.delta.recovery import forget_behind
+from udfs.delta.state import Entry, JoinRequest, Peer, Recipient, WaitingCall
 from udfs.delta.turn import CALL, Copy, Turn
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 
@@ -56,10 +56,10 @@ def _ask(turn: Turn, call: JoinCall) -> None:
     turn.ctx.issue(call.source_seq)
     join = turn.node.own_join
     join_point = call.join_point if call.join_point is not None else -1
-    connections.request_join(turn, CALL + call.source_seq, join_point, call.source_seq)
+    bypass.request_join(turn, CALL + call.source_seq, join_point, call.source_seq)
     if join is not None and turn.ctx.run.has_crashes:
         join.is_asked = True
-        connections.watch(turn, connections.join_point_connection(turn))
+        bypass.watch(turn, bypass.join_point_connection(turn))
 
 
 def _enter(turn: Turn) -> None:
@@ -79,7 +79,7 @@ def _enter(turn: Turn) -> None:
         if join.status == "VALID_JOINED":
             turn.entered.append(-1)
             if turn.is_disturbed:
-                connections.tell_peers(turn)
+                bypass.tell_peers(turn)
     status = node.own_status
     if status is not None and "REJOIN" in confirmed:
         status.status = "OPERATIONAL"
@@ -191,9 +191,7 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
             peers.append(request.joiner)
     forget_behind(turn, peers, peers)
     made = [turn.node.peer[peer] for peer in peers]
-    connections.watch(
-        turn, [connections.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made]
-    )
+    bypass.watch(turn, [bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made])
 
 
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, Entry]) -> None:

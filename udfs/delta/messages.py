@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from udfs.delta.records import Visit
+from udfs.delta.state import Visit
 from udfs.nodes.records import message
 
 

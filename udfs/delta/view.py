@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from udfs.delta.records import Entry, Link, OwnSubscription, Path, Tombstone
-from udfs.delta.state import State
+from udfs.delta.state import Entry, Link, OwnSubscription, Path, State, Tombstone
 from udfs.delta.turn import Finished, Turn
 from udfs.nodes.keyed import Keyed
 
