@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import udfs
-from udfs.nodes.block import Play
-from udfs.nodes.packed import PACKED, pack, packed, unpacked
+from udfs.nodes.processes import PACKED, Play, pack, packed, unpacked
 
 _SLICES_PER_CORE = 4
 """Slices of rows a core: no core waits long for the last slice, and none holds all of its share at once."""

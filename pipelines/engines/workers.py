@@ -13,18 +13,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
 from pyspark.cloudpickle import dumps
 
-from udfs.nodes import interruption
-from udfs.nodes.apart import apply, prepare, serve
-from udfs.nodes.packed import stream_of
-
-if TYPE_CHECKING:
-    from udfs.nodes.block import Play
+from udfs.nodes.processes import Play, apply, check, prepare, serve, stream_of
 
 _IDLE_SECONDS = 300
 _lock = Lock()
@@ -90,7 +84,7 @@ class InWorkers:
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in batches:
-            interruption.check()
+            check()
             under_way.append(self._begun(pool, stream_of(part)))
             if len(under_way) > self.n_workers:
                 yield from under_way.popleft()()

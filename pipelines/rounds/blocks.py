@@ -39,12 +39,12 @@ from pipelines.rounds.commit import History
 from pipelines.rounds.faults.run_faults import RunFaults
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
-from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, rows_of
-from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
 from udfs.nodes.network import Flight
+from udfs.nodes.processes import Play, check, until
 from udfs.nodes.world import BEFORE
 
 _NODE = ["run_id", "node_id"]
@@ -229,8 +229,8 @@ class Blocks(Rounds):
 
     def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
         """Has runs played, until `close` ends that."""
-        with interruption.until(self._ended):
-            interruption.check()
+        with until(self._ended):
+            check()
             if self._n_executors == 0:
                 return mapped_here(given, function, schema, self._n_workers)
             with self._session.tagged(_TAG, what):

@@ -27,10 +27,8 @@ from udfs.delta.turn import Turn, leave
 from udfs.delta.view import Ends, ends_of, paths_from
 from udfs.nodes.calls import JoinCall
 from udfs.nodes.context import Context
-from udfs.nodes.keyed import Keyed
-from udfs.nodes.records import record
-from udfs.nodes.step import RoundDue
-from udfs.nodes.world import World
+from udfs.nodes.records import Keyed, record
+from udfs.nodes.world import RoundDue, World
 
 
 class Delta(State):

@@ -9,8 +9,8 @@ from udfs.delta.forwarding import in_view, new_members
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
 from udfs.delta.state import Entry, Peer, Processing, Recipient, Status, SynRequested, Tombstone
 from udfs.delta.turn import Copy, Turn
-from udfs.nodes.keyed import Keyed
-from udfs.nodes.step import Received
+from udfs.nodes.records import Keyed
+from udfs.nodes.world import Received
 
 _CONCERNING = (
     "DETECT", "JOIN_REQUEST", "CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP", "PAR_SUB"

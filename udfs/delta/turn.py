@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from udfs.delta.messages import MULTICAST, Multicast, Step
 from udfs.delta.state import Entry, Processing, State, Visit
 from udfs.nodes.context import Context
-from udfs.nodes.step import Received, RoundDue
+from udfs.nodes.world import Received, RoundDue
 
 FAULT = -(1 << 62)
 """Trigger of reports, requests and STATUS: before all other messages of the round."""

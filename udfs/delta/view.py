@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from udfs.delta.state import Entry, Link, OwnSubscription, Path, State, Tombstone
 from udfs.delta.turn import Finished, Turn
-from udfs.nodes.keyed import Keyed
+from udfs.nodes.records import Keyed
 
 LinkRow = tuple[int, int, bool]
 

@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Delivered, Internal
-from udfs.nodes.interruption import check
-from udfs.nodes.links import LinkChange, Links, Replacement
+from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.run import RunView, Spans
-from udfs.nodes.step import Received, step
-from udfs.nodes.world import BEFORE, Node, World, begin
+from udfs.nodes.run import LinkChange, Links, Replacement, RunView, Spans
+from udfs.nodes.world import BEFORE, Node, Received, World, begin, step
 
 _GROUP = 1024
 """Senders whose messages of a round are numbered together."""

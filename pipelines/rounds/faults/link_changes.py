@@ -1,4 +1,4 @@
-"""Links that others replace, which node programs are told of (`udfs.nodes.links`): their rounds, and all links."""
+"""Links that others replace, which node programs are told of (`udfs.nodes.run`): their rounds, and all links."""
 
 from __future__ import annotations
 

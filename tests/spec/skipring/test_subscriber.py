@@ -11,8 +11,7 @@ from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Context
 from udfs.nodes.program import Plan
 from udfs.nodes.records import kind_of
-from udfs.nodes.step import Received, step
-from udfs.nodes.world import Node
+from udfs.nodes.world import Node, Received, step
 from udfs.skipring.labels import Label
 from udfs.skipring.messages import (
     COR,

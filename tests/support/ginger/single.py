@@ -16,8 +16,7 @@ from udfs.ginger.tree import relationship
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watch
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.step import Received, step
-from udfs.nodes.world import Node
+from udfs.nodes.world import Node, Received, step
 
 ROUND = 7
 SETTINGS = {
