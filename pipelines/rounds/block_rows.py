@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
+from pipelines.contract.round import in_flight_schema
 from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import INTERNAL, rows_of
 

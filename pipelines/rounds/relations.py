@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.due import CrashesDue
-from pipelines.contract.round import DataflowForm
+from pipelines.contract.round import CrashesDue, DataflowForm
 from pipelines.engines.checkpoints import Checkpoints, Cut, Part
 from pipelines.engines.frames import union
 

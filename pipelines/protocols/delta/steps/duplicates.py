@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import KEY, NODE, mapped
+from pipelines.contract.rows import KEY, NODE, mapped, row_number
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
 from udfs.delta.detectors import ACCEPTED, accepted_copies
