@@ -43,9 +43,8 @@ from udfs.nodes.arrow import CALL, rows_of
 from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
-from udfs.nodes.network import Flight
 from udfs.nodes.processes import Play, check, until
-from udfs.nodes.world import BEFORE
+from udfs.nodes.world import BEFORE, Flight
 
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)

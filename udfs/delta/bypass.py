@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from udfs.delta import view
 from udfs.delta.forwarding import finish
-from udfs.delta.messages import ConRequest, Detect, JoinRequested, Stated, SynRequest, ToldLink
+from udfs.delta.messages import MULTICAST, ConRequest, Detect, JoinRequested, Stated, SynRequest, ToldLink
 from udfs.delta.state import Path, Peer, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
 
@@ -170,9 +170,16 @@ def take_in(turn: Turn) -> None:
     own = turn.node.incarnation
     if turn.due.is_recovered:
         own = turn.ctx.run.incarnation(turn.id, turn.round)
+    inbox, multicast = turn.inbox, turn.multicast
     for one in turn.due.received:
-        if one.kind in _EXEMPT or (one.message.for_incarnation or 0) == own:
-            turn.inbox.setdefault(one.kind, []).append(one)
+        kind = one.kind
+        if kind in _EXEMPT or (one.message.for_incarnation or 0) == own:
+            if kind in inbox:
+                inbox[kind].append(one)
+            else:
+                inbox[kind] = [one]
+            if kind in MULTICAST:
+                multicast.append(one)
         else:
             turn.ctx.drop("lost_crash", one.message_id)
 

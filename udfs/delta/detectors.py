@@ -26,10 +26,10 @@ def first_copies(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
         return _first_visits(turn, copies)
     first, seen = list[Copy](), set[Key]()
     for copy in copies:
-        known = turn.node.detector.get(_identity(copy))
-        if copy.key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
+        key, known = copy.key, turn.node.detector.get(_identity(copy))
+        if key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
             first.append(copy)
-        seen.add(copy.key)
+        seen.add(key)
     return first
 
 
@@ -54,8 +54,9 @@ def _first_visits(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
 
 def learn(turn: Turn, first: Iterable[Copy]) -> None:
     """Notes first copies (line 11); a source keeps its own MsgId (rule R18)."""
+    is_visited = _is_visited(turn)
     for copy in first:
-        if not _is_visited(turn):
+        if not is_visited:
             _note(turn, _identity(copy), abs(copy.source_seq))
             continue
         for node, number in copy.visited or ():

@@ -1,31 +1,37 @@
 """Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
 
-Lines 1 to 18 are `forward`, 19 to 26 `confirm` and `update_routing_information`, 27 to 31 `answer_senders`. Recipient
+Lines 1 to 18 are `forward`, 19 to 26 `confirm` and `routing_changes`, 27 to 31 `answer_senders`. Recipient
 sets Γ and Out are those of sections 4.6 to 4.8, of Guided messages of 6.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 
 from udfs.delta import detectors
 from udfs.delta.messages import Conf
-from udfs.delta.state import Delivered, Entry, Path, Processing, Recipient, Waiting
+from udfs.delta.state import Delivered, Path, Processing, Recipient, Waiting
 from udfs.delta.turn import Copy, Finished, Key, Turn
-from udfs.delta.view import Changes, after_changes, bury, changes_of, closest, store_own, unmark
+from udfs.delta.view import Changes, bury, change_entries, changes_of, closest, store_own, unmark
+
+_TURN = attrgetter("trigger", "source", "source_seq")
 
 
 def forward(turn: Turn) -> None:
     """Phase 4: handles the copies of J, SUB, UNSUB, PUB and REJOIN, issued ones among them."""
     node = turn.node
     if not turn.copies and not turn.guided:
-        update_routing_information(turn)
+        change_entries(node.routing_entry, routing_changes(turn))
         return
-    copies = sorted(_accepted(turn), key=lambda one: (one.trigger, one.source, one.source_seq))
+    copies = list(_accepted(turn)) if node.is_recovering else turn.copies
+    if len(copies) > 1:
+        copies = sorted(copies, key=_TURN)
     first = detectors.first_copies(turn, copies)
     firsts = {id(copy) for copy in first}
-    late = [copy for copy in copies if id(copy) not in firsts]
-    _take_refused(turn, late, {copy.key for copy in first})
+    late = [copy for copy in copies if id(copy) not in firsts] if len(first) < len(copies) else []
+    if late and node.is_synchronising:
+        _take_refused(turn, late, {copy.key for copy in first})
     here = _route(turn, first)
     detectors.learn(turn, first)
     answer_duplicates(turn, late)
@@ -35,13 +41,14 @@ def forward(turn: Turn) -> None:
             _add_recipients(turn, m, guided(turn, copy))
     for m in turn.guided:
         here += _compute_again(turn, m)
-    _deliver(turn, here)
+    if here:
+        _deliver(turn, here)
 
 
 def _accepted(turn: Turn) -> Iterable[Copy]:
     """A RECOVERING node takes Guided messages only (6.1)."""
     for copy in turn.copies:
-        if copy.guide is None and turn.node.is_recovering:
+        if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)
         else:
             yield copy
@@ -54,7 +61,7 @@ def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
     only it held then comes from the next partner as an older message. Taking it again changes nothing where it was
     known.
     """
-    for copy in late if turn.node.is_synchronising else ():
+    for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
             finish(turn, Finished(copy, copy.trigger, None))
 
@@ -62,10 +69,11 @@ def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
 def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
     """Finds Γ and Out of first copies and sends them on; returns the publications to deliver here."""
     node, here = turn.node, list[Copy | Processing]()
-    routed: list[tuple[Copy, dict[int, Recipient]]] = []
+    is_recovering = node.is_recovering
+    routed: list[tuple[Copy, dict[int, Recipient], list[int]]] = []
     publications = []
     for copy in first:
-        if node.is_recovering:
+        if is_recovering:
             told = guided(turn, copy)
             recipients = told | new_members(in_view(turn, copy), told)
             if copy.kind == "PUB" and turn.id in told:
@@ -75,21 +83,20 @@ def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
             continue
         else:
             recipients = unconfirmed(in_view(turn, copy))
-        routed.append((copy, recipients))
-        _finish_at_once(turn, copy, recipients)
-    before: Mapping[int, Entry] = node.routing_entry
-    changes = update_routing_information(turn)
+        routed.append((copy, recipients, _out(turn, copy, recipients)))
+    changes = routing_changes(turn)
     for copy in publications:
-        matched = matching(turn, copy, before, changes, copy.trigger)
+        matched = matching(turn, copy, changes, copy.trigger)
         recipients = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
         if turn.id in matched:
             here.append(copy)
-        routed.append((copy, recipients))
-        _finish_at_once(turn, copy, recipients)
-    for copy, recipients in routed:
-        for responsible in sorted(_out(turn, recipients)):
+        routed.append((copy, recipients, _out(turn, copy, recipients)))
+    change_entries(node.routing_entry, changes)
+    for copy, recipients, out in routed:
+        for responsible in out:
             _send(turn, copy, responsible)
-        _process(turn, copy, recipients)
+        if out:
+            _process(turn, copy, recipients)
     return here
 
 
@@ -106,33 +113,33 @@ def _send(turn: Turn, copy: Copy, responsible: int) -> None:
         turn.send(copy.trigger, 2, copy.kind, responsible, copy)
 
 
-def _out(turn: Turn, recipients: Mapping[int, Recipient]) -> set[int]:
-    """Returns Out_N^m: who is responsible for the recipients, N itself left out."""
-    return {one.responsible for one in recipients.values() if one.responsible is not None} - {turn.id}
+def _out(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> list[int]:
+    """Returns Out_N^m: the nodes responsible for the recipients, N left out, ascending.
 
-
-def _finish_at_once(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> None:
-    """With an empty Out the processing ends where it begins (rule R13)."""
-    if not _out(turn, recipients):
+    With an empty Out the processing ends where it begins (rule R13).
+    """
+    out = {one.responsible for one in recipients.values() if one.responsible is not None}
+    out.discard(turn.id)
+    if not out:
         turn.finished.append(Finished(copy, copy.trigger, copy.sender))
+    return sorted(out) if len(out) > 1 else [*out]
 
 
-def _process(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> None:
-    """Puts a message into ProcessingList_N (lines 13 to 15), if somebody still has to confirm it."""
-    others = {one: row for one, row in recipients.items() if one != turn.id}
-    if any(row.is_awaited for row in others.values()):
-        matches = copy.matches if turn.ctx.run.has_crashes else None
-        turn.node.processing_list[copy.key] = Processing(
-            copy.source, copy.source_seq, copy.kind, turn.round, copy.trigger, copy.sender, copy.hops,
-            copy.subscription_id, copy.origin, copy.join_point, copy.issued_round, matches, copy.origin_path,
-            copy.msg_id, copy.visited, others,
-        )  # fmt: skip
+def _process(turn: Turn, copy: Copy, recipients: dict[int, Recipient]) -> None:
+    """Puts a message into ProcessingList_N (lines 13 to 15): somebody still has to confirm it."""
+    recipients.pop(turn.id, None)
+    matches = copy.matches if turn.ctx.run.has_crashes else None
+    turn.node.processing_list[copy.key] = Processing(
+        copy.source, copy.source_seq, copy.kind, turn.round, copy.trigger, copy.sender, copy.hops,
+        copy.subscription_id, copy.origin, copy.join_point, copy.issued_round, matches, copy.origin_path, copy.msg_id,
+        copy.visited, recipients,
+    )  # fmt: skip
 
 
 def _compute_again(turn: Turn, m: Processing) -> list[Copy | Processing]:
     """Sends a publication that was accepted as Guided to the recipients that N knows of by now (rule R32)."""
     nothing: Changes = {}, {}
-    matched = matching(turn, m, turn.node.routing_entry, nothing, m.trigger)
+    matched = matching(turn, m, nothing, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
     _add_recipients(turn, m, away)
     return [m] if turn.id in matched else []
@@ -171,14 +178,14 @@ def confirm(turn: Turn) -> None:
     """Handles CONF; one from outside Out, or for an unknown message, does nothing (rule R15)."""
     ended: dict[Key, int] = {}
     for one in turn.inbox.get("CONF", ()):
-        m = turn.node.processing_list.get((one.message.source, one.message.source_seq))
+        key = one.message.source, one.message.source_seq
+        m = turn.node.processing_list.get(key)
         if m is None:
             continue
-        rows = [row for row in m.recipients.values() if row.responsible == one.src]
-        for row in rows:
-            row.is_confirmed = True
-        if rows:
-            ended[m.source, m.source_seq] = one.message_id
+        for row in m.recipients.values():
+            if row.responsible == one.src:
+                row.is_confirmed = True
+                ended[key] = one.message_id
     for key, trigger in ended.items():
         m = turn.node.processing_list[key]
         if m.is_finished:
@@ -191,17 +198,14 @@ def finish(turn: Turn, one: Finished) -> None:
     turn.node.processing_list.pop(one.key, None)
 
 
-def update_routing_information(turn: Turn) -> Changes:
-    """Lines 25 and 26: SUBS_SET_N changes by all that is finished; returns how."""
+def routing_changes(turn: Turn) -> Changes:
+    """Lines 25 and 26: returns how SUBS_SET_N changes by all that is finished."""
     finished = [one for one in turn.finished if one.m.subscription_id is not None]
     if not finished and not turn.told:
         return {}, {}
     bury(turn, finished)
-    changes = changes_of(turn, finished)
     store_own(turn, finished)
-    if changes[0] or changes[1]:
-        turn.node.routing_entry = after_changes(turn.node.routing_entry, changes)
-    return changes
+    return changes_of(turn, finished)
 
 
 def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
@@ -218,17 +222,20 @@ def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
 
 def answer_senders(turn: Turn) -> None:
     """Lines 27 to 31: CONF to every sender of a finished message; confirmed calls; links without marks."""
+    if not turn.finished:
+        return
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()
     answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
     for one in turn.finished:
-        senders = {row.sender for row in answered if (row.source, row.source_seq) == one.key}
+        key = one.key
+        senders = {row.sender for row in answered if (row.source, row.source_seq) == key} if answered else set()
         if one.sender is not None:
             senders.add(one.sender)
         for sender in sorted(senders):
-            turn.send(one.trigger, 3, "CONF", sender, Conf(*one.key, None))
-        if one.m.source == turn.id and one.m.source_seq > 0:
-            turn.ctx.confirm(one.m.source_seq)
+            turn.send(one.trigger, 3, "CONF", sender, Conf(*key, None))
+        if key[0] == turn.id and key[1] > 0:
+            turn.ctx.confirm(key[1])
     for row in answered:
         del waiting[row.source, row.source_seq, row.sender]
     unmark(turn, turn.finished)
@@ -273,24 +280,22 @@ def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict
     return unconfirmed(fresh)
 
 
-def matching(
-    turn: Turn, m: Copy | Processing, before: Mapping[int, Entry], changes: Changes, trigger: int
-) -> dict[int, int | None]:
+def matching(turn: Turn, m: Copy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
     """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
 
     Args:
         turn: The node.
         m: The publication.
-        before: SUBS_SET_N before the round.
-        changes: How the round changes it.
+        changes: How the round changes SUBS_SET_N, which is as it was before the round.
         trigger: When the turn of the publication comes: it sees what changed before.
 
     Returns:
         Who is responsible for each recipient, N itself among them.
     """
     hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
+    before = turn.node.routing_entry
     for subscription in m.matches or ():
-        if removed.get(subscription, trigger) < trigger:
+        if removed and removed.get(subscription, trigger) < trigger:
             continue
         entry = before.get(subscription)
         if entry is None and subscription in added and added[subscription][0] < trigger:

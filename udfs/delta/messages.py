@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from udfs.delta.state import Visit
@@ -178,7 +177,7 @@ class Detect:
     for_incarnation: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@message(hidden="for_incarnation")
 class Request:
     """A request for a connection.
 

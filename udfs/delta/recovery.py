@@ -10,7 +10,7 @@ from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
 from udfs.delta.state import Entry, Peer, Processing, Recipient, Status, SynRequested, Tombstone
 from udfs.delta.turn import Copy, Turn
 from udfs.nodes.records import Keyed
-from udfs.nodes.world import Received
+from udfs.nodes.world import Flight
 
 _CONCERNING = (
     "DETECT", "JOIN_REQUEST", "CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP", "PAR_SUB"
@@ -126,7 +126,7 @@ def _is_outdated(known: Peer, incarnation: int) -> bool:
     return known.status == "FAILED" or (known.incarnation is not None and known.incarnation > incarnation)
 
 
-def _status_of(one: Received) -> str:
+def _status_of(one: Flight) -> str:
     if one.kind == "STATUS":
         return str(one.message.status)
     return "RECOVERING" if one.kind == "SYN_REQUEST" else "OPERATIONAL"
@@ -225,7 +225,7 @@ def _learn(turn: Turn) -> None:
     view.look_again(turn)
 
 
-def _merge_entries(turn: Turn, subs: list[Received]) -> None:
+def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
     """SUBS_SET_R grows: per subscription the from that is farthest from R (rule R30)."""
     node = turn.node
     known = [*node.routing_entry.values()]

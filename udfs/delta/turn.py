@@ -8,14 +8,13 @@ by MsgId_N, then all others in the order of their triggers (rule R36).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from udfs.delta.messages import MULTICAST, Multicast, Step
 from udfs.delta.state import Entry, Processing, State, Visit
 from udfs.nodes.context import Context
-from udfs.nodes.world import Received, RoundDue
+from udfs.nodes.world import Flight, RoundDue
 
 FAULT = -(1 << 62)
 """Trigger of reports, requests and STATUS: before all other messages of the round."""
@@ -71,7 +70,7 @@ class Copy:
         return self.source, self.source_seq
 
     @classmethod
-    def of(cls, one: Received) -> Copy:
+    def of(cls, one: Flight) -> Copy:
         """Returns a message that is due as a copy."""
         m: Multicast = one.message
         return cls(
@@ -99,16 +98,18 @@ class Finished(NamedTuple):
         return self.m.source, self.m.source_seq
 
 
-@dataclass(slots=True)
-class Leaving:
-    """A message that leaves at the end of the round, ordered by (trigger, rank, dst) (rule R36).
+class Leaving(NamedTuple):
+    """A message that leaves at the end of the round, in the order of its fields (rule R36).
 
     Attributes:
         trigger: The id of the message that caused it, or another order (`FAULT`, `AGAIN`, `CALL`).
         rank: Order among what has the same cause.
-        kind: Its kind.
         dst: The receiver.
-        body: The message; of multicast ones what is sent on, see `udfs.delta.turn`.
+        source: The source of a message that serves a call; else less than any.
+        source_seq: Its number there.
+        kind: Its kind.
+        place: Its place among the messages of the round, in the order in which they were caused.
+        body: The message; of multicast ones the copy or the entry of ProcessingList that is sent on.
         for_incarnation: The receiver's incarnation; None: the one that the node knows.
         latency: The latency of the connection; None: as the node knows it.
         delay: Rounds that it takes longer than the connection does.
@@ -116,29 +117,21 @@ class Leaving:
 
     trigger: int
     rank: int
-    kind: str
     dst: int
+    source: int
+    source_seq: int
+    kind: str
+    place: int
     body: Any
-    for_incarnation: int | None = None
-    latency: int | None = None
-    delay: int = 0
-
-    @property
-    def order(self) -> tuple[int, int, int, int, int, str]:
-        """What it is sorted by."""
-        source, seq = getattr(self.body, "source", None), getattr(self.body, "source_seq", None)
-        none = -(1 << 63)
-        return (
-            self.trigger,
-            self.rank,
-            self.dst,
-            none if source is None else source,
-            none if seq is None else seq,
-            self.kind,
-        )
+    for_incarnation: int | None
+    latency: int | None
+    delay: int
 
 
-@dataclass(slots=True)
+_leaving = tuple.__new__
+_LEAST = -(1 << 63)
+
+
 class Turn:
     """A node in a round.
 
@@ -147,7 +140,11 @@ class Turn:
         ctx: How it acts.
         due: What is due.
         delta: δ.
+        id: N.
+        round: The round.
+        is_disturbed: Whether a node of the run has crashed up to now; work that only crashes need is skipped before.
         inbox: The due messages by kind, without those for an earlier incarnation.
+        multicast: The multicast messages among them.
         finished: What is finished so far.
         told: Entries that come with the join point's PAR_SUB, with their triggers.
         broken: Connections whose other end is gone: the incarnation that ended, and the latency.
@@ -161,39 +158,31 @@ class Turn:
         has_new_links: Whether links came into view since the paths were computed.
     """
 
-    node: State
-    ctx: Context
-    due: RoundDue
-    delta: int
-    inbox: dict[str, list[Received]] = field(default_factory=dict)
-    finished: list[Finished] = field(default_factory=list)
-    told: list[tuple[int, Entry]] = field(default_factory=list)
-    broken: dict[int, tuple[int, int]] = field(default_factory=dict)
-    again: dict[tuple[int, int, int], Processing] = field(default_factory=dict)
-    asked: set[int] = field(default_factory=set)
-    accepted: dict[int, int] = field(default_factory=dict)
-    copies: list[Copy] = field(default_factory=list)
-    guided: list[Processing] = field(default_factory=list)
-    entered: list[int] = field(default_factory=list)
-    outbox: list[Leaving] = field(default_factory=list)
-    has_new_links: bool = False
+    __slots__ = (
+        "accepted", "again", "asked", "broken", "copies", "ctx", "delta", "due", "entered", "finished", "guided",
+        "has_new_links", "id", "inbox", "is_disturbed", "multicast", "node", "outbox", "round", "told",
+    )  # fmt: skip
 
-    @property
-    def id(self) -> int:
-        """N."""
-        return self.ctx.node
+    def __init__(self, node: State, ctx: Context, due: RoundDue, delta: int) -> None:
+        """Starts the round with nothing done."""
+        self.node, self.ctx, self.due, self.delta = node, ctx, due, delta
+        self.id, self.round = ctx.node, ctx.round
+        self.is_disturbed = ctx.run.has_crashed(ctx.round)
+        self.inbox: dict[str, list[Flight]] = {}
+        self.multicast: list[Flight] = []
+        self.finished: list[Finished] = []
+        self.told: list[tuple[int, Entry]] = []
+        self.broken: dict[int, tuple[int, int]] = {}
+        self.again: dict[tuple[int, int, int], Processing] = {}
+        self.asked: set[int] = set()
+        self.accepted: dict[int, int] = {}
+        self.copies: list[Copy] = []
+        self.guided: list[Processing] = []
+        self.entered: list[int] = []
+        self.outbox: list[Leaving] = []
+        self.has_new_links = False
 
-    @property
-    def round(self) -> int:
-        """The round."""
-        return self.ctx.round
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether a node of the run has crashed up to now; work that only crashes need is skipped before."""
-        return self.ctx.run.has_crashed(self.ctx.round)
-
-    def of(self, *kinds: str) -> list[Received]:
+    def of(self, *kinds: str) -> list[Flight]:
         """Returns the due messages of some kinds in their order."""
         if len(kinds) == 1:
             return self.inbox.get(kinds[0], [])
@@ -201,21 +190,21 @@ class Turn:
 
     def has(self, *kinds: str) -> bool:
         """Returns whether messages of any of the kinds are due."""
-        return any(kind in self.inbox for kind in kinds)
-
-    def received(self) -> list[Copy]:
-        """Returns the due multicast messages as copies."""
-        return [Copy.of(one) for one in self.of(*MULTICAST)] if self.has(*MULTICAST) else []
+        return not self.inbox.keys().isdisjoint(kinds)
 
     def send(
         self, trigger: int, rank: int, kind: str, dst: int, body: Any,  # noqa: ANN401 - any message class
-        **known: int | None,
+        for_incarnation: int | None = None, latency: int | None = None, delay: int = 0,
     ) -> None:  # fmt: skip
-        """Has a message leave at the end of the round; see `Leaving`."""
-        self.outbox.append(Leaving(trigger, rank, kind, dst, body, **known))  # type: ignore[arg-type]
+        """Sends a message at the end of the round; see `Leaving`."""
+        source, seq = getattr(body, "source", None), getattr(body, "source_seq", None)
+        self.outbox.append(_leaving(Leaving, (
+            trigger, rank, dst, _LEAST if source is None else source, _LEAST if seq is None else seq, kind,
+            len(self.outbox), body, for_incarnation, latency, delay,
+        )))  # fmt: skip
 
     def send_again(self, m: Processing, responsible: int | None) -> None:
-        """Has a message of ProcessingList leave again, once for each receiver (rule R22)."""
+        """Sends a message of ProcessingList again, once to each receiver (rule R22)."""
         if responsible is not None:
             self.again[m.source, m.source_seq, responsible] = m
 
@@ -224,10 +213,11 @@ _SKIPPED = Visit(None, None)
 
 
 def leave(turn: Turn) -> None:
-    """Sends what the round brought together."""
+    """Sends the messages of the round."""
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
-    for one in sorted(turn.outbox, key=attrgetter("order")):
+    turn.outbox.sort()
+    for one in turn.outbox:
         _send(turn, one)
 
 

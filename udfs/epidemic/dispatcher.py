@@ -10,7 +10,7 @@ from udfs.nodes.context import Context
 from udfs.nodes.hashing import drawn_bits, drawn_uniform
 from udfs.nodes.program import NodeProgram, appended, keyed, one
 from udfs.nodes.records import message, record
-from udfs.nodes.world import Received, RoundDue
+from udfs.nodes.world import Flight, RoundDue
 
 PUSH = frozenset({"push", "push_pull"})
 SUBSCRIBER_PULL = frozenset({"subscriber_pull", "combined_pull", "push_pull"})
@@ -258,7 +258,7 @@ class DispatcherRound:
     node: Dispatcher
     ctx: Context
     due: RoundDue
-    inbox: list[Received] = field(default_factory=list)
+    inbox: list[Flight] = field(default_factory=list)
     n_cached: int = 0
     has_counted: bool = False
     has_detected: bool = False
@@ -286,7 +286,7 @@ class DispatcherRound:
         """Returns a setting of the protocol."""
         return self.ctx.settings[name]
 
-    def of(self, *kinds: str) -> list[Received]:
+    def of(self, *kinds: str) -> list[Flight]:
         """Returns the due messages of some kinds, in the order of their ids."""
         return [one for one in self.inbox if one.kind in kinds]
 

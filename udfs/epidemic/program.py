@@ -30,7 +30,7 @@ from udfs.nodes.calls import PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import drawn_uniform
 from udfs.nodes.run import patterns_of
-from udfs.nodes.world import Received, RoundDue, World
+from udfs.nodes.world import Flight, RoundDue, World
 
 UNICAST = frozenset({"REQUEST", "REPLY"})
 
@@ -73,7 +73,7 @@ class Epidemic(Dispatcher):
         turn.leave()
 
 
-def _is_heard(turn: DispatcherRound, one: Received) -> bool:
+def _is_heard(turn: DispatcherRound, one: Flight) -> bool:
     """Drops a request or reply that the unicast loses (setting ``out_of_band_loss``)."""
     loss = turn.setting("out_of_band_loss")
     if not loss or one.kind not in UNICAST:
@@ -85,7 +85,7 @@ def _is_heard(turn: DispatcherRound, one: Received) -> bool:
     return not is_lost
 
 
-def _handle(turn: DispatcherRound, one: Received) -> None:
+def _handle(turn: DispatcherRound, one: Flight) -> None:
     """Handles GOSSIP and REQUEST (handleGossipMsg, handleReqMsg)."""
     if one.kind == "REQUEST":
         handle_request(turn, one.message, one.message_id, one.src)

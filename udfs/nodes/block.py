@@ -32,11 +32,11 @@ from udfs.nodes.arrow import (
 from udfs.nodes.calls import Call
 from udfs.nodes.link_faults import LinkFaults, NthFault
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
-from udfs.nodes.network import Flight, Given, Network, Rows as Played
+from udfs.nodes.network import Given, Network, Rows as Played
 from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import Replacement, Span, Spans
-from udfs.nodes.world import Node, NodeInfo, World
+from udfs.nodes.world import Flight, Node, NodeInfo, World
 
 _LONG, _TEXT = pa.int64(), pa.string()
 FLIGHT: Mapping[str, pa.DataType] = {

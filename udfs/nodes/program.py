@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from udfs.nodes.calls import CALLS, PublishCall, SubscribeCall, UnsubscribeCall
@@ -132,8 +133,8 @@ class NodeProgram:
             then the history has it as accepted in the round in which it is due.
         notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
             `on_round`: links that end or begin, and neighbours that recover; also while it pauses.
-        read_by_others: Durable declarations that other nodes may read (`RunView.stored`). Their values are replaced,
-            never changed.
+        read_by_others: Durable declarations that other nodes may read (`RunView.stored`) once a node of the run has
+            crashed. Their values are replaced, never changed.
     """
 
     name: ClassVar[str] = ""
@@ -246,12 +247,12 @@ class Plan:
     durable: Mapping[str, Declared]
     appended: Mapping[str, Declared]
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether it handles all that is due in a round at once."""
         return self.program.on_round is not NodeProgram.on_round
 
-    @property
+    @cached_property
     def is_watching(self) -> bool:
         """Whether its nodes handle reports of failure detectors."""
         return self.program.on_down is not NodeProgram.on_down
@@ -279,9 +280,14 @@ class Plan:
             {name: one for name, one in program.declared.items() if name not in read},
         )  # fmt: skip
 
+    @cached_property
+    def kind_by_class(self) -> Mapping[type, str]:
+        """The kind of each class of messages."""
+        return {cls: kind for kind, cls in self.kinds.items()}
+
     def kind(self, message: Any) -> str:  # noqa: ANN401 - any message class
         """Returns the kind of a message."""
-        return self.program.down_kind if type(message) is NodeDown else kind_of(type(message))
+        return self.kind_by_class.get(type(message)) or kind_of(type(message))
 
 
 def _handler(program: type[NodeProgram], kind: str, message: type) -> Callable[..., None]:

@@ -202,6 +202,10 @@ class LinkChange:
     returned: set[int] = field(default_factory=set)
 
 
+UNCHANGED = LinkChange()
+"""No change."""
+
+
 class Links:
     """The directed links of a run in the course of its rounds.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.program import TIMERS, NodeProgram, Plan
-from udfs.nodes.run import LinkChange, RunView
+from udfs.nodes.run import UNCHANGED, LinkChange, RunView
 
 BEFORE = -1
 """The round before the first one: in it nodes start, and messages that are on links at the start were sent."""
@@ -122,26 +122,32 @@ class ProgramError(Exception):
         )
 
 
-class Received(NamedTuple):
-    """A message that is due.
+class Flight(NamedTuple):
+    """A message on a link, and at its receiver; columns as in table ``message``.
 
     Attributes:
         message_id: Its id.
         kind: Its kind.
-        src: Who sent it.
-        sent_round: When.
-        message: What it carries.
+        src: Its sender.
+        dst: Its receiver.
+        sent_round: The round in which it was sent.
+        due_round: The round in which it is due.
+        fate: Its fate; None: it is delivered.
+        message: Its content.
     """
 
     message_id: int
     kind: str
     src: int
+    dst: int
     sent_round: int
+    due_round: int
+    fate: str | None
     message: Any
 
 
 Timer = tuple[str, int]
-Due = Received | Call | Timer
+Due = Flight | Call | Timer
 
 
 class RoundDue(NamedTuple):
@@ -157,7 +163,7 @@ class RoundDue(NamedTuple):
         links: The changes of its links, for programs that notice them (`NodeProgram.notices_links`).
     """
 
-    received: Sequence[Received]
+    received: Sequence[Flight]
     calls: Sequence[Call]
     timers: Sequence[Timer]
     crashed: Sequence[int]
@@ -166,8 +172,11 @@ class RoundDue(NamedTuple):
     links: LinkChange
 
 
+_MESSAGE_ID = itemgetter(0)
+
+
 def step(
-    plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call],
+    plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
     *, is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False,
     links: LinkChange | None = None,
 ) -> None:  # fmt: skip
@@ -194,13 +203,13 @@ def step(
         if plan.is_whole:
             what = "round"
             timers, by_id, in_turn = _whole(node, ctx, received, calls)
-            due = RoundDue(by_id, in_turn, timers, crashed, is_recovered, is_paused, links or LinkChange())
+            due = RoundDue(by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
             program.on_round(due, ctx)
             return
         if is_recovered:
             program.on_recover(ctx)
         for _, _, what in _agenda(plan, node, ctx, received, calls):
-            if isinstance(what, Received):
+            if isinstance(what, Flight):
                 _receive(plan, node, ctx, what)
             elif isinstance(what, Call):
                 getattr(program, f"call_{what.kind}")(what, ctx)
@@ -213,18 +222,19 @@ def step(
 
 
 def _whole(
-    node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call]
-) -> tuple[list[Timer], list[Received], list[Call]]:
+    node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
+) -> tuple[list[Timer], list[Flight], list[Call]]:
     """Removes the timers that have run out; returns them, the messages and the calls, each in order."""
     timers = node.internal.timers
-    over = sorted(timer for timer, at in timers.items() if at <= ctx.round)
+    over = sorted(timer for timer, at in timers.items() if at <= ctx.round) if timers else []
     for timer in over:
         del timers[timer]
-    return over, sorted(received, key=itemgetter(0)), sorted(calls, key=lambda call: call.source_seq)
+    by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else list(received)
+    return over, by_id, sorted(calls, key=lambda call: call.source_seq) if calls else []
 
 
 def _agenda(
-    plan: Plan, node: Node, ctx: Context, received: Sequence[Received], calls: Sequence[Call]
+    plan: Plan, node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
 ) -> list[tuple[int, Any, Due]]:
     """Returns the due events in order: phase, order within the phase, event."""
     phase, timers = plan.phase, node.internal.timers
@@ -239,7 +249,7 @@ def _agenda(
     return due
 
 
-def _receive(plan: Plan, node: Node, ctx: Context, one: Received) -> None:
+def _receive(plan: Plan, node: Node, ctx: Context, one: Flight) -> None:
     ctx.message_id, ctx.sent_round = one.message_id, one.sent_round
     if one.kind == plan.program.down_kind:
         _report(node, ctx, one)
@@ -248,7 +258,7 @@ def _receive(plan: Plan, node: Node, ctx: Context, one: Received) -> None:
     ctx.message_id = ctx.sent_round = None
 
 
-def _report(node: Node, ctx: Context, one: Received) -> None:
+def _report(node: Node, ctx: Context, one: Flight) -> None:
     """Reports a crash, unless the node has crashed itself since, or the connection is another one by now."""
     peer = one.message.peer
     watch = node.internal.watched.get(peer)
@@ -267,7 +277,7 @@ def _wake(node: Node, ctx: Context, timer: Timer) -> None:
 
 
 def _described(what: Due | str) -> str:
-    if isinstance(what, Received):
+    if isinstance(what, Flight):
         return f"message {what.kind} {what.message_id} from node {what.src}"
     if isinstance(what, Call):
         return f"call {what.kind} {what.source_seq}"
