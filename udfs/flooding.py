@@ -10,9 +10,8 @@ from typing import Annotated
 
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import keyed
+from udfs.nodes.program import PublicationCopy, SubscribingNode, keyed
 from udfs.nodes.records import message, record
-from udfs.nodes.subscriptions import PublicationCopy, SubscribingNode
 
 
 @record(key="source,source_seq")

@@ -10,9 +10,8 @@ from typing import Annotated
 
 from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import NodeProgram, keyed
+from udfs.nodes.program import NodeProgram, PublicationCopy, RoutedCopy, keyed
 from udfs.nodes.records import message, record
-from udfs.nodes.subscriptions import PublicationCopy, RoutedCopy
 
 
 @record(key="subscription_id")

@@ -13,9 +13,8 @@ from typing import Annotated, NamedTuple
 from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import xxhash64
-from udfs.nodes.program import keyed
+from udfs.nodes.program import SubscribingNode, keyed
 from udfs.nodes.records import message, record
-from udfs.nodes.subscriptions import SubscribingNode
 from udfs.nodes.world import World
 
 

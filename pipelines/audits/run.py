@@ -15,9 +15,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.audits.general import GENERAL
 from pipelines.audits.untested import Untested, untested_runs
-from pipelines.contract.assumptions import ASSUMPTIONS
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader
-from pipelines.contract.protocol import NO_RUN, Bound, Protocol
+from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, concurrently

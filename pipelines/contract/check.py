@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.protocol import Protocol
-from pipelines.contract.round import OUTBOX, ProtocolForm, State
+from pipelines.contract.round import OUTBOX, ProtocolForm, State, in_flight_schema
 from pipelines.errors import ProtocolError
 
 CALLS = ("join", "subscribe", "unsubscribe", "publish")

@@ -16,7 +16,7 @@ from pipelines.tables import Table
 from udfs.nodes.arrow import INTERNAL, Rows, rows_of, table_schema
 from udfs.nodes.program import Declared
 from udfs.nodes.records import spec_of
-from udfs.nodes.step import ProgramError
+from udfs.nodes.world import ProgramError
 
 NODE_STATE = "node"
 NODE_DURABLE = "node_durable"

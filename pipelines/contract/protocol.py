@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
 
-from pipelines.contract.assumptions import Assumption
 from pipelines.contract.audit import Audit, Reader
 from pipelines.contract.forms import DATAFLOW_FAULTS, Form
 from pipelines.errors import Problem, ProtocolError
@@ -24,6 +23,7 @@ from udfs.nodes.program import NodeProgram, Plan
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
 
 SETTINGS_JSON = "settings_json"
 """The column of a run's settings that has all of them as JSON."""
@@ -190,3 +190,44 @@ def _settings(name: str) -> type[Strict]:
     fields: dict[str, Any] = {"name": (Literal[name], name)}
     title = f"{name.title().replace('_', '')}Settings"
     return create_model(title, __base__=Strict, __doc__=f"Settings of protocol ``{name}``: none.", **fields)
+
+
+Assumption = Literal["no_loss", "no_duplicates", "order"]
+
+
+def _since_fault(kind: str, reason: str) -> str:
+    return f"""
+select e.run_id, min(m.sent_round) as round, '{reason}' as reason
+from fault_event e
+join sent_message m on m.run_id = e.run_id and m.src <> m.dst and m.sent_round >= e.round
+where e.kind = '{kind}'
+group by e.run_id
+"""  # noqa: S608 - built of constants
+
+
+ASSUMPTIONS: Mapping[Assumption, str] = {
+    "no_loss": """
+with fault as (
+  select run_id, min(round) as first_round
+  from fault_event
+  where kind not in ('crash', 'recovery', 'pause', 'pause_end')
+  group by run_id
+)
+select m.run_id, min(m.sent_round) as round, concat(count(1), ' messages lost on links') as reason
+from sent_message m
+join run r on r.run_id = m.run_id
+left join fault f on f.run_id = m.run_id
+where m.fate = 'lost_link' and (m.sent_round >= f.first_round
+  or cast(get_json_object(r.parameters, "$['protocol.out_of_band_loss']") as double) > 0)
+group by m.run_id
+""",
+    "no_duplicates": _since_fault("duplicate", "links may bring messages twice"),
+    "order": _since_fault("reorder", "messages may overtake others on links"),
+}
+"""SQL for the runs that break it: ``run_id``, the first ``round`` in which they do, and a ``reason`` in words.
+
+- ``no_loss``: whatever is put on a link arrives, unless its receiver is down. The first message lost breaks it, if the
+  scenario has links lose any (a fault, or a setting): who drops messages and says that they were lost is not excused.
+- ``no_duplicates``: it arrives once. A message that is sent when or after such a fault began breaks it.
+- ``order``: of two messages with the same ends and latency the one that was sent first arrives first. Likewise.
+"""

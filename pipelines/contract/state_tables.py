@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import ProtocolForm
+from pipelines.contract.round import ProtocolForm, in_flight_schema
 from pipelines.tables import CALL_LOG, Table
 
 STATE = "state_"

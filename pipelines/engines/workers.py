@@ -24,10 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import udfs
-from udfs.nodes import interruption
-from udfs.nodes.apart import apply, prepare, serve
-from udfs.nodes.block import Play
-from udfs.nodes.packed import PACKED, pack, packed, stream_of, unpacked
+from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
 
 _SLICES_PER_CORE = 4
 """Slices of rows a core: no core waits long for the last slice, and none holds all of its share at once."""
@@ -95,7 +92,7 @@ class InWorkers:
         pool = _pool(self.n_workers)
         under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
         for part in batches:
-            interruption.check()
+            check()
             under_way.append(self._begun(pool, stream_of(part)))
             if len(under_way) > self.n_workers:
                 yield from under_way.popleft()()

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
-from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
 from pipelines.contract.protocol import SETTINGS_JSON
+from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.engines.workers import (
@@ -45,13 +45,12 @@ from pipelines.rounds.faults import RunFaults
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
 from pipelines.tables import MESSAGE
-from udfs.nodes import interruption
 from udfs.nodes.arrow import CALL, INTERNAL, rows_of
-from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, Play, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
-from udfs.nodes.network import Flight
-from udfs.nodes.world import BEFORE
+from udfs.nodes.processes import Play, check, until
+from udfs.nodes.world import BEFORE, Flight
 
 _MOST_BYTES = 1 << 30
 """An Arrow array holds at most 2 GiB of strings."""
@@ -378,9 +377,9 @@ class Blocks(Rounds):
         return _Block(last, reached, self._thread.submit(self._played, given, function, schema, what))
 
     def _played(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Plays a block, unless `close` interrupts it."""
-        with interruption.until(self._ended):
-            interruption.check()
+        """Has runs played, until `close` ends that."""
+        with until(self._ended):
+            check()
             if self._n_executors == 0:
                 return mapped_here(given, function, schema, self._n_workers)
             with self._session.tagged(_TAG, what):

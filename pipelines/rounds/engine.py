@@ -24,9 +24,16 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.due import CrashesDue, Due
-from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import CALL_EVENT as CALL_EVENT_COLUMNS, DataflowForm, Round, RoundResult, RunTables
+from pipelines.contract.round import (
+    CALL_EVENT as CALL_EVENT_COLUMNS,
+    CrashesDue,
+    DataflowForm,
+    Due,
+    Round,
+    RoundResult,
+    RunTables,
+    in_flight_schema,
+)
 from pipelines.engines.checkpoints import Checkpoints, Cut, Part
 from pipelines.engines.frames import union
 from pipelines.rounds import network

@@ -16,11 +16,10 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.contract.due import RunSet
 from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import ProgramForm
-from pipelines.contract.ordering import ties_named
-from pipelines.contract.round import DataflowForm, ProtocolForm, RunTables, Start
+from pipelines.contract.round import DataflowForm, ProtocolForm, RunSet, RunTables, Start
+from pipelines.contract.rows import ties_named
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.paths import delta_paths

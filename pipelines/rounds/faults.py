@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.due import CrashesDue, FaultsDue, RunSet
+from pipelines.contract.round import CrashesDue, FaultsDue, RunSet
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.inputs.faults.overlaps import cut_times
 from pipelines.tables import BIGINT, FAULT_EVENT

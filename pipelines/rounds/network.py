@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from pipelines.contract.due import ANY_KIND
-from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.ordering import row_number
+from pipelines.contract.round import ANY_KIND, in_flight_schema
+from pipelines.contract.rows import row_number
 from pipelines.errors import InternalError
 
 _HEAD = ["kind", "src", "dst", "sent_round"]

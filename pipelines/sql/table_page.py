@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from pipelines.contract.in_flight import in_flight_schema
 from pipelines.contract.protocol import MadeView
+from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_form

@@ -33,7 +33,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
-from udfs.nodes import interruption
+from udfs.nodes import processes
 from udfs.nodes.local import LocalNetwork
 
 N_NODES = 9
@@ -181,7 +181,7 @@ def test_nodes_stop_before_their_next_round_when_they_are_wanted_no_more() -> No
     network.call(0, "publish", 2)
     ended = Event()
     ended.set()
-    with interruption.until(ended), pytest.raises(interruption.Interrupted):
+    with processes.until(ended), pytest.raises(processes.Interrupted):
         network.play(5)
     assert network.rows.handled == []
     network.play(5)
@@ -201,14 +201,14 @@ def test_a_block_that_is_played_ahead_ends_with_the_program(
     def endless(rounds: Blocks, *given: Any) -> pa.Table:
         if next(n_blocks) == 1:
             return played(rounds, *given)
-        with interruption.until(rounds._ended):
+        with processes.until(rounds._ended):
             while not ended.is_set():
                 try:
-                    interruption.check()
-                except interruption.Interrupted:
+                    processes.check()
+                except processes.Interrupted:
                     ended.set()
                 time.sleep(0.01)
-        raise interruption.Interrupted
+        raise processes.Interrupted
 
     of = runs(is_lossy=False)
     whole = by_run(run_all(of, sail, tmp_path / "whole"))

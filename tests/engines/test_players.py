@@ -14,7 +14,7 @@ from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.rounds import blocks
 from pipelines.scenario.expand import RunConfig
 from pipelines.testing import run_configs, scenario
-from udfs.nodes.block import Play
+from udfs.nodes.processes import Play
 
 GINGER = scenario(
     protocol={"name": "ginger"}, overlay={"links": [["A", "B"]], "clients": [{"name": "C", "at": "A"}]}, workload={}

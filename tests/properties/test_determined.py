@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.replicas import PROTOCOLS, Tables, broken_off, by_run, differing, eventful, parted
 
-from pipelines.contract.ordering import row_number, ties_named
+from pipelines.contract.rows import row_number, ties_named
 from pipelines.engines.session import Session
 from pipelines.errors import AmbiguousOrderError
 from pipelines.testing import run_all, run_configs, scenario

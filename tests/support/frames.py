@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.in_flight import in_flight_schema
+from pipelines.contract.round import in_flight_schema
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import GUIDE, PAYLOAD
 from pipelines.protocols.delta.tables import STATES

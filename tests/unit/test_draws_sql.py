@@ -7,15 +7,15 @@ import math
 import pytest
 from oracles.epidemic import draws as plain
 
-from pipelines.contract import draws_sql
+from pipelines.contract.rows import drawn_uniform
 from pipelines.engines.session import Session
 
 
 @pytest.fixture(scope="module")
 def drawn(sail: Session) -> list[tuple[int, int, float, float]]:
-    one = draws_sql.uniform("test.one", "id", "cast(7 as bigint)")
+    one = drawn_uniform("test.one", "id", "cast(7 as bigint)")
     frame = sail.spark.range(2000).selectExpr("id % 20 as seed", "id")
-    drawn = frame.selectExpr("seed", "id", f"{one} as one", f"{draws_sql.uniform('test.two', 'id')} as two")
+    drawn = frame.selectExpr("seed", "id", f"{one} as one", f"{drawn_uniform('test.two', 'id')} as two")
     return [tuple(row) for row in drawn.collect()]
 
 

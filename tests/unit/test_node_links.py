@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from udfs.nodes.context import Context
-from udfs.nodes.links import Links, Replacement
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram
 from udfs.nodes.records import message
-from udfs.nodes.step import RoundDue
-from udfs.nodes.world import World
+from udfs.nodes.run import Links, Replacement
+from udfs.nodes.world import RoundDue, World
 
 LINE = {(0, 1): 1, (1, 2): 3}
 

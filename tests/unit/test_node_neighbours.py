@@ -7,8 +7,8 @@ import pytest
 from udfs.nodes.calls import CALLS, PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
+from udfs.nodes.program import OwnSubscription, PublicationCopy, SubscribingNode
 from udfs.nodes.records import message
-from udfs.nodes.subscriptions import OwnSubscription, PublicationCopy, SubscribingNode
 
 
 @message("PUB")

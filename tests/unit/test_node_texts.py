@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from udfs.nodes.arrow import lists_of, struct_type
+from udfs.nodes.arrow import Messages, lists_of, rows_text, struct_type, text_rows
 from udfs.nodes.fields import written
 from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.records import message, record, spec_of
-from udfs.nodes.step import ProgramError
-from udfs.nodes.texts import Messages, rows_text, text_rows
+from udfs.nodes.world import ProgramError
 
 
 class Place(NamedTuple):

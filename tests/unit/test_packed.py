@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from udfs.nodes.packed import pack, packed, unpacked
+from udfs.nodes.processes import pack, packed, unpacked
 
 NUMBERS = pa.schema([("n", pa.int64())])
 

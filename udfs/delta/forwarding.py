@@ -1,30 +1,39 @@
-"""Generic forwarding: first copies, their recipients Γ and Out, deliveries (Algorithm 1, lines 1 to 18)."""
+"""Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
+
+Lines 1 to 18 are `forward`, 19 to 26 `confirm` and `routing_changes`, 27 to 31 `answer_senders`. Recipient
+sets Γ and Out are those of sections 4.6 to 4.8, of Guided messages of 6.1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 
-from udfs.delta import duplicates
-from udfs.delta.confirmation import answer_duplicates, finish, update_routing_information
-from udfs.delta.recipients import guided, in_view, matching, new_members, unconfirmed
-from udfs.delta.records import Delivered, Entry, Processing, Recipient
+from udfs.delta import detectors
+from udfs.delta.messages import Conf
+from udfs.delta.state import Delivered, Path, Processing, Recipient, Waiting
 from udfs.delta.turn import Copy, Finished, Key, Turn
-from udfs.delta.view import Changes
+from udfs.delta.view import Changes, bury, change_entries, changes_of, closest, store_own, unmark
+
+_TURN = attrgetter("trigger", "source", "source_seq")
 
 
 def forward(turn: Turn) -> None:
     """Phase 4: handles the copies of J, SUB, UNSUB, PUB and REJOIN, issued ones among them."""
     node = turn.node
     if not turn.copies and not turn.guided:
-        update_routing_information(turn)
+        change_entries(node.routing_entry, routing_changes(turn))
         return
-    copies = sorted(_accepted(turn), key=lambda one: (one.trigger, one.source, one.source_seq))
-    first = duplicates.first_copies(turn, copies)
+    copies = list(_accepted(turn)) if node.is_recovering else turn.copies
+    if len(copies) > 1:
+        copies = sorted(copies, key=_TURN)
+    first = detectors.first_copies(turn, copies)
     firsts = {id(copy) for copy in first}
-    late = [copy for copy in copies if id(copy) not in firsts]
-    _take_refused(turn, late, {copy.key for copy in first})
+    late = [copy for copy in copies if id(copy) not in firsts] if len(first) < len(copies) else []
+    if late and node.is_synchronising:
+        _take_refused(turn, late, {copy.key for copy in first})
     here = _route(turn, first)
-    duplicates.learn(turn, first)
+    detectors.learn(turn, first)
     answer_duplicates(turn, late)
     for copy in late if node.is_recovering else ():
         m = node.processing_list.get(copy.key)
@@ -32,13 +41,14 @@ def forward(turn: Turn) -> None:
             _add_recipients(turn, m, guided(turn, copy))
     for m in turn.guided:
         here += _compute_again(turn, m)
-    _deliver(turn, here)
+    if here:
+        _deliver(turn, here)
 
 
 def _accepted(turn: Turn) -> Iterable[Copy]:
     """A RECOVERING node takes Guided messages only (6.1)."""
     for copy in turn.copies:
-        if copy.guide is None and turn.node.is_recovering:
+        if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)
         else:
             yield copy
@@ -51,7 +61,7 @@ def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
     only it held then comes from the next partner as an older message. Taking it again changes nothing where it was
     known.
     """
-    for copy in late if turn.node.is_synchronising else ():
+    for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
             finish(turn, Finished(copy, copy.trigger, None))
 
@@ -59,10 +69,11 @@ def _take_refused(turn: Turn, late: list[Copy], first: set[Key]) -> None:
 def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
     """Finds Γ and Out of first copies and sends them on; returns the publications to deliver here."""
     node, here = turn.node, list[Copy | Processing]()
-    routed: list[tuple[Copy, dict[int, Recipient]]] = []
+    is_recovering = node.is_recovering
+    routed: list[tuple[Copy, dict[int, Recipient], list[int]]] = []
     publications = []
     for copy in first:
-        if node.is_recovering:
+        if is_recovering:
             told = guided(turn, copy)
             recipients = told | new_members(in_view(turn, copy), told)
             if copy.kind == "PUB" and turn.id in told:
@@ -72,21 +83,20 @@ def _route(turn: Turn, first: list[Copy]) -> list[Copy | Processing]:
             continue
         else:
             recipients = unconfirmed(in_view(turn, copy))
-        routed.append((copy, recipients))
-        _finish_at_once(turn, copy, recipients)
-    before: Mapping[int, Entry] = node.routing_entry
-    changes = update_routing_information(turn)
+        routed.append((copy, recipients, _out(turn, copy, recipients)))
+    changes = routing_changes(turn)
     for copy in publications:
-        matched = matching(turn, copy, before, changes, copy.trigger)
+        matched = matching(turn, copy, changes, copy.trigger)
         recipients = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
         if turn.id in matched:
             here.append(copy)
-        routed.append((copy, recipients))
-        _finish_at_once(turn, copy, recipients)
-    for copy, recipients in routed:
-        for responsible in sorted(_out(turn, recipients)):
+        routed.append((copy, recipients, _out(turn, copy, recipients)))
+    change_entries(node.routing_entry, changes)
+    for copy, recipients, out in routed:
+        for responsible in out:
             _send(turn, copy, responsible)
-        _process(turn, copy, recipients)
+        if out:
+            _process(turn, copy, recipients)
     return here
 
 
@@ -103,33 +113,33 @@ def _send(turn: Turn, copy: Copy, responsible: int) -> None:
         turn.send(copy.trigger, 2, copy.kind, responsible, copy)
 
 
-def _out(turn: Turn, recipients: Mapping[int, Recipient]) -> set[int]:
-    """Returns Out_N^m: who is responsible for the recipients, N itself left out."""
-    return {one.responsible for one in recipients.values() if one.responsible is not None} - {turn.id}
+def _out(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> list[int]:
+    """Returns Out_N^m: the nodes responsible for the recipients, N left out, ascending.
 
-
-def _finish_at_once(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> None:
-    """With an empty Out the processing ends where it begins (rule R13)."""
-    if not _out(turn, recipients):
+    With an empty Out the processing ends where it begins (rule R13).
+    """
+    out = {one.responsible for one in recipients.values() if one.responsible is not None}
+    out.discard(turn.id)
+    if not out:
         turn.finished.append(Finished(copy, copy.trigger, copy.sender))
+    return sorted(out) if len(out) > 1 else [*out]
 
 
-def _process(turn: Turn, copy: Copy, recipients: Mapping[int, Recipient]) -> None:
-    """Puts a message into ProcessingList_N (lines 13 to 15), if somebody still has to confirm it."""
-    others = {one: row for one, row in recipients.items() if one != turn.id}
-    if any(row.is_awaited for row in others.values()):
-        matches = copy.matches if turn.ctx.run.has_crashes else None
-        turn.node.processing_list[copy.key] = Processing(
-            copy.source, copy.source_seq, copy.kind, turn.round, copy.trigger, copy.sender, copy.hops,
-            copy.subscription_id, copy.origin, copy.join_point, copy.issued_round, matches, copy.origin_path,
-            copy.msg_id, copy.visited, others,
-        )  # fmt: skip
+def _process(turn: Turn, copy: Copy, recipients: dict[int, Recipient]) -> None:
+    """Puts a message into ProcessingList_N (lines 13 to 15): somebody still has to confirm it."""
+    recipients.pop(turn.id, None)
+    matches = copy.matches if turn.ctx.run.has_crashes else None
+    turn.node.processing_list[copy.key] = Processing(
+        copy.source, copy.source_seq, copy.kind, turn.round, copy.trigger, copy.sender, copy.hops,
+        copy.subscription_id, copy.origin, copy.join_point, copy.issued_round, matches, copy.origin_path, copy.msg_id,
+        copy.visited, recipients,
+    )  # fmt: skip
 
 
 def _compute_again(turn: Turn, m: Processing) -> list[Copy | Processing]:
     """Sends a publication that was accepted as Guided to the recipients that N knows of by now (rule R32)."""
     nothing: Changes = {}, {}
-    matched = matching(turn, m, turn.node.routing_entry, nothing, m.trigger)
+    matched = matching(turn, m, nothing, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
     _add_recipients(turn, m, away)
     return [m] if turn.id in matched else []
@@ -162,3 +172,152 @@ def _deliver(turn: Turn, here: list[Copy | Processing]) -> None:
             before = delivered.get(m.source)
             last = m.source_seq if before is None else max(before.last_seq, m.source_seq)
             delivered[m.source] = Delivered(m.source, last)
+
+
+def confirm(turn: Turn) -> None:
+    """Handles CONF; one from outside Out, or for an unknown message, does nothing (rule R15)."""
+    ended: dict[Key, int] = {}
+    for one in turn.inbox.get("CONF", ()):
+        key = one.message.source, one.message.source_seq
+        m = turn.node.processing_list.get(key)
+        if m is None:
+            continue
+        for row in m.recipients.values():
+            if row.responsible == one.src:
+                row.is_confirmed = True
+                ended[key] = one.message_id
+    for key, trigger in ended.items():
+        m = turn.node.processing_list[key]
+        if m.is_finished:
+            finish(turn, Finished(m, trigger, m.sender))
+
+
+def finish(turn: Turn, one: Finished) -> None:
+    """Ends the processing of a message (line 30)."""
+    turn.finished.append(one)
+    turn.node.processing_list.pop(one.key, None)
+
+
+def routing_changes(turn: Turn) -> Changes:
+    """Lines 25 and 26: returns how SUBS_SET_N changes by all that is finished."""
+    finished = [one for one in turn.finished if one.m.subscription_id is not None]
+    if not finished and not turn.told:
+        return {}, {}
+    bury(turn, finished)
+    store_own(turn, finished)
+    return changes_of(turn, finished)
+
+
+def answer_duplicates(turn: Turn, late: Iterable[Copy]) -> None:
+    """Lines 1 to 9: senders of duplicates wait for the confirmation, or get it at once."""
+    for copy in late:
+        if copy.sender is None:
+            continue
+        turn.ctx.drop("duplicate", copy.trigger)
+        if copy.key in turn.node.processing_list:
+            turn.node.waiting[(*copy.key, copy.sender)] = Waiting(*copy.key, copy.sender)
+        else:
+            turn.send(copy.trigger, 3, "CONF", copy.sender, Conf(*copy.key, None))
+
+
+def answer_senders(turn: Turn) -> None:
+    """Lines 27 to 31: CONF to every sender of a finished message; confirmed calls; links without marks."""
+    if not turn.finished:
+        return
+    waiting = turn.node.waiting
+    ended = {one.key for one in turn.finished} if waiting else set()
+    answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
+    for one in turn.finished:
+        key = one.key
+        senders = {row.sender for row in answered if (row.source, row.source_seq) == key} if answered else set()
+        if one.sender is not None:
+            senders.add(one.sender)
+        for sender in sorted(senders):
+            turn.send(one.trigger, 3, "CONF", sender, Conf(*key, None))
+        if key[0] == turn.id and key[1] > 0:
+            turn.ctx.confirm(key[1])
+    for row in answered:
+        del waiting[row.source, row.source_seq, row.sender]
+    unmark(turn, turn.finished)
+
+
+def sender_hop(turn: Turn, sender: int | None) -> int | None:
+    """Returns the neighbour of N that lies towards a sender: nothing goes back there (rule R2)."""
+    if sender is None:
+        return None
+    path = turn.node.path.get(sender)
+    return path.path[1] if path is not None and path.distance else sender
+
+
+def in_view(turn: Turn, m: Copy | Processing) -> list[Path]:
+    """Returns Γ of J, REJOIN, SUB and UNSUB by the view of N.
+
+    SUB, UNSUB: every other node that is not behind the sender (4.7). J: the nodes X with d(X, M) ≤ δ and N on
+    P(X, M); from the joining node all go by M (4.6). REJOIN: the same with R for M and δ+1 for δ (Alg. 5, line 19).
+    """
+    if m.kind == "PUB":
+        return []
+    hop = sender_hop(turn, m.sender)
+    away = [one for one in turn.node.path.values() if one.distance and (hop is None or one.path[1] != hop)]
+    if m.kind in ("SUB", "UNSUB"):
+        return away
+    to_join_point = None if m.join_point is None else turn.node.path.get(m.join_point)
+    if to_join_point is None:
+        return []
+    scope = turn.delta if m.kind == "J" else turn.delta + 1
+    return [one for one in away if hop is None or one.distance + to_join_point.distance <= scope]
+
+
+def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
+    """Returns nodes of the view as recipients of which nothing is done yet."""
+    return {one.target: Recipient(None, one.responsible) for one in paths}
+
+
+def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
+    """Returns the recipients that have come into view: not in Γ yet, nor behind one that has confirmed."""
+    done = {recipient for recipient, one in known.items() if one.is_confirmed}
+    fresh = [one for one in paths if one.target not in known and done.isdisjoint(one.path)]
+    return unconfirmed(fresh)
+
+
+def matching(turn: Turn, m: Copy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
+    """Γ of PUB: the origins of matching entries of SUBS_SET_N, none of them back towards the sender (4.8).
+
+    Args:
+        turn: The node.
+        m: The publication.
+        changes: How the round changes SUBS_SET_N, which is as it was before the round.
+        trigger: When the turn of the publication comes: it sees what changed before.
+
+    Returns:
+        Who is responsible for each recipient, N itself among them.
+    """
+    hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
+    before = turn.node.routing_entry
+    for subscription in m.matches or ():
+        if removed and removed.get(subscription, trigger) < trigger:
+            continue
+        entry = before.get(subscription)
+        if entry is None and subscription in added and added[subscription][0] < trigger:
+            entry = added[subscription][1]
+        if entry is None or (hop is not None and (entry.first_hop is None or entry.first_hop == hop)):
+            continue
+        found[entry.origin] = entry.responsible
+    return found
+
+
+def guided(turn: Turn, copy: Copy) -> dict[int, Recipient]:
+    """Γ of a Guided message at a RECOVERING node: the ends of the paths in g.to (6.1, rule R32).
+
+    What is done behind the node counts as confirmed. The node itself is among them where its one-node path is in g.to,
+    for a publication only if a subscription of its own matches.
+    """
+    found = {}
+    for path, is_done in copy.guide or ():
+        recipient = path[-1]
+        is_own = any(one in turn.node.own_subscription for one in copy.matches or ())
+        if recipient == turn.id and copy.kind == "PUB" and not is_own:
+            continue
+        responsible = turn.id if len(path) == 1 else None if is_done else closest(turn.node, path)
+        found[recipient] = Recipient(path, responsible, is_confirmed=is_done)
+    return found

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from udfs.delta import connections, view
+from udfs.delta import bypass, view
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
-from udfs.delta.records import Entry, JoinRequest, Peer, Recipient, WaitingCall
 from udfs.delta.recovery import forget_behind
+from udfs.delta.state import Entry, JoinRequest, Peer, Recipient, WaitingCall
 from udfs.delta.turn import CALL, Copy, Turn
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 
@@ -33,22 +33,25 @@ class _Opened:
 
 def handle_joins(turn: Turn) -> None:
     """Phase 3: joins, and the calls that may be issued: those of nodes that are VALID_JOINED and OPERATIONAL."""
+    node = turn.node
     for call in turn.due.calls:
         if isinstance(call, JoinCall):
             _ask(turn, call)
-    _enter(turn)
-    links = _take_offer(turn)
-    calls = _ready_calls(turn)
-    links += _answer_requests(turn)
+    if node.join or node.status:
+        _enter(turn)
+    links = _take_offer(turn) if turn.has("PAR_TOP", "PAR_SUB") else []
+    calls = _ready_calls(turn) if turn.due.calls or node.call else []
+    if node.join_request or turn.has("JOIN_REQUEST"):
+        links += _answer_requests(turn)
     for one in turn.of("J"):
         links.append(view.link_of(one.message.source, one.message.join_point, is_marked=True))
     if links:
-        view.merge_links(turn.node, links)
+        view.merge_links(node, links)
         view.look(turn)
     for ready in calls:
         turn.ctx.issue(ready.source_seq)
         turn.copies.append(_issued(turn, ready))
-    turn.copies += turn.received()
+    turn.copies += map(Copy.of, turn.multicast)
 
 
 def _ask(turn: Turn, call: JoinCall) -> None:
@@ -56,17 +59,15 @@ def _ask(turn: Turn, call: JoinCall) -> None:
     turn.ctx.issue(call.source_seq)
     join = turn.node.own_join
     join_point = call.join_point if call.join_point is not None else -1
-    connections.request_join(turn, CALL + call.source_seq, join_point, call.source_seq)
+    bypass.request_join(turn, CALL + call.source_seq, join_point, call.source_seq)
     if join is not None and turn.ctx.run.has_crashes:
         join.is_asked = True
-        connections.watch(turn, connections.join_point_connection(turn))
+        bypass.watch(turn, bypass.join_point_connection(turn))
 
 
 def _enter(turn: Turn) -> None:
     """Notes that N is ATTACHED, VALID_JOINED, or OPERATIONAL again (Algorithm 5, line 23)."""
     node, join = turn.node, turn.node.own_join
-    if join is None and node.own_status is None:
-        return
     confirmed = {one.m.kind: one.trigger for one in turn.finished if one.m.source == turn.id}
     if join is not None and join.status != "VALID_JOINED":
         before = join.status
@@ -79,7 +80,7 @@ def _enter(turn: Turn) -> None:
         if join.status == "VALID_JOINED":
             turn.entered.append(-1)
             if turn.is_disturbed:
-                connections.tell_peers(turn)
+                bypass.tell_peers(turn)
     status = node.own_status
     if status is not None and "REJOIN" in confirmed:
         status.status = "OPERATIONAL"
@@ -94,8 +95,6 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
         The links.
     """
     links = list[view.LinkRow]()
-    if not turn.has("PAR_TOP", "PAR_SUB"):
-        return links
     for one in turn.of("PAR_TOP"):
         if one.message.source_seq is not None:
             links += [(a, b, False) for a, b, _ in one.message.links or ()]
@@ -114,8 +113,6 @@ def _take_offer(turn: Turn) -> list[view.LinkRow]:
 def _ready_calls(turn: Turn) -> list[WaitingCall]:
     """Holds back the calls of a blocked node, and returns those that are issued (rule R33)."""
     node = turn.node
-    if not turn.due.calls and not node.call:
-        return []
     due = [_waiting(call) for call in turn.due.calls if not isinstance(call, JoinCall)]
     if node.is_blocked:
         for call in due:
@@ -143,8 +140,6 @@ def _issued(turn: Turn, call: WaitingCall) -> Copy:
 def _answer_requests(turn: Turn) -> list[view.LinkRow]:
     """Handles JOIN_REQUEST at the join point M; returns the links that are new."""
     node = turn.node
-    if not (turn.has("JOIN_REQUEST") or node.join_request):
-        return []
     opened = _open_requests(turn)
     if node.is_blocked:
         for one in opened:
@@ -156,7 +151,9 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
         turn.accepted[request.joiner] = trigger
     if turn.is_disturbed:
         _connect_joiners(turn, [request for request, _ in accepted])
-    entries = view.after_changes(node.routing_entry, view.changes_of(turn, turn.finished)) if accepted else {}
+    entries = dict(node.routing_entry.items()) if accepted else {}
+    if accepted:
+        view.change_entries(entries, view.changes_of(turn, turn.finished))
     for request, trigger in accepted:
         _send_offer(turn, request, trigger, entries)
     for request, trigger in accepted:
@@ -191,9 +188,7 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
             peers.append(request.joiner)
     forget_behind(turn, peers, peers)
     made = [turn.node.peer[peer] for peer in peers]
-    connections.watch(
-        turn, [connections.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made]
-    )
+    bypass.watch(turn, [bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made])
 
 
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, Entry]) -> None:

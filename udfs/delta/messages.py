@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from udfs.delta.records import Visit
+from udfs.delta.state import Visit
 from udfs.nodes.records import message
 
 
@@ -178,7 +177,7 @@ class Detect:
     for_incarnation: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@message(hidden="for_incarnation")
 class Request:
     """A request for a connection.
 

@@ -14,22 +14,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from udfs.delta import connections
-from udfs.delta.confirmation import answer_senders, confirm
-from udfs.delta.forwarding import forward
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from udfs.delta import bypass
+from udfs.delta.forwarding import answer_senders, confirm, forward
 from udfs.delta.joining import handle_joins
-from udfs.delta.leaving import leave
 from udfs.delta.messages import MESSAGES
-from udfs.delta.records import Join, Link, Path
 from udfs.delta.recovery import handle_faults
-from udfs.delta.state import State
-from udfs.delta.turn import Turn
+from udfs.delta.state import Join, Link, Path, Processed, State
+from udfs.delta.turn import Turn, leave
 from udfs.delta.view import Ends, ends_of, paths_from
 from udfs.nodes.calls import JoinCall
 from udfs.nodes.context import Context
-from udfs.nodes.keyed import Keyed
-from udfs.nodes.step import RoundDue
-from udfs.nodes.world import World
+from udfs.nodes.records import Keyed, record
+from udfs.nodes.world import RoundDue, World
 
 
 class Delta(State):
@@ -69,13 +68,13 @@ class Delta(State):
     def on_round(self, due: RoundDue, ctx: Context) -> None:
         """Handles a round, by the numbers of the module's summary."""
         turn = Turn(self, ctx, due, int(ctx.settings["delta"]))
-        connections.take_in(turn)
+        bypass.take_in(turn)
         handle_faults(turn)
         confirm(turn)
         handle_joins(turn)
         forward(turn)
         answer_senders(turn)
-        connections.report(turn)
+        bypass.report(turn)
         leave(turn)
 
 
@@ -88,3 +87,39 @@ def _stand(node: State, number: int, ends: Ends, radius: int) -> None:
         (target, Path(target, len(way) - 1, way, way[1] if len(way) > 1 else target))
         for target, way in sorted(near.items())
     )
+
+
+@record(key="source,source_seq,recipient")
+class ProcessingRow(Processed):
+    """A recipient of a message in a node's ProcessingList_N, with who is responsible for it.
+
+    Attributes:
+        recipient: A member of Γ_N^m other than N.
+        path: P(N, recipient) where the message was accepted as Guided.
+        responsible: The member of Out_N^m that is responsible for the recipient; null: none is left.
+        is_confirmed: Whether that member has confirmed.
+        is_reopened: Whether it had, and only an incarnation of the recipient itself lacks the message.
+    """
+
+    recipient: int
+    path: tuple[int, ...] | None
+    responsible: int | None
+    is_confirmed: bool
+    is_reopened: bool
+
+
+def processing_rows(message: pa.Table) -> pa.Table:
+    """Returns the recipients of the messages in ProcessingLists.
+
+    Args:
+        message: Rows of `udfs.delta.state.Processing` with ``run_id, node_id``.
+
+    Returns:
+        ``run_id, node_id`` and the fields of `ProcessingRow`.
+    """
+    lists = message["recipients"].combine_chunks()
+    row, entry = message.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
+    value = pc.struct_field(entry, "value")
+    of_recipient = {field.name: pc.struct_field(value, field.name) for field in value.type}
+    of_message = {name: row[name] for name in row.column_names if name != "recipients"}
+    return pa.table({**of_message, "recipient": pc.struct_field(entry, "key"), **of_recipient})

@@ -1,16 +1,16 @@
-"""Recovery (section 6, Algorithms 4 to 6; rules R20 to R33): of R, and what its synchronisation points do first."""
+"""Recovery of R, and the answers of its synchronisation points S (section 6, Algorithms 4 to 7; rules R20 to R33)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from udfs.delta import bypass, connections, view
-from udfs.delta.handover import hand_over
-from udfs.delta.recipients import in_view, new_members
-from udfs.delta.records import Entry, Peer, Processing, Recipient, Status, SynRequested, Tombstone
+from udfs.delta import bypass, view
+from udfs.delta.forwarding import in_view, new_members
+from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
+from udfs.delta.state import Entry, Peer, Processing, Recipient, Status, SynRequested, Tombstone
 from udfs.delta.turn import Copy, Turn
-from udfs.nodes.keyed import Keyed
-from udfs.nodes.step import Received
+from udfs.nodes.records import Keyed
+from udfs.nodes.world import Flight
 
 _CONCERNING = (
     "DETECT", "JOIN_REQUEST", "CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP", "PAR_SUB"
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 def handle_faults(turn: Turn) -> None:
     """Phase 1: crashes, recovery, detections, connections and synchronisation, in this order."""
-    connections.notice_crashes(turn)
+    bypass.notice_crashes(turn)
     if not turn.is_disturbed:
         return
     node = turn.node
@@ -50,8 +50,8 @@ def handle_faults(turn: Turn) -> None:
     for one in node.peer.values():
         known = one.peer, -1 if one.incarnation is None else one.incarnation
         if one.status != "FAILED" and known not in before:
-            made = connections.Connection(one.peer, one.incarnation, one.latency_rounds or 0)
-            connections.watch(turn, [made])
+            made = bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0)
+            bypass.watch(turn, [made])
     if node.is_recovering and not node.is_waiting_for_answers():
         _rise(turn)
 
@@ -74,7 +74,7 @@ def _come_back(turn: Turn) -> None:
         node.routing_entry[one] = Entry(one, turn.id, 0, turn.id, turn.id)
     view.look(turn)
     neighbours = {one.target: one.path for one in node.path.values() if one.distance == 1}
-    connections.synchronise(turn, neighbours)
+    bypass.synchronise(turn, neighbours)
 
 
 def _connect(turn: Turn) -> None:
@@ -91,7 +91,7 @@ def _connect(turn: Turn) -> None:
     for one in answers:
         if one.kind == "SYN_REQUEST":
             node.syn_request[one.peer.peer] = SynRequested(one.peer.peer)
-    connections.answer(turn)
+    bypass.answer(turn)
     if answers:
         _send_again(turn, answers)
         _ask_again(turn, answers)
@@ -126,7 +126,7 @@ def _is_outdated(known: Peer, incarnation: int) -> bool:
     return known.status == "FAILED" or (known.incarnation is not None and known.incarnation > incarnation)
 
 
-def _status_of(one: Received) -> str:
+def _status_of(one: Flight) -> str:
     if one.kind == "STATUS":
         return str(one.message.status)
     return "RECOVERING" if one.kind == "SYN_REQUEST" else "OPERATIONAL"
@@ -204,7 +204,7 @@ def _ask_again(turn: Turn, answers: list[Answer]) -> None:
     node = turn.node
     again = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST" and one.is_new]
     asked = [peer for peer in again if peer in node.synch and not node.synch[peer].is_answered and peer in node.path]
-    connections.synchronise(turn, {peer: node.path[peer].path for peer in asked})
+    bypass.synchronise(turn, {peer: node.path[peer].path for peer in asked})
 
 
 def _learn(turn: Turn) -> None:
@@ -225,7 +225,7 @@ def _learn(turn: Turn) -> None:
     view.look_again(turn)
 
 
-def _merge_entries(turn: Turn, subs: list[Received]) -> None:
+def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
     """SUBS_SET_R grows: per subscription the from that is farthest from R (rule R30)."""
     node = turn.node
     known = [*node.routing_entry.values()]
@@ -251,7 +251,7 @@ def _rise(turn: Turn) -> None:
         return
     is_alone = not any(one.distance and one.responsible is not None for one in node.path.values())
     status.status = "OPERATIONAL" if is_alone else "REJOINING"
-    connections.tell_peers(turn)
+    bypass.tell_peers(turn)
     turn.guided = [m for m in node.processing_list.values() if m.kind == "PUB"]
     if is_alone:
         turn.ctx.status("OPERATIONAL")
@@ -259,3 +259,77 @@ def _rise(turn: Turn) -> None:
     else:
         rejoin = Copy("REJOIN", turn.id, -status.incarnation, 0, None, issued_round=turn.round, join_point=turn.id)
         turn.copies.append(rejoin)
+
+
+_LOW = -1
+"""Trigger of PAR_TOP and PAR_SUB to R; their ranks put them behind normal messages (rule R10)."""
+
+
+class Route(NamedTuple):
+    """P(R, X) as S sees it, and whether X lies behind R."""
+
+    path: tuple[int, ...]
+    is_behind: bool
+
+
+def hand_over(turn: Turn) -> None:
+    """Answers the requests that S can answer: all; while it recovers, those from the one side that has not answered."""
+    node = turn.node
+    for peer in [one for one in node.syn_request if not _waits(turn, one)]:
+        del node.syn_request[peer]
+        routes = _routes(turn, peer)
+        near = {target for target, one in routes.items() if len(one.path) <= turn.delta + 2}
+        links = tuple(
+            ToldLink(one.a, one.b, one.is_marked) for one in node.topology.values() if one.a in near and one.b in near
+        )
+        entries = _entries(turn, peer, routes)
+        tombstones = tuple(node.tombstone) or None
+        top = ParTop(None, None, links or None, None, None)
+        sub = ParSub(None, None, entries or None, tombstones, None)
+        rows = int(turn.ctx.settings["par_rows"])
+        turn.send(_LOW, 1_000_000, "PAR_TOP", peer, top, delay=len(links) // rows)
+        turn.send(_LOW, 1_000_001, "PAR_SUB", peer, sub, delay=max(len(links), len(entries)) // rows)
+
+
+def _waits(turn: Turn, peer: int) -> bool:
+    node = turn.node
+    if not node.is_recovering or peer not in node.path:
+        return False
+    side = _side(turn, peer)
+    opened = {_side(turn, one.peer) for one in node.synch.values() if not one.is_answered} - {None}
+    return bool(opened - {side}) and side is not None
+
+
+def _side(turn: Turn, peer: int) -> int | None:
+    path = turn.node.path.get(peer)
+    return path.path[1] if path is not None and path.distance else None
+
+
+def _routes(turn: Turn, peer: int) -> dict[int, Route]:
+    """Returns P(R, X) of all X that S sees: back to where P(S, R) and P(S, X) part, and on."""
+    node = turn.node
+    if peer not in node.path:
+        return {}
+    to_peer = node.path[peer].path
+    found = {}
+    for one in node.path.values():
+        shared = len({*to_peer} & {*one.path})
+        route = (*to_peer[::-1][: len(to_peer) - shared + 1], *one.path[shared:])
+        found[one.target] = Route(route, peer in one.path and one.target != peer)
+    return found
+
+
+def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
+    """PAR_SUB_S^R: every entry with its from not behind R, rewritten for R; behind R those that name the subscriber."""
+    reach, found = turn.delta + 2, []
+    subscribers = turn.ctx.run.subscribers
+    for entry in turn.node.routing_entry.values():
+        route, is_behind = routes.get(entry.origin, (None, False))
+        if route is None or entry.origin == peer:
+            continue
+        if is_behind and not (entry.origin == subscribers.get(entry.subscription_id) and len(route) <= reach):
+            continue
+        origin = route[turn.delta + 1] if len(route) > reach else entry.origin
+        if origin != peer:
+            found.append(ToldEntry(entry.subscription_id, origin, min(len(route) - 1, turn.delta + 1)))
+    return tuple(found)

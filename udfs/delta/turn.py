@@ -1,15 +1,20 @@
-"""A node in a round: what is due at it, and what it has done so far."""
+"""A node in a round: what is due at it, what it has done so far, and its outgoing messages.
+
+An outgoing message gets m.from for its receiver, the visited list and the connection. To a RECOVERING node it is
+Guided: it carries the paths from there to the recipients (section 6). Multicast messages to a node that has not
+answered yet wait in ProcessingList. Messages leave as answers, requests, STATUS of the node's own, messages sent again
+by MsgId_N, then all others in the order of their triggers (rule R36).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from udfs.delta.messages import MULTICAST, Multicast, Step
-from udfs.delta.records import Entry, Processing, Visit
-from udfs.delta.state import State
+from udfs.delta.state import Entry, Processing, State, Visit
 from udfs.nodes.context import Context
-from udfs.nodes.step import Received, RoundDue
+from udfs.nodes.world import Flight, RoundDue
 
 FAULT = -(1 << 62)
 """Trigger of reports, requests and STATUS: before all other messages of the round."""
@@ -65,7 +70,7 @@ class Copy:
         return self.source, self.source_seq
 
     @classmethod
-    def of(cls, one: Received) -> Copy:
+    def of(cls, one: Flight) -> Copy:
         """Returns a message that is due as a copy."""
         m: Multicast = one.message
         return cls(
@@ -93,16 +98,18 @@ class Finished(NamedTuple):
         return self.m.source, self.m.source_seq
 
 
-@dataclass(slots=True)
-class Leaving:
-    """A message that leaves at the end of the round, ordered by (trigger, rank, dst) (rule R36).
+class Leaving(NamedTuple):
+    """A message that leaves at the end of the round, in the order of its fields (rule R36).
 
     Attributes:
         trigger: The id of the message that caused it, or another order (`FAULT`, `AGAIN`, `CALL`).
         rank: Order among what has the same cause.
-        kind: Its kind.
         dst: The receiver.
-        body: The message; of multicast ones what is sent on, see `udfs.delta.leaving`.
+        source: The source of a message that serves a call; else less than any.
+        source_seq: Its number there.
+        kind: Its kind.
+        place: Its place among the messages of the round, in the order in which they were caused.
+        body: The message; of multicast ones the copy or the entry of ProcessingList that is sent on.
         for_incarnation: The receiver's incarnation; None: the one that the node knows.
         latency: The latency of the connection; None: as the node knows it.
         delay: Rounds that it takes longer than the connection does.
@@ -110,29 +117,21 @@ class Leaving:
 
     trigger: int
     rank: int
-    kind: str
     dst: int
+    source: int
+    source_seq: int
+    kind: str
+    place: int
     body: Any
-    for_incarnation: int | None = None
-    latency: int | None = None
-    delay: int = 0
-
-    @property
-    def order(self) -> tuple[int, int, int, int, int, str]:
-        """What it is sorted by."""
-        source, seq = getattr(self.body, "source", None), getattr(self.body, "source_seq", None)
-        none = -(1 << 63)
-        return (
-            self.trigger,
-            self.rank,
-            self.dst,
-            none if source is None else source,
-            none if seq is None else seq,
-            self.kind,
-        )
+    for_incarnation: int | None
+    latency: int | None
+    delay: int
 
 
-@dataclass(slots=True)
+_leaving = tuple.__new__
+_LEAST = -(1 << 63)
+
+
 class Turn:
     """A node in a round.
 
@@ -141,7 +140,11 @@ class Turn:
         ctx: How it acts.
         due: What is due.
         delta: δ.
+        id: N.
+        round: The round.
+        is_disturbed: Whether a node of the run has crashed up to now; work that only crashes need is skipped before.
         inbox: The due messages by kind, without those for an earlier incarnation.
+        multicast: The multicast messages among them.
         finished: What is finished so far.
         told: Entries that come with the join point's PAR_SUB, with their triggers.
         broken: Connections whose other end is gone: the incarnation that ended, and the latency.
@@ -155,39 +158,31 @@ class Turn:
         has_new_links: Whether links came into view since the paths were computed.
     """
 
-    node: State
-    ctx: Context
-    due: RoundDue
-    delta: int
-    inbox: dict[str, list[Received]] = field(default_factory=dict)
-    finished: list[Finished] = field(default_factory=list)
-    told: list[tuple[int, Entry]] = field(default_factory=list)
-    broken: dict[int, tuple[int, int]] = field(default_factory=dict)
-    again: dict[tuple[int, int, int], Processing] = field(default_factory=dict)
-    asked: set[int] = field(default_factory=set)
-    accepted: dict[int, int] = field(default_factory=dict)
-    copies: list[Copy] = field(default_factory=list)
-    guided: list[Processing] = field(default_factory=list)
-    entered: list[int] = field(default_factory=list)
-    outbox: list[Leaving] = field(default_factory=list)
-    has_new_links: bool = False
+    __slots__ = (
+        "accepted", "again", "asked", "broken", "copies", "ctx", "delta", "due", "entered", "finished", "guided",
+        "has_new_links", "id", "inbox", "is_disturbed", "multicast", "node", "outbox", "round", "told",
+    )  # fmt: skip
 
-    @property
-    def id(self) -> int:
-        """N."""
-        return self.ctx.node
+    def __init__(self, node: State, ctx: Context, due: RoundDue, delta: int) -> None:
+        """Starts the round with nothing done."""
+        self.node, self.ctx, self.due, self.delta = node, ctx, due, delta
+        self.id, self.round = ctx.node, ctx.round
+        self.is_disturbed = ctx.run.has_crashed(ctx.round)
+        self.inbox: dict[str, list[Flight]] = {}
+        self.multicast: list[Flight] = []
+        self.finished: list[Finished] = []
+        self.told: list[tuple[int, Entry]] = []
+        self.broken: dict[int, tuple[int, int]] = {}
+        self.again: dict[tuple[int, int, int], Processing] = {}
+        self.asked: set[int] = set()
+        self.accepted: dict[int, int] = {}
+        self.copies: list[Copy] = []
+        self.guided: list[Processing] = []
+        self.entered: list[int] = []
+        self.outbox: list[Leaving] = []
+        self.has_new_links = False
 
-    @property
-    def round(self) -> int:
-        """The round."""
-        return self.ctx.round
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether a node of the run has crashed up to now; work that only crashes need is skipped before."""
-        return self.ctx.run.has_crashed(self.ctx.round)
-
-    def of(self, *kinds: str) -> list[Received]:
+    def of(self, *kinds: str) -> list[Flight]:
         """Returns the due messages of some kinds in their order."""
         if len(kinds) == 1:
             return self.inbox.get(kinds[0], [])
@@ -195,20 +190,109 @@ class Turn:
 
     def has(self, *kinds: str) -> bool:
         """Returns whether messages of any of the kinds are due."""
-        return any(kind in self.inbox for kind in kinds)
-
-    def received(self) -> list[Copy]:
-        """Returns the due multicast messages as copies."""
-        return [Copy.of(one) for one in self.of(*MULTICAST)] if self.has(*MULTICAST) else []
+        return not self.inbox.keys().isdisjoint(kinds)
 
     def send(
         self, trigger: int, rank: int, kind: str, dst: int, body: Any,  # noqa: ANN401 - any message class
-        **known: int | None,
+        for_incarnation: int | None = None, latency: int | None = None, delay: int = 0,
     ) -> None:  # fmt: skip
-        """Has a message leave at the end of the round; see `Leaving`."""
-        self.outbox.append(Leaving(trigger, rank, kind, dst, body, **known))  # type: ignore[arg-type]
+        """Sends a message at the end of the round; see `Leaving`."""
+        source, seq = getattr(body, "source", None), getattr(body, "source_seq", None)
+        self.outbox.append(_leaving(Leaving, (
+            trigger, rank, dst, _LEAST if source is None else source, _LEAST if seq is None else seq, kind,
+            len(self.outbox), body, for_incarnation, latency, delay,
+        )))  # fmt: skip
 
     def send_again(self, m: Processing, responsible: int | None) -> None:
-        """Has a message of ProcessingList leave again, once for each receiver (rule R22)."""
+        """Sends a message of ProcessingList again, once to each receiver (rule R22)."""
         if responsible is not None:
             self.again[m.source, m.source_seq, responsible] = m
+
+
+_SKIPPED = Visit(None, None)
+
+
+def leave(turn: Turn) -> None:
+    """Sends the messages of the round."""
+    for (_, _, responsible), m in turn.again.items():
+        turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
+    turn.outbox.sort()
+    for one in turn.outbox:
+        _send(turn, one)
+
+
+def _send(turn: Turn, one: Leaving) -> None:
+    """Puts a message on its connection; what has to wait for an answer, or has nobody to go to, does not leave.
+
+    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
+    """
+    peer = turn.node.peer.get(one.dst)
+    latency = one.latency
+    if latency is None and peer is not None and peer.latency_rounds is not None:
+        latency = peer.latency_rounds + one.delay
+    incarnation = one.for_incarnation
+    if incarnation is None and peer is not None:
+        incarnation = peer.incarnation
+    if one.kind in MULTICAST:
+        if peer is not None and peer.status in ("WAITING", "FAILED"):
+            return
+        guide = None
+        if peer is not None and peer.status == "RECOVERING":
+            guide = _guide(turn, one.body, one.dst)
+            if guide is None:
+                return
+        body = _copy(turn, one.body, one.dst, guide, incarnation)
+    else:
+        if one.kind == "CONF" and latency is None and (turn.id, one.dst) not in turn.ctx.run.links:
+            return
+        body = one.body if incarnation is None else replace(one.body, for_incarnation=incarnation)
+    turn.ctx.send(one.dst, body, latency)
+
+
+def _copy(
+    turn: Turn, m: Copy | Processing, dst: int, guide: tuple[Step, ...] | None, incarnation: int | None
+) -> object:  # fmt: skip
+    """make_copy_send: the message as its receiver gets it (Algorithm 1, line 17)."""
+    origin, origin_path = m.origin, None
+    if m.origin is not None:
+        way = _way_to_origin(turn, m, dst)
+        if way is not None:
+            origin = way[-1]
+            origin_path = way if guide is not None else None
+    return MULTICAST[m.kind](
+        m.source, m.source_seq, None if m.hops is None else m.hops + 1, m.join_point, m.subscription_id, origin, guide,
+        m.issued_round, m.matches, origin_path, _visited(turn, m, dst), incarnation,
+    )  # fmt: skip
+
+
+def _way_to_origin(turn: Turn, m: Copy | Processing, dst: int) -> tuple[int, ...] | None:
+    """Returns P(receiver, m.from): beyond δ+1 hops it ends at the node δ+1 hops away (rule R1)."""
+    paths = turn.node.path
+    onward = m.origin_path
+    if onward is None and m.origin in paths:
+        onward = paths[m.origin].path
+    if dst not in paths or onward is None:
+        return None
+    return (*paths[dst].path[:0:-1], *onward)[: turn.delta + 2]
+
+
+def _visited(turn: Turn, m: Copy | Processing, dst: int) -> tuple[Visit, ...] | None:
+    """Returns m.visited with N's own pair and one for each node that is skipped, cut to the last δ+1 (section 5)."""
+    if m.msg_id is None:
+        return None
+    path = turn.node.path.get(dst)
+    skipped = 0 if path is None else max(path.distance - 1, 0)
+    whole = (*(m.visited or ()), Visit(turn.id, m.msg_id), *([_SKIPPED] * skipped))
+    return whole[-(turn.delta + 1) :]
+
+
+def _guide(turn: Turn, m: Copy | Processing, dst: int) -> tuple[Step, ...] | None:
+    """Returns g.to from ProcessingList as it is now; None: all its recipients have confirmed in this very round."""
+    known = turn.node.processing_list.get((m.source, m.source_seq))
+    steps = []
+    for recipient, row in known.recipients.items() if known is not None else ():
+        seen = turn.node.path.get(recipient)
+        way = row.path or (seen.path if seen is not None else ())
+        if dst in way:
+            steps.append(Step(way[way.index(dst) :], row.is_confirmed or row.is_reopened))
+    return tuple(sorted(steps)) or None

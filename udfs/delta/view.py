@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from udfs.delta.records import Entry, Link, OwnSubscription, Path, Tombstone
-from udfs.delta.state import State
+from udfs.delta.state import Entry, Link, OwnSubscription, Path, State, Tombstone
 from udfs.delta.turn import Finished, Turn
-from udfs.nodes.keyed import Keyed
+from udfs.nodes.records import Keyed
 
 LinkRow = tuple[int, int, bool]
 
@@ -180,11 +179,13 @@ def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
     return added, removed
 
 
-def after_changes(entries: Mapping[int, Entry], changes: Changes) -> dict[int, Entry]:
-    """Returns SUBS_SET_N after changes."""
+def change_entries(entries: dict[int, Entry], changes: Changes) -> None:
+    """Changes the entries of SUBS_SET_N."""
     added, removed = changes
-    whole = {**entries, **{known: entry for known, (_, entry) in added.items()}}
-    return {known: entry for known, entry in whole.items() if known not in removed}
+    for known, (_, entry) in added.items():
+        entries[known] = entry
+    for known in removed:
+        entries.pop(known, None)
 
 
 def store_own(turn: Turn, finished: Iterable[Finished]) -> None:
@@ -211,5 +212,5 @@ def take_in(turn: Turn, finished: Sequence[Finished]) -> None:
     unmark(turn, finished)
     bury(turn, finished)
     told, turn.told = turn.told, []
-    turn.node.routing_entry = after_changes(turn.node.routing_entry, changes_of(turn, finished))
+    change_entries(turn.node.routing_entry, changes_of(turn, finished))
     turn.told = told

@@ -6,13 +6,13 @@ Phases of a round, each for all that is due at the dispatcher:
 phase                                        reads                                  writes
 ===========================================  =====================================  ================================
 unicast (`program`): REQUEST, REPLY          a draw a message                       fate ``lost_link``
-subscription tables (`subscriptions`)        pattern, client, routing_entry         client, routing_entry; expected,
+subscription tables (`forwarding`)           pattern, client, routing_entry         client, routing_entry; expected,
                                                                                     lost of ended patterns
-events (`events`): EVENT, REPLY, publish     routing_entry, received, counter       received, tag, counter, delivery
-memory (`caching`, `losses`): new events     dispatcher, cache, client, expected,   cache, expected, lost, route
+events (`forwarding`): EVENT, REPLY, publish routing_entry, received, counter       received, tag, counter, delivery
+memory (`memory`): new events                dispatcher, cache, client, expected,   cache, expected, lost, route
                                              lost, route
-gossip (`push`, `pull`): GOSSIP, REQUEST     routing_entry, received, cache
-gossip rounds (`rounds`): the timer          dispatcher; routing_entry and cache    dispatcher
+gossip (`gossip`): GOSSIP, REQUEST           routing_entry, received, cache
+gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache    dispatcher
                                              (push); lost and route (pull)
 ===========================================  =====================================  ================================
 
@@ -22,19 +22,15 @@ order of what caused them: messages, then calls, then the gossip round.
 
 from __future__ import annotations
 
-from udfs.epidemic import caching, losses, pull, push
-from udfs.epidemic.dispatcher import Dispatcher, DispatcherRound
-from udfs.epidemic.events import take_events
-from udfs.epidemic.messages import MESSAGES
-from udfs.epidemic.records import GossipTimer, Pattern
-from udfs.epidemic.rounds import gossip
-from udfs.epidemic.subscriptions import change_table
+from udfs.epidemic import memory
+from udfs.epidemic.dispatcher import MESSAGES, Dispatcher, DispatcherRound, GossipTimer, Pattern
+from udfs.epidemic.forwarding import change_table, take_events
+from udfs.epidemic.gossip import gossip, handle_pull, handle_push, handle_request
 from udfs.nodes.calls import PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import drawn_uniform
 from udfs.nodes.run import patterns_of
-from udfs.nodes.step import Received, RoundDue
-from udfs.nodes.world import World
+from udfs.nodes.world import Flight, RoundDue, World
 
 UNICAST = frozenset({"REQUEST", "REPLY"})
 
@@ -69,15 +65,15 @@ class Epidemic(Dispatcher):
         change_table(turn)
         take_events(turn)
         if turn.recovery != "none":
-            caching.discard(turn)
-            losses.bound(turn)
+            memory.discard(turn)
+            memory.bound(turn)
             for one in turn.of("GOSSIP", "REQUEST"):
                 _handle(turn, one)
             gossip(turn)
         turn.leave()
 
 
-def _is_heard(turn: DispatcherRound, one: Received) -> bool:
+def _is_heard(turn: DispatcherRound, one: Flight) -> bool:
     """Drops a request or reply that the unicast loses (setting ``out_of_band_loss``)."""
     loss = turn.setting("out_of_band_loss")
     if not loss or one.kind not in UNICAST:
@@ -89,11 +85,11 @@ def _is_heard(turn: DispatcherRound, one: Received) -> bool:
     return not is_lost
 
 
-def _handle(turn: DispatcherRound, one: Received) -> None:
+def _handle(turn: DispatcherRound, one: Flight) -> None:
     """Handles GOSSIP and REQUEST (handleGossipMsg, handleReqMsg)."""
     if one.kind == "REQUEST":
-        push.handle_request(turn, one.message, one.message_id, one.src)
+        handle_request(turn, one.message, one.message_id, one.src)
     elif one.message.style == "push":
-        push.handle_gossip(turn, one.message, one.message_id, one.src)
+        handle_push(turn, one.message, one.message_id, one.src)
     else:
-        pull.handle_gossip(turn, one.message, one.message_id, one.src)
+        handle_pull(turn, one.message, one.message_id, one.src)

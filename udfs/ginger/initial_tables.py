@@ -8,10 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from udfs.ginger.program import Ginger
-from udfs.nodes.arrow import settings_of, table_schema
+from udfs.nodes.arrow import encoders, settings_of, table_schema
 from udfs.nodes.calls import Call, PublishCall, SubscribeCall
 from udfs.nodes.program import Declared
-from udfs.nodes.texts import encoders
 from udfs.nodes.world import NodeInfo, World, begin
 
 INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")

@@ -1,6 +1,6 @@
 """Node programs: protocols whose nodes handle one message after the other.
 
-`program` is what an author writes: records (`records`), messages, a `NodeProgram` with its handlers for messages and
-calls (`calls`); `subscriptions` has ready parts. `step` plays one node in one round, `network` whole runs, `local` lets
-a test play them without an engine; `arrow` turns nodes and messages into rows and back.
+An author writes records and messages (`records`) and a `NodeProgram` (`program`, with ready parts for subscriptions)
+with handlers for messages and calls (`calls`). `world.step` plays one node in one round, `network` whole runs, `local`
+runs in tests without an engine; `arrow` converts nodes and messages to rows and back.
 """

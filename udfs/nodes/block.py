@@ -30,16 +30,14 @@ from udfs.nodes.arrow import (
     table_schema,
 )
 from udfs.nodes.calls import Call
-from udfs.nodes.collection import rare_collections
 from udfs.nodes.link_faults import LinkFaults, NthFault
-from udfs.nodes.links import Replacement
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
-from udfs.nodes.network import Flight, Given, Network, Rows as Played
+from udfs.nodes.network import Given, Network, Rows as Played
+from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
-from udfs.nodes.run import Span, Spans
-from udfs.nodes.world import Node, NodeInfo, World
+from udfs.nodes.run import Replacement, Span, Spans
+from udfs.nodes.world import Flight, Node, NodeInfo, World
 
-Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _LONG, _TEXT = pa.int64(), pa.string()
 FLIGHT: Mapping[str, pa.DataType] = {
     "message_id": _LONG, "kind": _TEXT, "src": _LONG, "dst": _LONG, "sent_round": _LONG, "due_round": _LONG,

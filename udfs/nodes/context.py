@@ -28,6 +28,10 @@ class Sent(NamedTuple):
     latency_rounds: int | None
 
 
+_tuple = tuple.__new__
+"""Constructs a named tuple of a tuple, in a third of the time that its own constructor takes."""
+
+
 class Delivered(NamedTuple):
     """A delivery at a node."""
 
@@ -106,6 +110,29 @@ class Context:
         self.issued: list[int] = []
         self.run = run or RunView()
 
+    def begin(self, round_: int, run: RunView) -> None:
+        """Starts another round of the node with nothing done: a context serves its node while the node is up.
+
+        Args:
+            round_: The round.
+            run: The run as a whole.
+        """
+        self.round, self.run = round_, run
+        if self.sent:
+            self.sent = []
+        if self.deliveries:
+            self.deliveries = []
+        if self.statuses:
+            self.statuses = []
+        if self.confirmed:
+            self.confirmed = []
+        if self.fates:
+            self.fates = []
+        if self.connected:
+            self.connected = []
+        if self.issued:
+            self.issued = []
+
     def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
         """Sends a message; a node's messages of a round leave in the order in which it sends them.
 
@@ -119,7 +146,7 @@ class Context:
         """
         if after is not None and after < 1:
             raise ValueError(f"{kind_of(type(message))} to node {dst} is sent with after={after}; allowed: 1 or more")
-        self.sent.append(Sent(dst, message, after))
+        self.sent.append(_tuple(Sent, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401
         """Sends a message to all neighbours, in ascending order.

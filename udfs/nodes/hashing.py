@@ -23,7 +23,7 @@ def xxhash64(*values: int | str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
-    """Returns the 64 bits (a BIGINT) that `contract.draws_sql.bits` draws.
+    """Returns the 64 bits (a BIGINT) that `contract.rows.drawn_bits` draws.
 
     Args:
         seed: The seed of the run.
@@ -34,7 +34,7 @@ def drawn_bits(seed: int, purpose: str, *keys: int) -> int:
 
 
 def drawn_uniform(seed: int, purpose: str, *keys: int) -> float:
-    """Returns the number in [0, 1) that `contract.draws_sql.uniform` draws; arguments as in `drawn_bits`."""
+    """Returns the number in [0, 1) that `contract.rows.drawn_uniform` draws; arguments as in `drawn_bits`."""
     return uniform(drawn_bits(seed, purpose, *keys))
 
 

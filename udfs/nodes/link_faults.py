@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from udfs.nodes.hashing import of_int, signed, uniform, xxhash64
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 
 _ALL = (1 << 64) - 1
 COPY_ID = 1 << 29

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from udfs.nodes.calls import CALLS, Call, SubscribeCall
-from udfs.nodes.collection import rare_collections
-from udfs.nodes.links import Replacement
-from udfs.nodes.network import Flight, Given, Network, Rows, Strike
+from udfs.nodes.network import Given, Network, Rows, Strike
+from udfs.nodes.processes import rare_collections
 from udfs.nodes.program import NodeProgram, Plan
-from udfs.nodes.run import Span, Spans
-from udfs.nodes.world import NodeInfo, World
+from udfs.nodes.run import Replacement, Span, Spans
+from udfs.nodes.world import Flight, NodeInfo, World
 
 
 class LocalNetwork:

@@ -14,33 +14,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from operator import itemgetter
-from typing import Any, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any
 
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Delivered, Internal
-from udfs.nodes.interruption import check
-from udfs.nodes.links import LinkChange, Links, Replacement
+from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.run import RunView, Spans
-from udfs.nodes.step import Received, step
-from udfs.nodes.world import BEFORE, Node, World, begin
+from udfs.nodes.run import LinkChange, Links, Replacement, RunView, Spans
+from udfs.nodes.world import BEFORE, Flight, Node, World, begin, step
 
 _GROUP = 1024
 """Senders whose messages of a round are numbered together."""
-
-
-class Flight(NamedTuple):
-    """A message on a link; columns as in table ``message``."""
-
-    message_id: int
-    kind: str
-    src: int
-    dst: int
-    sent_round: int
-    due_round: int
-    fate: str | None
-    message: Any
+_NODE = attrgetter("node")
+_flight = tuple.__new__
+"""Constructs a `Flight` of a tuple, in a third of the time that its own constructor takes."""
 
 
 Strike = Callable[[list[Flight]], list[Flight]]
@@ -124,6 +112,7 @@ class Network:
         self._call_rounds = sorted(given.calls)
         self._wakes: list[tuple[int, int]] = []
         self._stored: dict[int, dict[str, Any]] = {}
+        self._contexts: dict[int, Context] = {}
         self._links = Links(given.links, given.replacements, round_)
         self._view = RunView(dict(self._links.now), given.crashes, given.subscribers, given.predicates, self._stored_at)
         for flight in flights:
@@ -183,44 +172,67 @@ class Network:
         recovered = self._recover(round_)
         changed = self._change_links(round_, recovered)
         # 2. nodes
-        inbox: dict[int, list[Received]] = defaultdict(list)
+        inbox: dict[int, list[Flight]] = {}
         due = self._due.pop(round_, [])
         for one in due:
-            inbox[one.dst].append(Received(one.message_id, one.kind, one.src, one.sent_round, one.message))
+            of_node = inbox.get(one.dst)
+            if of_node is None:
+                inbox[one.dst] = [one]
+            else:
+                of_node.append(one)
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
         awake = self._awake(round_)
         fates: dict[int, str] = {}
         acting = sorted({*inbox, *calls, *recovered, *awake, *noticed, *changed})
         self._store(acting)
         for at in acting:
-            node = self.nodes[at]
-            ctx = Context(at, round_, self._given.settings, node.internal, self._view)
-            of_node = calls.get(at, ())
-            step(
-                self._plan, self._given.run, node, ctx, inbox.get(at, ()), of_node, is_recovered=at in recovered,
-                crashed=noticed.get(at, ()), is_paused=self._given.pauses.at(at, round_) is not None,
-                links=changed.get(at),
+            ctx = self._play_node(
+                at, inbox.get(at, ()), calls.get(at, ()), rows, is_recovered=at in recovered,
+                crashed=noticed.get(at, ()), links=changed.get(at),
             )  # fmt: skip
-            self._take(ctx, node, of_node, rows)
-            self._set_wake(at, node)
-            fates.update(ctx.fates)
-            out.append(ctx)
+            if ctx.fates:
+                fates.update(ctx.fates)
+            if ctx.sent:
+                out.append(ctx)
         rows.handled += [one._replace(fate=fates.get(one.message_id)) for one in due] if fates else due
-        rows.handled += [one for one in self._lost if one.due_round <= round_]
-        self._lost = [one for one in self._lost if one.due_round > round_]
+        if self._lost:
+            rows.handled += [one for one in self._lost if one.due_round <= round_]
+            self._lost = [one for one in self._lost if one.due_round > round_]
         # 3. network
         self.put(self.numbered(out))
+
+    def _play_node(
+        self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: Rows, *, is_recovered: bool,
+        crashed: Sequence[int], links: LinkChange | None,
+    ) -> Context:  # fmt: skip
+        """Plays a node in the current round; returns what it did."""
+        given, node = self._given, self.nodes[at]
+        ctx = self._contexts.get(at)
+        if ctx is None:
+            ctx = self._contexts[at] = Context(at, self.round, given.settings, node.internal, self._view)
+        else:
+            ctx.begin(self.round, self._view)
+        is_paused = given.pauses.first_round is not None and given.pauses.at(at, self.round) is not None
+        step(
+            self._plan, given.run, node, ctx, received, calls, is_recovered=is_recovered, crashed=crashed,
+            is_paused=is_paused, links=links,
+        )  # fmt: skip
+        self._take(ctx, node, calls, rows)
+        if node.internal.timers:
+            self._set_wake(at, node)
+        return ctx
 
     def close(self) -> None:
         """Drops the nodes; nothing is played after it."""
         for node in self.nodes.values():
             node.program.close()
         self.nodes.clear()
+        self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
         """Notes what others may read of the nodes that act in a round, as it is before."""
         names = self._plan.program.read_by_others
-        if names:
+        if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
 
     def _stored_at(self, peer: int, name: str) -> Any:  # noqa: ANN401 - the value of any declaration
@@ -241,6 +253,7 @@ class Network:
         for at in crashed:
             if at in self.nodes:
                 program = self.nodes.pop(at).program
+                self._contexts.pop(at, None)
                 self.down[at] = {name: getattr(program, name) for name in self._plan.durable}
                 if (status := self._plan.program.down_status) is not None:
                     rows.statuses.append((at, round_, status))
@@ -320,14 +333,19 @@ class Network:
     def _take(self, ctx: Context, node: Node, calls: Sequence[Call], rows: Rows) -> None:
         """Takes the history rows of a node in a round, without its messages."""
         at, round_ = ctx.node, ctx.round
-        rows.delivered += [(at, round_, one) for one in ctx.deliveries]
-        rows.statuses += [(at, round_, status) for status in ctx.statuses]
-        due = [call.source_seq for call in calls]
-        issued = ctx.issued if self._plan.program.holds_calls else due
-        rows.calls += [(at, seq, round_, "held") for seq in due if seq not in issued]
-        rows.calls += [(at, seq, round_, "issued") for seq in issued]
-        rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
-        self.take_appended(at, node, rows)
+        if ctx.deliveries:
+            rows.delivered += [(at, round_, one) for one in ctx.deliveries]
+        if ctx.statuses:
+            rows.statuses += [(at, round_, status) for status in ctx.statuses]
+        if calls or ctx.issued:
+            due = [call.source_seq for call in calls]
+            issued = ctx.issued if self._plan.program.holds_calls else due
+            rows.calls += [(at, seq, round_, "held") for seq in due if seq not in issued]
+            rows.calls += [(at, seq, round_, "issued") for seq in issued]
+        if ctx.confirmed:
+            rows.calls += [(at, seq, round_, "confirmed") for seq in ctx.confirmed]
+        if self._plan.appended:
+            self.take_appended(at, node, rows)
         for peer in ctx.connected:
             if peer not in self.nodes and peer in ctx.watched:
                 self._report(ctx, peer)
@@ -341,19 +359,20 @@ class Network:
 
     def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
         """Returns sent messages with ids, in the order of senders and of sending."""
-        sent = sorted(contexts, key=lambda ctx: ctx.node)
         factor = 2 if self._given.may_duplicate else 1
         counts: dict[int, int] = defaultdict(int)
-        flights = []
-        for ctx in sent:
-            group = ctx.node // _GROUP
-            base = ctx.round * (1 << 40) + group * (1 << 30)
+        flights: list[Flight] = []
+        kinds, latencies = self._plan.kind_by_class, self._links.ever
+        for ctx in sorted(contexts, key=_NODE):
+            src, round_, group = ctx.node, ctx.round, ctx.node // _GROUP
+            number = (round_ << 40) + (group << 30) + factor * counts[group]
             for dst, message, latency in ctx.sent:
-                counts[group] += 1
-                kind = self._plan.kind(message)
-                due = ctx.round + (self._latency(ctx.node, dst, kind) if latency is None else latency)
-                number = base + factor * counts[group]
-                flights.append(Flight(number, kind, ctx.node, dst, ctx.round, due, None, message))
+                number += factor
+                kind = kinds.get(type(message)) or self._plan.kind(message)
+                if latency is None:
+                    latency = latencies.get((src, dst)) or self._latency(src, dst, kind)
+                flights.append(_flight(Flight, (number, kind, src, dst, round_, round_ + latency, None, message)))
+            counts[group] += len(ctx.sent)
         return flights
 
     def _latency(self, src: int, dst: int, kind: str) -> int:
@@ -370,6 +389,10 @@ class Network:
         given = self._given
         if given.strike is not None:
             flights = given.strike(flights)
+        elif given.pauses.first_round is None and given.crashes.first_round is None:
+            for one in flights:
+                self._due[one.due_round].append(one)
+            return
         for one in flights:
             pause = given.pauses.at(one.dst, one.due_round)
             if pause is not None and pause.end_round is not None:

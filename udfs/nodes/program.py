@@ -14,7 +14,7 @@ the store. Handlers are methods:
 =================================  ====================================================================
 
 A program whose algorithm handles all that is due in a round at once has one handler instead,
-``on_round(self, due, ctx)``, which gets a `udfs.nodes.step.RoundDue`.
+``on_round(self, due, ctx)``, which gets a `udfs.nodes.world.RoundDue`.
 
 A handler acts through its `Context` and changes attributes of its own node, nothing else: it sees no other node, no
 clock, and no draws but `Context.draw`. It goes through a set, or a dict within a record, in sorted order only: these
@@ -24,16 +24,18 @@ lose the order in which they were filled when a node is stored.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
-from udfs.nodes.calls import CALLS
-from udfs.nodes.keyed import Keyed
-from udfs.nodes.records import key_of, kind_of, message, spec_of
+from udfs.nodes.calls import CALLS, PublishCall, SubscribeCall, UnsubscribeCall
+from udfs.nodes.context import Context
+from udfs.nodes.records import Keyed, key_of, kind_of, message, record, spec_of
 
 if TYPE_CHECKING:
     from udfs.nodes.context import Context
+
 
 R = TypeVar("R")
 TIMERS = "timers"
@@ -131,8 +133,8 @@ class NodeProgram:
             then the history has it as accepted in the round in which it is due.
         notices_links: Whether a node handles changes of its links (`RoundDue.links`), for programs with a handler
             `on_round`: links that end or begin, and neighbours that recover; also while it pauses.
-        read_by_others: Durable declarations that other nodes may read (`RunView.stored`). Their values are replaced,
-            never changed.
+        read_by_others: Durable declarations that other nodes may read (`RunView.stored`) once a node of the run has
+            crashed. Their values are replaced, never changed.
     """
 
     name: ClassVar[str] = ""
@@ -245,12 +247,12 @@ class Plan:
     durable: Mapping[str, Declared]
     appended: Mapping[str, Declared]
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether it handles all that is due in a round at once."""
         return self.program.on_round is not NodeProgram.on_round
 
-    @property
+    @cached_property
     def is_watching(self) -> bool:
         """Whether its nodes handle reports of failure detectors."""
         return self.program.on_down is not NodeProgram.on_down
@@ -278,9 +280,14 @@ class Plan:
             {name: one for name, one in program.declared.items() if name not in read},
         )  # fmt: skip
 
+    @cached_property
+    def kind_by_class(self) -> Mapping[type, str]:
+        """The kind of each class of messages."""
+        return {cls: kind for kind, cls in self.kinds.items()}
+
     def kind(self, message: Any) -> str:  # noqa: ANN401 - any message class
         """Returns the kind of a message."""
-        return self.program.down_kind if type(message) is NodeDown else kind_of(type(message))
+        return self.kind_by_class.get(type(message)) or kind_of(type(message))
 
 
 def _handler(program: type[NodeProgram], kind: str, message: type) -> Callable[..., None]:
@@ -307,3 +314,62 @@ def _phases(program: type[NodeProgram], kinds: Sequence[str]) -> dict[str, int]:
     last = len(program.order)
     others = {**dict.fromkeys(kinds, rest), TIMERS: last + 1, **dict.fromkeys(CALLS, last + 2)}
     return {**others, **named}
+
+
+@record(key="subscription_id")
+class OwnSubscription:
+    """A subscription of the node's own application."""
+
+    subscription_id: Annotated[int, "the subscription"]
+    topic: Annotated[str | None, "topic that it asks for; null: its predicate names none"]
+    issued_round: Annotated[int, "round in which it was issued"]
+
+
+@message()
+class RoutedCopy:
+    """A copy of a message of a node's application that travels over the overlay."""
+
+    source: Annotated[int, "the node whose application issued it"]
+    source_seq: Annotated[int, "its number among the calls there"]
+    hops: Annotated[int, "links from the source to the receiver, on the way of this copy"]
+
+    def onward(self) -> Self:
+        """Returns the copy that the receiver of this one sends."""
+        return replace(self, hops=self.hops + 1)
+
+
+@message(hidden="issued_round,matches")
+class PublicationCopy(RoutedCopy):
+    """A copy of a publication."""
+
+    issued_round: Annotated[int, "round in which it was issued"]
+    matches: Annotated[tuple[int, ...], "the subscriptions whose predicate it satisfies"]
+
+    @classmethod
+    def of(cls, call: PublishCall, node: int) -> Self:
+        """Returns the publication of a call at its publisher."""
+        return cls(node, call.source_seq, 0, call.round, call.matches)
+
+
+class SubscribingNode(NodeProgram):
+    """A node that keeps the subscriptions of its own application on disk, and delivers what they ask for."""
+
+    subscription = keyed(OwnSubscription, is_durable=True)
+
+    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
+        """Subscribes; no other node is told."""
+        number = call.subscription_id
+        self.subscription[number] = OwnSubscription(number, call.topic, call.round)
+
+    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
+        """Ends a subscription."""
+        self.subscription.pop(call.subscription_id, None)
+
+    def is_subscribed(self, matches: Iterable[int]) -> bool:
+        """Returns whether one of the subscriptions ``matches`` is the node's own."""
+        return any(one in self.subscription for one in matches)
+
+    def deliver(self, m: PublicationCopy, ctx: Context) -> None:
+        """Delivers a publication if the node's application asks for it."""
+        if self.is_subscribed(m.matches):
+            ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)

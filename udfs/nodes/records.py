@@ -3,17 +3,20 @@
 The first line of the docstring of a record or message says what a row is. The comment of a field becomes that of its
 column: either the string in ``Annotated[int, "comment"]``, or the field's entry in section ``Attributes`` of the
 docstring. A message may inherit fields, with their comments.
+
+`Keyed` holds the rows of a node by key. A node sends messages in the order in which it iterates over its rows; rows
+come back from a store in the order of their keys, so a node in memory iterates over them in that order, too.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from operator import attrgetter, itemgetter
+from typing import Any, Self, TypeVar, dataclass_transform, get_type_hints
 
 from udfs.nodes.fields import FieldType, types_of
 
@@ -61,7 +64,10 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
-    """Declares a message.
+    """Declares a message; its fields never change.
+
+    Type checkers enforce that. A class that is frozen at run time takes 1.3 µs to construct a message of twelve fields
+    instead of 0.2; it is one only if it inherits from a frozen dataclass.
 
     Args:
         kind: Its kind in the history; the name of the class if it is not given.
@@ -70,13 +76,18 @@ def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
     """
 
     def declare(cls: type[T]) -> type[T]:
-        made = dataclass(frozen=True, slots=True)(cls)
+        made = dataclass(slots=True, frozen=_has_frozen_base(cls), unsafe_hash=True)(cls)
         made.__kind__ = kind or cls.__name__  # type: ignore[attr-defined]
         if hidden:
             made.__hidden__ = tuple(part.strip() for part in hidden.split(","))  # type: ignore[attr-defined]
         return made
 
     return declare
+
+
+def _has_frozen_base(cls: type) -> bool:
+    parameters = (getattr(base, "__dataclass_params__", None) for base in cls.__mro__[1:])
+    return any(one is not None and one.frozen for one in parameters)
 
 
 def kind_of(cls: type) -> str:
@@ -153,3 +164,83 @@ def _comments(lines: Sequence[str]) -> dict[str, str]:
         elif is_inside and name and line.startswith("     "):
             comments[name] += f" {line.strip()}"
     return {name: text.rstrip(".") for name, text in comments.items()}
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Keyed(dict[K, V]):
+    """Rows by key, in the order of keys; the keys of one are of one type.
+
+    Rows may be set and dropped while it is gone through: what is gone through is what was there at the beginning.
+    """
+
+    __slots__ = ("_is_sorted",)
+
+    def __init__(self, rows: dict[K, V] | None = None) -> None:
+        """Starts with some rows."""
+        if rows:
+            super().__init__(rows)
+        self._is_sorted = not rows
+
+    @classmethod
+    def in_order(cls, rows: Iterable[tuple[K, V]]) -> Self:
+        """Returns rows that come in the order of keys."""
+        found = cls()
+        dict.update(found, rows)
+        return found
+
+    def _sort(self) -> None:
+        """Puts the rows into their order, where a key was added since this was done last."""
+        if not self._is_sorted:
+            rows = sorted(super().items(), key=_key)
+            super().clear()
+            super().update(rows)
+            self._is_sorted = True
+
+    def __iter__(self) -> Iterator[K]:
+        """Returns the keys in their order, as of now."""
+        self._sort()
+        return iter(list(super().__iter__()))
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Sets a row."""
+        if key not in self:
+            self._is_sorted = self._is_sorted and (not self or next(super().__reversed__()) < key)  # type: ignore[operator]
+        super().__setitem__(key, value)
+
+    def popitem(self) -> tuple[K, V]:
+        """Drops the row with the last key and returns it."""
+        self._sort()
+        return super().popitem()
+
+    def setdefault(self, key: K, default: V) -> V:
+        """Returns a row, which is set if it is not there."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, rows: dict[K, V]) -> None:  # type: ignore[override]
+        """Sets rows."""
+        super().update(rows)
+        self._is_sorted = False
+
+    def keys(self) -> KeysView[K]:  # type: ignore[override]
+        """Returns the keys in their order."""
+        return KeysView(self)
+
+    def values(self) -> list[V]:  # type: ignore[override]
+        """Returns the rows in the order of their keys, as of now."""
+        if not self:
+            return []
+        self._sort()
+        return list(super().values())
+
+    def items(self) -> list[tuple[K, V]]:  # type: ignore[override]
+        """Returns keys and rows in the order of keys, as of now."""
+        self._sort()
+        return list(super().items())
+
+
+_key = itemgetter(0)

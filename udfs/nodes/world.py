@@ -1,15 +1,16 @@
-"""What a program may read to set the state of nodes before the first round."""
+"""The nodes of a run: their state before the first round, and one of them in a round."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal
-from udfs.nodes.program import NodeProgram
-from udfs.nodes.run import RunView
+from udfs.nodes.program import TIMERS, NodeProgram, Plan
+from udfs.nodes.run import UNCHANGED, LinkChange, RunView
 
 BEFORE = -1
 """The round before the first one: in it nodes start, and messages that are on links at the start were sent."""
@@ -99,3 +100,185 @@ def begin(program: type[NodeProgram], world: World) -> World:
     world.at = {node: Node(program()) for node in sorted(world.nodes)}
     program.start(world)
     return world
+
+
+class ProgramError(Exception):
+    """A handler of a node program has failed."""
+
+    @classmethod
+    def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
+        """Returns an error that names the place.
+
+        Args:
+            plan: The program.
+            run: The run.
+            ctx: The node and the round.
+            what: What the node handled.
+            error: What its handler raised.
+        """
+        return cls(
+            f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
+            f" {what}: {type(error).__name__}: {error}"
+        )
+
+
+class Flight(NamedTuple):
+    """A message on a link, and at its receiver; columns as in table ``message``.
+
+    Attributes:
+        message_id: Its id.
+        kind: Its kind.
+        src: Its sender.
+        dst: Its receiver.
+        sent_round: The round in which it was sent.
+        due_round: The round in which it is due.
+        fate: Its fate; None: it is delivered.
+        message: Its content.
+    """
+
+    message_id: int
+    kind: str
+    src: int
+    dst: int
+    sent_round: int
+    due_round: int
+    fate: str | None
+    message: Any
+
+
+Timer = tuple[str, int]
+Due = Flight | Call | Timer
+
+
+class RoundDue(NamedTuple):
+    """All that is due at a node in a round.
+
+    Attributes:
+        received: The messages, in the order of their ids.
+        calls: The calls, in the order in which they are issued.
+        timers: The timers that have run out, by name and key.
+        crashed: The nodes that crash in the round and that this one is connected to.
+        is_recovered: Whether the node is up again in this round.
+        is_paused: Whether the node pauses: it handles faults only.
+        links: The changes of its links, for programs that notice them (`NodeProgram.notices_links`).
+    """
+
+    received: Sequence[Flight]
+    calls: Sequence[Call]
+    timers: Sequence[Timer]
+    crashed: Sequence[int]
+    is_recovered: bool
+    is_paused: bool
+    links: LinkChange
+
+
+_MESSAGE_ID = itemgetter(0)
+
+
+def step(
+    plan: Plan, run: int, node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
+    *, is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False,
+    links: LinkChange | None = None,
+) -> None:  # fmt: skip
+    """Has a node handle what is due at it.
+
+    Args:
+        plan: The program.
+        run: The run, for errors.
+        node: The node; its state changes.
+        ctx: Takes what it does.
+        received: The due messages, in any order.
+        calls: The due calls, in any order.
+        is_recovered: Whether the node is up again in this round.
+        crashed: Who crashes in the round, for programs that take a round as a whole.
+        is_paused: Whether the node pauses, for such programs.
+        links: The changes of its links, for such programs; None: no change.
+
+    Raises:
+        ProgramError: A handler has failed.
+    """
+    program: NodeProgram = node.program
+    what: Due | str = "recovery"
+    try:
+        if plan.is_whole:
+            what = "round"
+            timers, by_id, in_turn = _whole(node, ctx, received, calls)
+            due = RoundDue(by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
+            program.on_round(due, ctx)
+            return
+        if is_recovered:
+            program.on_recover(ctx)
+        for _, _, what in _agenda(plan, node, ctx, received, calls):
+            if isinstance(what, Flight):
+                _receive(plan, node, ctx, what)
+            elif isinstance(what, Call):
+                getattr(program, f"call_{what.kind}")(what, ctx)
+            else:
+                _wake(node, ctx, what)
+        what = "end of the round"
+        program.on_round_end(ctx)
+    except Exception as error:
+        raise ProgramError.of(plan, run, ctx, _described(what), error) from error
+
+
+def _whole(
+    node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
+) -> tuple[list[Timer], list[Flight], list[Call]]:
+    """Removes the timers that have run out; returns them, the messages and the calls, each in order."""
+    timers = node.internal.timers
+    over = sorted(timer for timer, at in timers.items() if at <= ctx.round) if timers else []
+    for timer in over:
+        del timers[timer]
+    by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else list(received)
+    return over, by_id, sorted(calls, key=lambda call: call.source_seq) if calls else []
+
+
+def _agenda(
+    plan: Plan, node: Node, ctx: Context, received: Sequence[Flight], calls: Sequence[Call]
+) -> list[tuple[int, Any, Due]]:
+    """Returns the due events in order: phase, order within the phase, event."""
+    phase, timers = plan.phase, node.internal.timers
+    due: list[tuple[int, Any, Due]] = [(phase[one.kind], one.message_id, one) for one in received]
+    if calls:
+        due += [(phase[call.kind], call.source_seq, call) for call in calls]
+    if timers:
+        over = [(phase[TIMERS], (at, *timer), timer) for timer, at in timers.items() if at <= ctx.round]
+        due += over
+    if len(due) > 1:
+        due.sort(key=itemgetter(0, 1))
+    return due
+
+
+def _receive(plan: Plan, node: Node, ctx: Context, one: Flight) -> None:
+    ctx.message_id, ctx.sent_round = one.message_id, one.sent_round
+    if one.kind == plan.program.down_kind:
+        _report(node, ctx, one)
+    else:
+        plan.handlers[one.kind](node.program, one.message, one.src, ctx)
+    ctx.message_id = ctx.sent_round = None
+
+
+def _report(node: Node, ctx: Context, one: Flight) -> None:
+    """Reports a crash, unless the node has crashed itself since, or the connection is another one by now."""
+    peer = one.message.peer
+    watch = node.internal.watched.get(peer)
+    if watch is None or one.sent_round < max(watch.round, node.internal.started_round):
+        ctx.drop("lost_crash")
+        return
+    del node.internal.watched[peer]
+    node.program.on_down(peer, ctx)
+
+
+def _wake(node: Node, ctx: Context, timer: Timer) -> None:
+    timers = node.internal.timers
+    if timers.get(timer, ctx.round + 1) <= ctx.round:
+        del timers[timer]
+        node.program.on_timer(*timer, ctx)
+
+
+def _described(what: Due | str) -> str:
+    if isinstance(what, Flight):
+        return f"message {what.kind} {what.message_id} from node {what.src}"
+    if isinstance(what, Call):
+        return f"call {what.kind} {what.source_seq}"
+    return what if isinstance(what, str) else f"timer {what[0]!r} {what[1]}"

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 
 MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 from udfs.skipring.definition import nth, skip_ring, supervisor_of
 from udfs.skipring.history import ConfigurationChange, configuration_change
 

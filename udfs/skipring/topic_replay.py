@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 from udfs.skipring.definition import nth
 from udfs.skipring.flights import Flights
 from udfs.skipring.graph import broken, diameter, undirected

@@ -10,8 +10,7 @@ from pipelines.contract.protocol import Protocol, Shown
 from pipelines.protocols.delta.audits import AUDITS
 from pipelines.protocols.delta.bound import BOUND
 from pipelines.spec.base import Strict
-from udfs.delta.processing import ProcessingRow, processing_rows
-from udfs.delta.program import Delta
+from udfs.delta.program import Delta, ProcessingRow, processing_rows
 
 
 class DeltaSettings(Strict):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
-from pipelines.contract.in_flight import in_flight_schema
-from pipelines.contract.round import outbox_types
+from pipelines.contract.round import in_flight_schema, outbox_types
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING
 
 KINDS = (

@@ -11,9 +11,8 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, types as T
 
-from pipelines.contract.ordering import row_number
 from pipelines.contract.round import DataflowForm, Round, RoundResult, State
-from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received
+from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received, row_number
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 COPY = [*KEY, "trigger"]

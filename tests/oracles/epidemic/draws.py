@@ -1,4 +1,4 @@
-"""The draws of `contract.draws_sql`, computed here: the 64-bit xxHash of whole numbers in a chain, as Spark has it."""
+"""The draws of `contract.rows`, computed here: the 64-bit xxHash of whole numbers in a chain, as Spark has it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from support.delta.rounds import both, due, network, sent, with_faults
 from support.frames import found, frame
 
-from pipelines.contract.due import RunSet
+from pipelines.contract.round import RunSet
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.phases import connections, finish, forward, updates

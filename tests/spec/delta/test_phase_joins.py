@@ -13,7 +13,7 @@ import pytest
 from support.delta.rounds import both, due, network, sent, with_faults
 from support.frames import found, frame
 
-from pipelines.contract.due import RunSet
+from pipelines.contract.round import RunSet
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.phases import joins
 from pipelines.protocols.delta.steps import confirmations

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame
 from support.delta.rounds import Keep, due, with_faults, work
 from support.frames import found, frame, way
 
-from pipelines.contract.due import RunSet
-from pipelines.contract.round import RunTables, Start
+from pipelines.contract.round import RunSet, RunTables, Start
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings, dataflow
 from pipelines.protocols.delta.phases import finish, forward, nodes, updates

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from pipelines.protocols.epidemic import EpidemicSettings
-from udfs.epidemic.caching import discard
-from udfs.epidemic.dispatcher import DispatcherRound
+from udfs.epidemic.dispatcher import CachedEvent, DispatcherRound
+from udfs.epidemic.memory import discard
 from udfs.epidemic.program import Epidemic
-from udfs.epidemic.records import CachedEvent
 from udfs.nodes.context import Context, Internal
-from udfs.nodes.links import LinkChange
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.network import Flight
-from udfs.nodes.step import RoundDue
+from udfs.nodes.run import LinkChange
+from udfs.nodes.world import RoundDue
 
 LINE = {(0, 1): 1, (1, 2): 1}
 

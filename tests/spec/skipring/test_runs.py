@@ -8,8 +8,7 @@ import pytest
 from support.skipring import INTERVAL, SETTINGS, TOPIC, converge, network, sent
 
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.step import ProgramError
-from udfs.nodes.world import NodeInfo
+from udfs.nodes.world import NodeInfo, ProgramError
 from udfs.skipring.labels import label_of
 from udfs.skipring.legitimate import Snapshot, has_same_tries
 from udfs.skipring.program import SkipRing

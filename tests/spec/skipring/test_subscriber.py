@@ -11,8 +11,7 @@ from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Context
 from udfs.nodes.program import Plan
 from udfs.nodes.records import kind_of
-from udfs.nodes.step import Received, step
-from udfs.nodes.world import Node
+from udfs.nodes.world import Flight, Node, step
 from udfs.skipring.labels import Label
 from udfs.skipring.messages import (
     COR,
@@ -56,7 +55,7 @@ class Subscriber:
 
     def receive(self, message: Any, src: int = OTHER) -> list[str]:
         """Handles a message; returns what is sent."""
-        return self._play([Received(1, kind_of(type(message)), src, 6, message)])
+        return self._play([Flight(1, kind_of(type(message)), src, ME, 6, 7, None, message)])
 
     def timeout(self, seed: int = 0) -> list[str]:
         """Has a Timeout; returns what is sent."""
@@ -67,7 +66,7 @@ class Subscriber:
         """Has the application call."""
         self._play([], [CALLS[kind](1, 7, **of_call)])
 
-    def _play(self, received: list[Received], calls: list[Call] | None = None, seed: int = 0) -> list[str]:
+    def _play(self, received: list[Flight], calls: list[Call] | None = None, seed: int = 0) -> list[str]:
         ctx = Context(ME, 7, {**SETTINGS, "seed": seed}, self.node.internal)
         step(PLAN, 0, self.node, ctx, received, calls or [])
         return [told(dst, message) for dst, message, _ in ctx.sent]

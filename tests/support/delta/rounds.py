@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.due import Due, FaultsDue, RunSet
+from pipelines.contract.round import Due, FaultsDue, RunSet
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.messages import INBOX

@@ -16,8 +16,7 @@ from udfs.ginger.tree import relationship
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watch
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.step import Received, step
-from udfs.nodes.world import Node
+from udfs.nodes.world import Flight, Node, step
 
 ROUND = 7
 SETTINGS = {
@@ -175,7 +174,7 @@ def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
     received = [piece for piece in pieces if isinstance(piece, Got)]
     senders = [node if isinstance(one.message, NodeDown) else one.sender for one in received]
     inbox = [
-        Received(place, PLAN.kind(one.message), sender, round_ - one.rounds, one.message)
+        Flight(place, PLAN.kind(one.message), sender, node, round_ - one.rounds, round_, None, one.message)
         for place, (sender, one) in enumerate(zip(senders, received, strict=True))
     ]
     internal.timers |= {(piece.name, piece.key): round_ for piece in pieces if isinstance(piece, Ran)}

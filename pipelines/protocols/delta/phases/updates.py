@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.routing_entries import EntryChanges, remaining_entries
-from pipelines.contract.rows import NODE
+from pipelines.contract.rows import NODE, EntryChanges, remaining_entries
 from pipelines.protocols.delta.steps import recovery, routing
 from pipelines.protocols.delta.tables import ROUTING_ENTRY
 from pipelines.protocols.delta.work import Work, union

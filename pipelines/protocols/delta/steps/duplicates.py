@@ -6,18 +6,17 @@ source, so they are a row of their own: source ``-1 - R``.
 With visited lists a node keeps, for every node it has heard of, the most recent MsgId of a message that passed there. A
 copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (rule R3). Nodes take the
 copies of a round one by one, and only accepted ones count, so an Arrow function decides the copies of each node in
-their order (`udfs.delta.visited_lists`).
+their order (`udfs.delta.detectors`).
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import KEY, NODE, mapped
+from pipelines.contract.rows import KEY, NODE, mapped, row_number
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR
-from udfs.delta.visited_lists import ACCEPTED, accepted_copies
+from udfs.delta.detectors import ACCEPTED, accepted_copies
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
 _COPY = [*NODE, "trigger"]

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import NODE
+from pipelines.contract.rows import NODE, row_number
 from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS
 from pipelines.protocols.delta.tables import PEER
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.ordering import row_number
 from pipelines.contract.round import CALL_TRIGGER
-from pipelines.contract.rows import NODE
+from pipelines.contract.rows import NODE, row_number
 from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
 

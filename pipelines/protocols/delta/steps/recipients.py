@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.routing_entries import EntryChanges, seen_entries
-from pipelines.contract.rows import KEY, NODE
+from pipelines.contract.rows import KEY, NODE, EntryChanges, seen_entries
 from pipelines.protocols.delta.steps.routing import CLOSEST, peer_lists
 
 SEEN = "cast(null as array<bigint>) as path"

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import KEY, NODE
+from pipelines.contract.rows import KEY, NODE, row_number
 from pipelines.protocols.delta.messages import GUIDE
 from pipelines.protocols.delta.steps.copies import BODY, COPY, NOT_GUIDED
 from pipelines.protocols.delta.tables import PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY

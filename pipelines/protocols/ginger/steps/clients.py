@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.ordering import row_number
 from pipelines.contract.round import CALL_TRIGGER
-from pipelines.contract.rows import NODE, outbox
+from pipelines.contract.rows import NODE, outbox, row_number
 from pipelines.protocols.ginger.steps.rows import PAYLOAD
 from udfs.ginger.node import POSITIONS
 

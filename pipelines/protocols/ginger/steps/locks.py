@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import NODE
+from pipelines.contract.rows import NODE, row_number
 from pipelines.protocols.ginger.steps.rows import ABOUT, FROM_BROKER, ID, TOPIC, united
 from udfs.ginger.node import POSITIONS
 

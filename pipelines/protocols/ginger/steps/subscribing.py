@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.ordering import row_number
-from pipelines.contract.rows import NODE, outbox
+from pipelines.contract.rows import NODE, outbox, row_number
 from pipelines.protocols.ginger.steps.rows import FROM_BROKER, PAYLOAD, TOPIC, united
 
 _SUBSCRIPTION = [*NODE, "subscription_id"]

@@ -1,4 +1,7 @@
-"""Subscription forwarding on the tree of dispatchers (section 2.1): SUB, UNSUB and the calls of clients.
+"""Subscription forwarding and events on the tree of dispatchers (sections 2.1 and 4.2).
+
+The first copy of an event is delivered, cached and counted; the first that came over the tree is passed on, also after
+a reply.
 
 A dispatcher has told neighbour m of pattern p exactly when its table has p from elsewhere than m. So its messages are
 the difference between its table before the round and after: SUB where the first entry for a direction appears, UNSUB
@@ -11,12 +14,104 @@ of a dispatcher that recovers: it has no table (rule E14).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from udfs.epidemic.dispatcher import DispatcherRound
-from udfs.epidemic.messages import PatternSub, PatternUnsub
-from udfs.epidemic.records import LocalClient, TableEntry
-from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
+from udfs.epidemic import memory
+from udfs.epidemic.dispatcher import (
+    CALL,
+    DispatcherRound,
+    EventCopy,
+    EventTag,
+    LocalClient,
+    PatternCounter,
+    PatternSub,
+    PatternUnsub,
+    ReceivedEvent,
+    TableEntry,
+    Tag,
+    TreeEvent,
+    identifier,
+)
+from udfs.nodes.calls import PublishCall, SubscribeCall, UnsubscribeCall
+
+
+def take_events(turn: DispatcherRound) -> None:
+    """Handles EVENT, REPLY and publish."""
+    for one in turn.of("EVENT", "REPLY"):
+        if not _take(turn, one.message, one.message_id, one.src):
+            turn.ctx.drop("duplicate", one.message_id)
+    for call in turn.due.calls:
+        if isinstance(call, PublishCall):
+            event = _published(turn, call)
+            if event.matches:
+                _take(turn, event, CALL + call.source_seq, None)
+
+
+def _take(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | None) -> bool:
+    """Handles a copy of an event.
+
+    Args:
+        turn: The dispatcher in the round.
+        event: The copy.
+        trigger: The id of the message, or the order of the call.
+        sender: The dispatcher that sent it; None: it is published here.
+
+    Returns:
+        Whether it is neither delivered nor passed on before.
+    """
+    key = event.source, event.source_seq
+    known = turn.node.received.get(key)
+    is_new = known is None
+    is_routable = isinstance(event, TreeEvent) and not (known is not None and known.is_routed)
+    if not (is_new or is_routable):
+        return False
+    turn.node.received[key] = ReceivedEvent(*key, is_routable)
+    local = [pattern for pattern in event.matches if turn.is_subscribed(pattern)]
+    if is_new:
+        if local:
+            turn.ctx.deliver(*key, event.issued_round, event.hops)
+        memory.store(turn, event, is_own=sender is None or bool(local))
+        if sender is not None:
+            memory.count(turn, event, local)
+    if isinstance(event, TreeEvent) and is_routable:
+        if sender is not None and local:
+            memory.record_route(turn, event)
+        _forward(turn, event, trigger, sender)
+    return True
+
+
+def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int | None) -> None:
+    """Sends an event to the neighbours that want it, never back; the dispatcher is on their path."""
+    wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.id, sender}
+    if wanted:
+        copy = TreeEvent(
+            event.source, event.source_seq, event.hops + 1, event.id_, event.issued_round, event.matches, event.tags,
+            (*event.path, turn.id),
+        )  # fmt: skip
+        for next_hop in wanted:
+            turn.send("EVENT", next_hop, copy, trigger, 0)
+
+
+def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
+    """Returns a publication, tagged with the patterns that its source knows: ``S:Pa-5:Pb-4`` (rule E10)."""
+    matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
+    tags = _tags(turn, matches)
+    numbers = dict(tags)
+    turn.node.tag += [EventTag(call.source_seq, pattern, numbers.get(pattern), turn.now) for pattern in matches]
+    return TreeEvent(
+        turn.id, call.source_seq, 0, identifier(turn.id, tags), turn.now, tuple(matches), tags, ()
+    )  # fmt: skip
+
+
+def _tags(turn: DispatcherRound, matches: Sequence[int]) -> tuple[Tag, ...]:
+    counter, tags = turn.node.counter, list[Tag]()
+    for pattern in matches:
+        if turn.next_hops(pattern):
+            number = counter[pattern].number + 1 if pattern in counter else 1
+            counter[pattern] = PatternCounter(pattern, number)
+            tags.append(Tag(pattern, number))
+    return tuple(tags)
+
 
 _Call = SubscribeCall | UnsubscribeCall
 

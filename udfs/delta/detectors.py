@@ -8,9 +8,13 @@ the MsgId kept for that node (rule R3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from udfs.delta.records import Detected
+import pyarrow as pa
+
+from udfs.batches import as_batch, schema_of
+from udfs.delta.state import Detected
 from udfs.delta.turn import Copy, Key, Turn
 
 _MSG_IDS = 1 << 20
@@ -22,10 +26,10 @@ def first_copies(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
         return _first_visits(turn, copies)
     first, seen = list[Copy](), set[Key]()
     for copy in copies:
-        known = turn.node.detector.get(_identity(copy))
-        if copy.key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
+        key, known = copy.key, turn.node.detector.get(_identity(copy))
+        if key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
             first.append(copy)
-        seen.add(copy.key)
+        seen.add(key)
     return first
 
 
@@ -50,8 +54,9 @@ def _first_visits(turn: Turn, copies: Sequence[Copy]) -> list[Copy]:
 
 def learn(turn: Turn, first: Iterable[Copy]) -> None:
     """Notes first copies (line 11); a source keeps its own MsgId (rule R18)."""
+    is_visited = _is_visited(turn)
     for copy in first:
-        if not _is_visited(turn):
+        if not is_visited:
             _note(turn, _identity(copy), abs(copy.source_seq))
             continue
         for node, number in copy.visited or ():
@@ -75,3 +80,34 @@ def _identity(copy: Copy) -> int:
 
 def _is_visited(turn: Turn) -> bool:
     return bool(turn.ctx.settings["detector"] == "visited")
+
+
+ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "bigint")))
+"""Columns of `accepted_copies`: an accepted copy by its node and trigger."""
+
+
+def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the copies that no earlier accepted copy opposes.
+
+    A copy opposes a later one if it brings the same or a higher MsgId of a node that both visited.
+
+    Args:
+        batches: One row a node: ``run_id, node_id`` and ``copies``, structs ``trigger, visited``; ``visited`` has
+            structs ``node, msg_id``.
+
+    Yields:
+        Rows of `ACCEPTED`.
+    """
+    for batch in batches:
+        rows = [(row["run_id"], row["node_id"], one) for row in batch.to_pylist() for one in _accepted(row["copies"])]
+        yield as_batch(rows, ACCEPTED)
+
+
+def _accepted(copies: Iterable[Mapping[str, Any]]) -> Iterator[int]:
+    newest: dict[int, int] = {}
+    for copy in sorted(copies, key=lambda one: int(one["trigger"])):
+        pairs = [(one["node"], one["msg_id"]) for one in copy["visited"] if one["msg_id"] is not None]
+        if all(msg_id > newest.get(node, msg_id - 1) for node, msg_id in pairs):
+            for node, msg_id in pairs:
+                newest[node] = max(newest.get(node, msg_id), msg_id)
+            yield copy["trigger"]

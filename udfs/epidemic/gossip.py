@@ -1,0 +1,197 @@
+"""Gossip: rounds and their adaptive interval (section 5), push (4.1, Figure 2) and pull (4.2, Figure 3).
+
+Gossip rounds are whole intervals apart, with a phase drawn from the seed (rule E1). The timer of a dispatcher that has
+nothing to gossip about stands still. Push sends positive digests, pull negative ones, towards subscribers or back to
+publishers; combined pull does both.
+"""
+
+from __future__ import annotations
+
+from udfs.epidemic import memory
+from udfs.epidemic.dispatcher import (
+    PUBLISHER_PULL,
+    PUSH,
+    SUBSCRIBER_PULL,
+    TIMER,
+    DigestEntry,
+    DispatcherRound,
+    EventRequest,
+    Gossip,
+    GossipTimer,
+)
+
+_TIMER = "gossip"
+
+
+def gossip(turn: DispatcherRound) -> None:
+    """Begins the gossip rounds that are due, and sets the timer of the next one."""
+    timer, now = turn.node.dispatcher, turn.now
+    if turn.due.is_recovered:
+        # What the dispatcher reads back does not tell how often the timer ran out since the crash (rule E15).
+        timer.next_round = now + (timer.next_round - now) % timer.interval_rounds
+    else:
+        _skip_missed(timer, now)
+    timer.n_cached += turn.n_cached
+    if turn.n_cached and turn.recovery in PUSH:
+        timer.push_end_round = now + int(turn.setting("push_rounds"))
+    timer.lost_end_round = max((one.expires_round for one in turn.node.lost.values()), default=None)
+    timer.is_busy = timer.is_busy or turn.has_detected or bool(turn.of("REQUEST"))
+    is_on_time = (
+        not turn.due.is_paused and now >= timer.next_round and (now - timer.next_round) % timer.interval_rounds == 0
+    )
+    if is_on_time and (timer.push_end_round or 0) > now:
+        start_push(turn)
+    is_at_once = turn.has_detected and bool(turn.setting("gossip_on_detection"))
+    if (timer.lost_end_round or 0) > now and (is_on_time or is_at_once):
+        start_pull(turn)
+    if is_on_time and timer.end_round > now:
+        _adapt(turn, timer)
+        timer.is_busy = False
+    _set_next(turn, timer, is_on_time=is_on_time)
+
+
+def _skip_missed(timer: GossipTimer, now: int) -> None:
+    """Skips the gossip rounds of a pause: the timer stands still where it has nothing left to gossip about."""
+    last = min(now, timer.end_round)
+    if timer.next_round < last:
+        n_missed = -((timer.next_round - last) // timer.interval_rounds)
+        timer.next_round += n_missed * timer.interval_rounds
+
+
+def _adapt(turn: DispatcherRound, timer: GossipTimer) -> None:
+    """Halves the interval where losses were seen since the last gossip round, else doubles it (section 5)."""
+    if not turn.setting("adaptive"):
+        return
+    if timer.is_busy:
+        timer.interval_rounds = max(int(turn.setting("gossip_rounds_min")), timer.interval_rounds // 2)
+    else:
+        timer.interval_rounds = min(int(turn.setting("gossip_rounds_max")), timer.interval_rounds * 2)
+
+
+def _set_next(turn: DispatcherRound, timer: GossipTimer, *, is_on_time: bool) -> None:
+    now, interval = turn.now, timer.interval_rounds
+    if timer.next_round <= now and timer.next_round < timer.end_round:
+        timer.next_round = now + interval - (0 if is_on_time else (now - timer.next_round) % interval)
+    if timer.next_round < timer.end_round:
+        turn.ctx.set_timer(_TIMER, rounds=timer.next_round - now)
+    else:
+        turn.ctx.cancel_timer(_TIMER)
+
+
+def start_push(turn: DispatcherRound) -> None:
+    """startGossipRound: a digest of the cached events that match a drawn pattern of the table."""
+    known = {pattern for pattern, _ in turn.node.routing_entry}
+    if turn.setting("push_patterns") == "local":
+        known = {pattern for pattern in known if turn.is_subscribed(pattern)}
+    if not known:
+        return
+    chosen = min(known, key=lambda pattern: (turn.bits("epidemic.pattern", turn.now, pattern), pattern))
+    cached = turn.node.cache.values()
+    digest = tuple(DigestEntry(one.source, None, one.source_seq) for one in cached if chosen in one.matches)
+    if digest:
+        send_towards(turn, Gossip("push", turn.id, chosen, None, digest), TIMER, 1)
+
+
+def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
+    """handleGossipMsg: a subscriber asks the initiator for the listed events that it has not received."""
+    if turn.is_subscribed(message.pattern_id):
+        missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
+        if missed:
+            turn.send(
+                "REQUEST", message.initiator, EventRequest(missed), trigger, 1, turn.setting("out_of_band_rounds")
+            )
+    pass_on(turn, message, trigger, sender)
+
+
+def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, requester: int) -> None:
+    """handleReqMsg: the listed events that the cache holds go to the requester."""
+    for entry in message.digest:
+        event = turn.node.cache.get((entry.source, entry.number))
+        if event is not None:
+            memory.reply(turn, event, requester, trigger)
+
+
+def start_pull(turn: DispatcherRound) -> None:
+    """startGossipRound: digests of the lost events of a drawn local pattern, and of a drawn source (rule E5)."""
+    lost = [
+        DigestEntry(one.source, one.pattern_id, one.number)
+        for one in turn.node.lost.values() if one.expires_round > turn.now
+    ]  # fmt: skip
+    if turn.recovery in SUBSCRIBER_PULL:
+        patterns = {one.pattern_id for one in lost if one.pattern_id is not None}
+        chosen = min(patterns, key=lambda pattern: (turn.bits("epidemic.pattern", turn.now, pattern), pattern))
+        digest = tuple(one for one in lost if one.pattern_id == chosen)
+        send_towards(turn, Gossip("subscriber", turn.id, chosen, None, digest), TIMER, 2)
+    sources = {one.source for one in lost if one.source in turn.node.route}
+    if turn.recovery in PUBLISHER_PULL and sources:
+        source = min(sources, key=lambda source: (turn.bits("epidemic.source", turn.now, source), source))
+        digest = tuple(one for one in lost if one.source == source)
+        send_back(turn, turn.node.route[source].path, turn.id, digest, TIMER, 3)
+
+
+def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
+    """handleGossipMsg: cached events go to the initiator; the message goes on (rule E7)."""
+    cached = turn.cached_by_counter()
+    for entry in message.digest:
+        if entry in cached:
+            memory.reply(turn, cached[entry], message.initiator, trigger)
+    if message.style == "subscriber":
+        pass_on(turn, message, trigger, sender)
+        return
+    rest = tuple(entry for entry in message.digest if entry not in cached)
+    if rest and message.path:
+        send_back(turn, message.path, message.initiator, rest, trigger, 0)
+
+
+STYLES = {"push": 1, "subscriber": 2}
+
+
+def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int, sender: int | None = None) -> None:
+    """Sends a gossip message to drawn neighbours with its pattern in the table, never back (rule E6).
+
+    Args:
+        turn: The dispatcher in the round.
+        message: The message.
+        trigger: The message that caused it, or `TIMER`.
+        rank: Its order among the messages with that cause.
+        sender: The neighbour that it came from; None: it begins here.
+    """
+    hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.id, sender)]
+    keys = turn.now, message.initiator, STYLES[message.style]
+    if len(hops) > turn.setting("fanout"):
+        hops = sorted(hops, key=lambda hop: (turn.bits("epidemic.neighbour", *keys, hop), hop))
+    for hop in hops[: turn.setting("fanout")]:
+        turn.send("GOSSIP", hop, message, trigger, rank)
+
+
+def send_back(
+    turn: DispatcherRound, path: tuple[int, ...], initiator: int, digest: tuple[DigestEntry, ...], trigger: int,
+    rank: int,
+) -> None:  # fmt: skip
+    """Sends a gossip message to the first dispatcher on its way to a publisher.
+
+    Where that is linked no more it is dropped, or goes by unicast (setting ``broken_route``; rule E12).
+
+    Args:
+        turn: The dispatcher in the round.
+        path: The dispatchers on the way, the publisher last.
+        initiator: The dispatcher whose gossip round it belongs to.
+        digest: The lost events.
+        trigger: The message that caused it, or `TIMER`.
+        rank: Its order among the messages with that cause.
+    """
+    is_linked = path[0] in turn.ctx.neighbours
+    if is_linked or turn.setting("broken_route") == "unicast":
+        latency = None if is_linked else turn.setting("out_of_band_rounds")
+        message = Gossip("publisher", initiator, None, path[1:], digest)
+        turn.send("GOSSIP", path[0], message, trigger, rank, latency)
+
+
+def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
+    """Passes a push or subscriber-based message on, where P_forward is drawn as the figures print it (rule E2)."""
+    is_free = message.style == "subscriber" or turn.setting("push_draw") == "subscribers"
+    keys = turn.now, message.initiator, STYLES[message.style]
+    if (is_free and not turn.is_subscribed(message.pattern_id)) or (
+        turn.uniform("epidemic.forward", *keys) < turn.setting("p_forward")
+    ):
+        send_towards(turn, message, trigger, 0, sender)
