@@ -23,12 +23,11 @@ from pipelines.errors import NodeProgramError, QueryError, plural
 from pipelines.experiment.build import build_run
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
-from pipelines.hunting.corpus import Corpus
 from pipelines.hunting.coverage import features, targets
-from pipelines.hunting.findings import Finding, Hunt, Standing
+from pipelines.hunting.findings import Corpus, Finding, Hunt, Standing
 from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.protocols import protocol_named
-from pipelines.shrink import Playable, minimal, played, runnable
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
 
