@@ -187,6 +187,18 @@ def test_a_database_with_who_has_left(clean: Store, root: Path, ids: dict[str, i
     assert [node for _, node, *_ in found(store, "closure", "skipring")] == ["supervisor1"]
 
 
+@pytest.mark.parametrize(("node", "is_told"), [("N1", True), ("N5", False)])
+def test_a_stray_database_is_lost_with_the_node_that_crashes(
+    clean: Store, root: Path, ids: dict[str, int], node: str, is_told: bool
+) -> None:
+    """A node whose Timeout has not come cannot delete a database of its start; N5 has crashed by then."""
+    change = added(
+        run_id=0, node_id=ids[node], topic=NEWS, round=LATE, label="0011", subscriber=ids["N4"], is_tuple=True
+    )
+    store = planted(clean, root, state_database_change=change)
+    assert [told[1] for told in found(store, "database", "skipring")] == [node] * is_told
+
+
 def test_a_publication_that_never_comes(clean: Store, root: Path, ids: dict[str, int]) -> None:
     where = f"node_id = {ids['N6']} and publication.source = {ids['N1']} and publication.source_seq > 0"
     store = planted(clean, root, state_trie_node=removed(where))
