@@ -92,8 +92,7 @@ def hunt(
 
     prepare(file, overrides or ())
     from pipelines.hunting import hunt as searched  # PySpark takes a second: errors of the file come before
-    from pipelines.hunting.corpus import Corpus
-    from pipelines.hunting.page import page
+    from pipelines.hunting.findings import Corpus, page
 
     rounds = _window(window)
     chosen: Any = {"engine": engine, "strategy": strategy}

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.cli.lines import print_lines
 from pipelines.cli.rows import print_table
-from pipelines.why.overview import overview, why_command
+from pipelines.why.overview import MAX_ASKED, overview, why_command
 from pipelines.why.story import print_story
-from pipelines.why.wrong import MAX_ASKED
 
 if TYPE_CHECKING:
     from pipelines.result import Result

@@ -59,8 +59,8 @@ def shrink(
     (delta debugging). Without any one of the faults, calls and nodes that are left, the guarantee holds.
     """
     from pipelines.api import open_store
+    from pipelines.hunting.shrink import shrink as shrunk_run
     from pipelines.scenario.writing import scenario_text
-    from pipelines.shrink import shrink as shrunk_run
 
     check_new(output)
     run_id = _the_run(folder, run_id)

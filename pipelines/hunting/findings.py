@@ -1,14 +1,23 @@
-"""What a hunt found, and how far it is."""
+"""What a hunt found, its corpus, and its page.
+
+The corpus is a folder with a scenario for each finding, which the next hunt replays first. The page is one HTML file:
+coverage by kind of message and status, what was never reached, and findings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
-from pipelines.errors import plural
-from pipelines.experiment.listed import Parts
-from pipelines.hunting.coverage import reached
+from pipelines.errors import ScenarioError, StoreError, plural
+from pipelines.experiment.listed import Parts, listed_scenario
+from pipelines.experiment.prepared import prepare
+from pipelines.hunting.coverage import FATES, reached
+from pipelines.scenario.writing import scenario_text
 
 
 @dataclass(frozen=True)
@@ -98,3 +107,155 @@ class Hunt:
         """Returns the counts, and a line for each finding."""
         head = f"{plural(self.n_played, 'schedule')} of {self.protocol}: {plural(len(self.findings), 'finding')}"
         return "\n".join([head, *(f"{one.guarantee}: {one.cause}" for one in self.findings)])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Scenarios of earlier findings.
+
+    Attributes:
+        folder: Where they are; None: nothing is kept.
+    """
+
+    folder: Path | None
+
+    @classmethod
+    def at(cls, folder: str | Path | None) -> Corpus:
+        """Returns the corpus in a folder.
+
+        Raises:
+            StoreError: The path names a file.
+        """
+        path = None if folder is None else Path(folder)
+        if path is not None and path.exists() and not path.is_dir():
+            raise StoreError(
+                f"the corpus {str(path)!r} is a file; name a folder, which is created if it does not exist"
+            )
+        return cls(path)
+
+    def scenarios(self) -> Iterator[tuple[Path, Parts]]:
+        """Yields the first run of each scenario file, by name.
+
+        Raises:
+            StoreError: A file cannot be read as a scenario.
+        """
+        if self.folder is None:
+            return
+        for path in sorted(self.folder.glob("*.yaml")):
+            try:
+                prepared = prepare(path)
+                yield path, listed_scenario(prepared.runs[0], prepared.beside)
+            except ScenarioError as error:
+                raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
+
+    def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
+        """Writes a scenario; returns its file, which has the guarantee and a hash in its name.
+
+        Raises:
+            StoreError: As in `write`.
+        """
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+        heading = [f"Breaks {guarantee}: {cause}", *(f"Found by aiming at: {aim}" for aim in aims)]
+        lines = [line for one in heading for line in one.splitlines()]
+        return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
+
+    def write(self, name: str, text: str) -> Path | None:
+        """Writes a file into the folder, which is created if it does not exist; returns the file.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        if self.folder is None:
+            return None
+        path = self.folder / name
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}; check the folder") from error
+        return path
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
+  color: #1b1b1b; background: #fff; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { border: 1px solid #c8c8c8; padding: .25rem .6rem; text-align: left; vertical-align: top; }
+td.none { background: #f3d9d3; } td.some { background: #dcecdc; } code { overflow-wrap: anywhere; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e6e6; background: #161616; } th, td { border-color: #444; }
+  td.none { background: #5a2a22; } td.some { background: #24452a; }
+}
+"""
+
+
+def page(hunt: Hunt) -> str:
+    """Returns the page; it loads nothing."""
+    heading = f"Hunt: {hunt.scenario} ({hunt.protocol})"
+    parts = [_counts(hunt), _findings(hunt), _again(hunt), _coverage(hunt), _others(hunt)]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body><h1>{escape(heading)}</h1>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _counts(hunt: Hunt) -> str:
+    rows = [
+        ("schedules played", f"{hunt.n_played:,} ({hunt.strategy})"), ("seconds", f"{hunt.seconds:,.0f}"),
+        ("beyond the bound", f"{hunt.n_beyond:,}"), ("refused by the protocol", f"{hunt.n_refused:,}"),
+        ("not decided within the bound", f"{hunt.n_undecided:,}"), ("features reached", f"{len(hunt.features):,}"),
+        ("scenarios of the corpus replayed", f"{hunt.n_replayed:,}"),
+    ]  # fmt: skip
+    return _table(("", ""), rows)
+
+
+def _findings(hunt: Hunt) -> str:
+    if not hunt.findings:
+        return f"<h2>Findings</h2><p>None in {plural(hunt.n_played, 'schedule')}.</p>"
+    rows = [
+        (one.guarantee, one.cause, "; ".join(one.aims), f"{one.n_played:,}", f"{one.n_schedules:,}", one.sizes,
+         "" if one.file is None else f"roundtable run {one.file}")
+        for one in hunt.findings
+    ]  # fmt: skip
+    names = ("guarantee", "cause", "aimed at", "found by schedule", "schedules", "smallest scenario", "play it")
+    return f"<h2>Findings</h2>{_table(names, rows)}"
+
+
+def _again(hunt: Hunt) -> str:
+    if not hunt.broken_again:
+        return ""
+    rows = [(str(path), ", ".join(names)) for path, names in hunt.broken_again.items()]
+    return f"<h2>Findings of earlier hunts that are not mended</h2>{_table(('scenario', 'breaks'), rows)}"
+
+
+def _coverage(hunt: Hunt) -> str:
+    statuses, table = reached(hunt.features, hunt.kinds)
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("kind of message", *statuses))
+    rows = "".join(
+        f"<tr><th>{escape(kind)}</th>{''.join(_cell(row.get(status, ())) for status in statuses)}</tr>"
+        for kind, row in table.items()
+    )
+    unreached = ", ".join(hunt.unreached) or "none"
+    return (
+        "<h2>Coverage</h2><p>What became of messages, by kind and by the status of their receiver. An empty cell was "
+        f"never reached, so the scenario does not test it.</p><table><tr>{head}</tr>{rows}</table>"
+        f"<p>Kinds that no run sent: {escape(unreached)}.</p>"
+    )
+
+
+def _cell(fates: Iterable[str]) -> str:
+    found = [fate for fate in FATES if fate in {*fates}]
+    return f'<td class="{"some" if found else "none"}">{escape(", ".join(found))}</td>'
+
+
+def _others(hunt: Hunt) -> str:
+    """Returns the features that are not about one kind of message."""
+    named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
+    return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{f'<tr>{head}</tr>' if any(names) else ''}{body}</table>"

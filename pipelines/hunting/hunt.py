@@ -23,12 +23,11 @@ from pipelines.errors import NodeProgramError, QueryError, plural
 from pipelines.experiment.build import build_run
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
-from pipelines.hunting.corpus import Corpus
 from pipelines.hunting.coverage import features, targets
-from pipelines.hunting.findings import Finding, Hunt, Standing
+from pipelines.hunting.findings import Corpus, Finding, Hunt, Standing
 from pipelines.hunting.schedules import Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.protocols import protocol_named
-from pipelines.shrink import Playable, minimal, played, runnable
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
 
@@ -46,6 +45,8 @@ _MOST_STAGES = 3
 """Aims that one schedule is made of at most."""
 _PROBES = 8
 """Within the bound a form is left out if n_beyond reaches this number times 1 + n_within."""
+_SEEDS = 8
+"""Runs of the scenario that are aimed at where the protocol draws: the seed of the scenario and further ones."""
 _DETECTION_ROUNDS = 5
 """Taken for the time to notice a crash where a protocol has no such setting."""
 
@@ -97,7 +98,7 @@ def hunt(
         )  # fmt: skip
         search.replay()
         if runs:
-            search.begin()
+            search.begin(runs)
             chosen: Mapping[Strategy, Callable[[], Iterator[Schedule | None]]] = {
                 "guided": search.guided,
                 "aimed": search.aimed,
@@ -133,7 +134,7 @@ class _Search:
         self._broken_again: dict[Path, list[str]] = {}
         self._pool: deque[Iterator[Schedule]] = deque()
         self._counts = Counter[str]()
-        self.targets: list[Target] = []
+        self.targets: dict[int | None, list[Target]] = {}
         if len(prepared.runs) > 1:
             say(f"the scenario has {len(prepared.runs):,} runs; the first is hunted")
 
@@ -167,8 +168,11 @@ class _Search:
                 self._known |= {self._key(guarantee, detail) for guarantee, detail in broken.items()}
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
-    def begin(self) -> None:
-        """Plays the scenario as it is, for the messages to aim at.
+    def begin(self, most: int) -> None:
+        """Plays the scenario as it is, for the messages to aim at; with further seeds, if these change its messages.
+
+        Args:
+            most: Schedules that the hunt plays at most; a further seed counts as one.
 
         Raises:
             QueryError: No message is sent, or the scenario breaks a guarantee as it is.
@@ -176,17 +180,40 @@ class _Search:
         self._base = run = runnable(self._parts)
         if run is None:
             raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
-        with played([run], self._session) as reader:
+        first = run.run.seed + 1
+        seeds = range(first, first + min(_SEEDS - 1, most))
+        others = [(Schedule((), (f"seed {seed}",), "seed", seed)) for seed in seeds]
+        runs = [(one, runnable(self._with(one), run)) for one in others]
+        playable = [(one, other) for one, other in runs if other is not None]
+        with played([run, *(other for _, other in playable)], self._session) as reader:
             report = audit_store(reader, self._session, self._protocol)
-            broken = self._violations(report).get(0)
-            if broken:
+            violations = self._violations(report)
+            if broken := violations.pop(0, None):
                 raise QueryError(f"the scenario breaks {', '.join(broken)} as it is; shrink that run first")
-            self._features |= features(reader).get(0, frozenset())
-            self.targets = targets(reader, [0])[0]
-        if not self.targets:
+            found = targets(reader, range(1 + len(playable)))
+            reached = features(reader)
+        self.targets = {None: found[0]}
+        self._features |= reached.get(0, frozenset())
+        if any(found[run_id] != found[0] for run_id in range(1, 1 + len(playable))):
+            self._take_seeds([one for one, _ in playable], found, violations)
+            self._features |= frozenset().union(*reached.values())
+        if not any(self.targets.values()):
             raise QueryError("the scenario sends no message to aim at; add subscriptions and publications")
-        kinds = {target.kind for target in self.targets}
-        self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(len(self.targets), 'message')} to aim at")
+        kinds = {target.kind for of_seed in self.targets.values() for target in of_seed}
+        n_targets = sum(map(len, self.targets.values()))
+        of_seeds = f" in the runs of {plural(len(self.targets), 'seed')}" if len(self.targets) > 1 else ""
+        self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(n_targets, 'message')} to aim at{of_seeds}")
+
+    def _take_seeds(
+        self, seeds: Sequence[Schedule], found: Mapping[int, list[Target]], violations: Mapping[int, dict[str, str]]
+    ) -> None:  # fmt: skip
+        """Takes runs with further seeds: their messages are aimed at, and what they break is a finding."""
+        for run_id, schedule in enumerate(seeds, 1):
+            self.targets[schedule.seed] = found[run_id]
+            self._keys.add(schedule.key)
+            self._counts["played"] += 1
+            for guarantee, detail in violations.get(run_id, {}).items():
+                self._take(guarantee, detail, schedule, self._counts["played"])
 
     def aimed(self) -> Iterator[Schedule]:
         """Returns schedules aimed at the messages of the scenario."""
@@ -216,10 +243,8 @@ class _Search:
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
         """Returns all schedules of crashes in a window, up to symmetries, and says how many there are."""
-        first = window or (
-            min(target.due_round for target in self.targets),
-            max(target.due_round for target in self.targets),
-        )
+        due = [target.due_round for target in self.targets[None]]
+        first = window or (min(due), max(due))
         overlay, workload, _ = build_run(self._run, self._beside)
         labels: dict[int, list[str]] = {}
         for table in (workload.subscription, workload.publication, workload.join, workload.other_call):
@@ -246,7 +271,7 @@ class _Search:
         """Plays schedules, a job after the other, up to a number, a time or a finding."""
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not self._is_late and not (until_found and self._findings):
-            size = _AT_ONCE if self._counts["played"] else _AT_FIRST
+            size = _AT_FIRST if self._counts["played"] < _SEEDS else _AT_ONCE
             batch = self._batch(schedules, min(size, most - self._counts["played"]))
             if not batch:
                 break
@@ -281,7 +306,8 @@ class _Search:
         return not self._is_within or counted[True] < _PROBES * (1 + counted[False])
 
     def _with(self, schedule: Schedule) -> Parts:
-        return {**self._parts, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
+        seed = {} if schedule.seed is None else {"runs": {"seeds": [schedule.seed]}}
+        return {**self._parts, **seed, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Plays schedules; one in which a node program fails is a finding, and the others are played without it."""
@@ -309,7 +335,7 @@ class _Search:
         for run_id, (schedule, _) in enumerate(batch):
             self._forms.setdefault(schedule.form, Counter())[run_id in beyond] += 1
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
-                self._pool.append(map(schedule.also, aimed(further[run_id], self.around)))
+                self._pool.append(map(schedule.also, aimed({None: further[run_id]}, self.around)))
         undecided = sum(run.verdict == "unknown" and run.within_bound for run in report.runs)
         self._counts.update({"beyond": len(beyond), "undecided": undecided})
         for run_id, of_run in sorted(broken.items()):

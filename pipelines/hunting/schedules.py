@@ -50,20 +50,22 @@ class Schedule:
         faults: Entries of the scenario's list ``faults``.
         aims: What each stage of the search aimed at, in words.
         form: The form of the newest stage, for statistics.
+        seed: The seed of the run; None: that of the scenario.
     """
 
     faults: tuple[Fault, ...]
     aims: tuple[str, ...]
     form: str
+    seed: int | None = None
 
     @property
     def key(self) -> str:
         """A string that equal schedules share."""
-        return json.dumps(sorted(json.dumps(fault, sort_keys=True) for fault in self.faults))
+        return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
-        """Returns a schedule with the faults of both."""
-        return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form)
+        """Returns a schedule with the faults of both and the own seed."""
+        return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
 
 
 @dataclass(frozen=True)
@@ -209,36 +211,45 @@ FORMS: Mapping[str, Form] = _forms()
 """The ways to strike a message, the most fruitful first."""
 
 
-def aimed(targets: Sequence[Target], around: Surroundings) -> Iterator[Schedule]:
+def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings) -> Iterator[Schedule]:
     """Yields a schedule for each form and target: every kind of message is struck in one form before the next form.
 
+    Each form takes the next seed, so that with few schedules all forms and all seeds are played.
+
     Args:
-        targets: The messages.
+        targets: The messages of the runs with each seed; None is the seed of the scenario.
         around: What the scenario is like.
     """
-    for name, form in FORMS.items():
-        for target in targets:
-            faults = form(target, around)
-            if faults is not None:
-                to = f"{target.kind} from {target.src} to {target.dst} in round {target.due_round}"
-                words = f"{target.position} {to} ({target.status}): {name}"
-                yield Schedule(tuple(faults), (words,), name)
+    seeds = list(targets)
+    for shift in range(len(seeds)):
+        for number, (name, form) in enumerate(FORMS.items()):
+            seed = seeds[(number + shift) % len(seeds)]
+            for target in targets[seed]:
+                faults = form(target, around)
+                if faults is not None:
+                    to = f"{target.kind} from {target.src} to {target.dst} in round {target.due_round}"
+                    of_seed = "" if seed is None else f", seed {seed}"
+                    words = f"{target.position} {to} ({target.status}{of_seed}): {name}"
+                    yield Schedule(tuple(faults), (words,), name, seed)
 
 
-def drawn(targets: Sequence[Target], around: Surroundings, draws: np.random.Generator) -> Iterator[Schedule]:
+def drawn(
+    by_seed: Mapping[int | None, Sequence[Target]], around: Surroundings, draws: np.random.Generator
+) -> Iterator[Schedule]:
     """Yields schedules of one to three faults at random nodes and rounds, for ever: the control of aimed ones.
 
     Args:
-        targets: The messages; they say which kinds and rounds there are.
+        by_seed: The messages of the runs with each seed; they say which kinds and rounds there are.
         around: What the scenario is like.
         draws: Decides.
     """
+    seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})
     kinds = sorted({target.kind for target in targets})
     last = max(target.due_round for target in targets)
     while True:
         faults = tuple(_drawn(nodes, kinds, last, around, draws) for _ in range(draws.integers(1, 4)))
-        yield Schedule(faults, ("random",), "random")
+        yield Schedule(faults, ("random",), "random", seeds[draws.integers(len(seeds))])
 
 
 _DRAWN: Mapping[str, Fault] = {"duplicate": {"after": [0, 3]}, "delay": {"rounds": [1, 9], "reorder": True}}

@@ -8,8 +8,7 @@ from typing import Any
 
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
-from pipelines.why.overview import CauseKey, cause_key, cause_words, why_options
-from pipelines.why.wrong import LATE, MISSING, TWICE, gone_wrong
+from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
 
 MOST_ASKED = 1_000
 """Deliveries of a run and kind whose cause is found out."""

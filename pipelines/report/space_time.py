@@ -11,8 +11,7 @@ from pipelines.errors import QueryError, nearest
 from pipelines.report.pictures import Picture, picture, specification
 from pipelines.report.replay import columns
 from pipelines.sql.query import StoreReader
-from pipelines.why.steps import Step
-from pipelines.why.story import Story
+from pipelines.why.story import Step, Story
 
 _ROUND, _ROW = 26, 34
 """Pixels of a round and between nodes."""

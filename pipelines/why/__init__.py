@@ -1,9 +1,10 @@
 """Why a subscriber got a publication, or did not: the story of one publication, from the history tables alone.
 
-1. `facts`: what the history of a run says that bears on it, read at once for many questions (`reading`).
-2. `trail`: the copies of the publication between the nodes on the way, and what is special about each.
-3. `cause`: where it ended, and what ended it.
-4. `story`: all that as a tree of steps and a sentence; `render` puts it on a terminal, `ask` turns names into ids.
+1. `facts`: the rows of a run's history that concern it, read once for many questions (`reading`), and its trail: the
+   copies of the publication between the nodes on its way.
+2. `cause`: where it ended, and what ended it.
+3. `story`: a tree of steps and a sentence, and their printed form; `telling` composes it, `ask` turns names into ids.
+4. `overview`: the deliveries of a store that went wrong, by cause.
 
 No protocol is known by name. What is read beside the columns of the history tables is in the bodies of messages:
 ``subscription_id`` names the subscription that a message spreads, ``guide`` marks a copy that brings its own recipients

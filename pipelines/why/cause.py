@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.why.facts import Down, LinkFault, Message, RunFacts, Subscription
-from pipelines.why.trail import LOST, Trail, make_trail
+from pipelines.why.facts import LOST, Down, LinkFault, Message, RunFacts, Subscription, Trail, make_trail
 
 CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, UNEXPLAINED = (
     "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited",

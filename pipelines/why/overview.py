@@ -1,16 +1,119 @@
-"""What went wrong in a store, by cause: deliveries that are missing, twice or late, and one of each to ask about."""
+"""The deliveries of a store that went wrong, by cause: missing, twice, late, or missing with an excuse.
+
+All are counted; of each cause one is named to ask about.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import networkx as nx
 
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
-from pipelines.why.ask import stories
+from pipelines.why.ask import Question, stories
+from pipelines.why.facts import RunFacts
+from pipelines.why.reading import read_overlays
 from pipelines.why.story import Story
-from pipelines.why.wrong import KINDS, TWICE, gone_wrong
+
+MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
+KINDS = (MISSING, TWICE, LATE, EXCUSED)
+MAX_ASKED = 300
+"""Deliveries of a kind whose stories are told; those of the first runs and rounds."""
+_SQL = {
+    MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
+    TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
+    EXCUSED: """
+      select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round as round
+      from wanted_delivery w
+      left join missing_delivery m on m.run_id = w.run_id and m.subscriber = w.subscriber and m.source = w.source
+        and m.source_seq = w.source_seq
+      where w.delivery_round is null and m.run_id is null""",
+}
+"""With the missing deliveries, the excused ones are all that subscribers wanted and did not get."""
+_FIRST = """
+select run_id, subscriber, source, source_seq, n from (
+  select *, count(1) over ({partition}) as n,
+    row_number() over ({partition} order by run_id, round, subscriber, source, source_seq) as position
+  from ({rows}) a {where}
+) b where position <= {most} order by run_id, position
+"""
+_FIRST_DELIVERIES = """
+select d.run_id, d.subscriber, d.source, d.source_seq, d.round, p.issued_round
+from (
+  select run_id, subscriber, source, source_seq, min(round) as round from delivery {where}
+  group by run_id, subscriber, source, source_seq
+) d
+join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
+order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
+"""
+
+
+class Wrong(NamedTuple):
+    """A delivery that went wrong, and the number of all of its kind."""
+
+    question: Question
+    number: int
+
+
+def gone_wrong(
+    reader: StoreReader, what: str, run_ids: Sequence[int] | None = None, most: int = MAX_ASKED, *,
+    is_by_run: bool = False,
+) -> list[Wrong]:  # fmt: skip
+    """Returns the first deliveries that went wrong, by run, round, subscriber, source and number.
+
+    Args:
+        reader: The store.
+        what: One of `KINDS`.
+        run_ids: The runs; None: all.
+        most: How many of them are returned.
+        is_by_run: Whether the limit and the number are those of each run, not of all runs together.
+    """
+    where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
+    if what == LATE:
+        late = list(_late(reader, where))
+        number = Counter(one.run_id for one in late)
+        position: Counter[int] = Counter()
+        found = []
+        for one in late:
+            key = one.run_id if is_by_run else 0
+            position[key] += 1
+            if position[key] <= most:
+                found.append(Wrong(one, number[one.run_id] if is_by_run else len(late)))
+        return found
+    partition = "partition by run_id" if is_by_run else ""
+    text = _FIRST.format(partition=partition, rows=_SQL[what], where=where, most=most)
+    return [
+        Wrong(Question(row.run_id, row.subscriber, row.source, row.source_seq), row.n)
+        for row in reader.sql(text).collect()
+    ]
+
+
+def _late(reader: StoreReader, where: str) -> Iterator[Question]:
+    """Yields the deliveries that came later than the links allow, by run and round; none where there are no links."""
+    columns = reader.sql(_FIRST_DELIVERIES.format(where=where)).toArrow().to_pydict()
+    overlays = read_overlays(reader, set(columns["run_id"])) if columns["run_id"] else {}
+    fastest: dict[tuple[int, int, int], dict[int, int]] = {}
+    for run_id, subscriber, source, seq, round_, issued in zip(*columns.values(), strict=True):
+        facts = overlays[run_id]
+        if not facts.links:
+            continue
+        key = (run_id, source, issued if facts.changes else 0)
+        if key not in fastest:
+            fastest[key] = _latencies(facts, source, issued)
+        if round_ - issued > fastest[key].get(subscriber, 0):
+            yield Question(run_id, subscriber, source, seq)
+
+
+def _latencies(facts: RunFacts, source: int, round_: int) -> dict[int, int]:
+    """Returns the latency of the fastest way from a node to each node that its links lead to, in a round."""
+    found = nx.single_source_dijkstra_path_length(facts.at(round_).overlay, source, weight="latency")
+    return {node: int(latency) for node, latency in found.items()}
+
 
 CauseKey = tuple[str | int, ...]
 

@@ -1,6 +1,6 @@
 """Mutation testing: how many small changes of `udfs/` and of the steps of `delta` and `ginger` the fast tests find.
 
-    python tests/perf/mutants.py [--suite udfs] [--module udfs/ginger/queue.py] [--sample 20 --seed 1]
+    python tests/perf/mutants.py [--suite udfs] [--module udfs/ginger/buffer.py] [--sample 20 --seed 1]
         [--work mutants] [--again] [--list]
 
 Each mutant is a module with one change: of an operator, a number, a condition or a loop of its Python, or of a

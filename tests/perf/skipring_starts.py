@@ -4,7 +4,7 @@
     python tests/perf/skipring_starts.py --parts [database messages ...] [--starts 1430]
 
 A start is a run of `LocalNetwork`: one or two supervisors, some subscribers, two nodes that have not subscribed; draws
-from the seed set the arbitrary parts (`udfs.skipring.corruptions`).
+from the seed set the arbitrary parts (`udfs.skipring.start`).
 A row for each number of nodes and largest delay of a message (one interval, two); with ``--parts`` for
 each part of the state that may be arbitrary, and all together, with 2 to 40 subscribers and both delays by turns.
 Columns: starts; those that converged within the horizon; those that were not legitimate again later; those whose tries
@@ -32,8 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from support.skipring import INTERVAL, Outcome, arbitrary_run
 
-from udfs.skipring.corruptions import CORRUPTIONS
-from udfs.skipring.start import ARBITRARY
+from udfs.skipring.start import ARBITRARY, CORRUPTIONS
 
 PROTOTYPE = {4: "6/13/17", 8: "8/20/33", 16: "16/31/51", 32: "33/64/94", 64: "64/103/125"}
 PARTS = (*CORRUPTIONS, ARBITRARY)

@@ -12,8 +12,8 @@ import yaml
 from support.one_job import Stores
 
 import pipelines as rt
-from pipelines.api import Result
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.load import load_scenario
 from pipelines.store.store import Store

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.api import Result
 from pipelines.cli.verdict import print_findings
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import (
@@ -29,7 +29,7 @@ from pipelines.testing import (
     run_configs,
     scenario,
 )
-from udfs.skipring.graph import max_degree, n_edges
+from udfs.skipring.definition import max_degree, n_edges
 
 NEWS = "news"
 LATE = 580
@@ -185,6 +185,18 @@ def test_a_database_with_who_has_left(clean: Store, root: Path, ids: dict[str, i
     store = planted(clean, root, state_database_change=change)
     assert [node for _, node, *_ in found(store, "departed", "skipring")] == ["supervisor1"]
     assert [node for _, node, *_ in found(store, "closure", "skipring")] == ["supervisor1"]
+
+
+@pytest.mark.parametrize(("node", "is_told"), [("N1", True), ("N5", False)])
+def test_a_stray_database_is_lost_with_the_node_that_crashes(
+    clean: Store, root: Path, ids: dict[str, int], node: str, is_told: bool
+) -> None:
+    """A node whose Timeout has not come cannot delete a database of its start; N5 has crashed by then."""
+    change = added(
+        run_id=0, node_id=ids[node], topic=NEWS, round=LATE, label="0011", subscriber=ids["N4"], is_tuple=True
+    )
+    store = planted(clean, root, state_database_change=change)
+    assert [told[1] for told in found(store, "database", "skipring")] == [node] * is_told
 
 
 def test_a_publication_that_never_comes(clean: Store, root: Path, ids: dict[str, int]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.api import Result
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, run_all, run_configs, scenario

@@ -10,9 +10,9 @@ from support.commands import cli
 from support.replicas import broken_off
 
 import pipelines as rt
-from pipelines.api import Result
 from pipelines.engines.session import Session
 from pipelines.errors import FormError
+from pipelines.result import Result
 from pipelines.testing import rows, run_all, run_configs
 from udfs.nodes.link_faults import COPY_ID
 

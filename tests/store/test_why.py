@@ -21,14 +21,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from pipelines.api import Result
 from pipelines.cli.app import app
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
+from pipelines.result import Result
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
-from pipelines.why.steps import Step
+from pipelines.why.story import Step
 
 LINKS = [["P1", "A"], ["A", "B"], ["B", "C"], ["C", "S1"], ["B", "S2"]]
 DELTA = {"name": "delta", "delta": 1}

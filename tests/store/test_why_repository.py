@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from support.repository.scenes import NEWS, chain, down, lost
 
-from pipelines.api import Result
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.testing import run_all, run_configs
 from pipelines.why import Story
 

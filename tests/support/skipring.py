@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight
-from udfs.nodes.world import NodeInfo
-from udfs.skipring.flights import MESSAGE
+from udfs.nodes.world import Flight, NodeInfo
 from udfs.skipring.legitimate import KINDS, Convergence, Snapshot, has_same_tries
 from udfs.skipring.program import SkipRing
+from udfs.skipring.topic_replay import MESSAGE
 
 TOPIC = "news"
 DOWN = SkipRing.down_kind

@@ -15,11 +15,10 @@ from oracles.skipring.trie import publication_key
 
 from support.skipring import SETTINGS
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight
-from udfs.nodes.world import NodeInfo
-from udfs.skipring.corruptions import CORRUPTIONS
+from udfs.nodes.world import Flight, NodeInfo
 from udfs.skipring.labels import Label
 from udfs.skipring.program import SkipRing
+from udfs.skipring.start import CORRUPTIONS
 from udfs.skipring.state import Neighbour
 from udfs.skipring.trie import TrieNode, repair_tries
 

@@ -20,15 +20,30 @@ SUB = Target("SUB", "UP", "first", "C", "B", 3, 4)
 
 def faults_of(form: str, target: Target = PUB) -> list[dict[str, object]]:
     """Returns the faults of one form."""
-    [found] = [one for one in aimed([target], AROUND) if one.form == form]
+    [found] = [one for one in aimed({None: [target]}, AROUND) if one.form == form]
     return [dict(fault) for fault in found.faults]
 
 
 def test_every_kind_is_struck_in_one_form_before_the_next_form_comes() -> None:
-    found = list(aimed([PUB, SUB], AROUND))
+    found = list(aimed({None: [PUB, SUB]}, AROUND))
     assert [one.form for one in found[:4]] == ["receiver crashes then"] * 2 + ["lost"] * 2
     assert found[1].aims == ("first SUB from C to B in round 4 (UP): receiver crashes then",)
     assert {one.form for one in found} == {*FORMS}
+
+
+def test_each_form_takes_the_next_seed() -> None:
+    found = list(aimed({None: [PUB], 7: [SUB, SUB]}, AROUND))
+    assert [(one.form, one.seed) for one in found[:4]] == [
+        ("receiver crashes then", None), ("lost", 7), ("lost", 7), ("sender crashes a round after", None),
+    ]  # fmt: skip
+    struck = {(one.form, one.seed) for one in found}
+    assert {form for form, seed in struck if seed is None} == {*FORMS}
+    assert found[1].also(found[0]).seed == 7
+    assert found[1].aims == ("first SUB from C to B in round 4 (UP, seed 7): lost",)
+    assert {one.seed for one in islice(drawn({None: [PUB], 7: [SUB]}, AROUND, np.random.default_rng(1)), 50)} == {
+        None,
+        7,
+    }
 
 
 def test_forms_strike_the_message_in_its_round() -> None:
@@ -45,20 +60,23 @@ def test_forms_strike_the_message_in_its_round() -> None:
 
 def test_without_a_program_a_message_is_struck_by_its_kind_round_and_link() -> None:
     around = replace(AROUND, has_nth=False)
-    found = {one.form: one.faults for one in aimed([PUB], around)}
+    found = {one.form: one.faults for one in aimed({None: [PUB]}, around)}
     link = {"links": [["A", "B"]], "direction": "forward", "round": 20, "until": 21}
     assert found["lost"] == ({"kind": "loss", "kinds": ["PUB"], "rate": 1.0, **link},)
-    [fault] = next(one.faults for one in aimed([PUB._replace(dst="C")], around) if one.form == "lost")
+    [fault] = next(one.faults for one in aimed({None: [PUB._replace(dst="C")]}, around) if one.form == "lost")
     assert "links" not in fault
 
 
 def test_a_form_that_does_not_fit_is_left_out() -> None:
-    forms = {one.form for one in aimed([SUB], AROUND)}
+    forms = {one.form for one in aimed({None: [SUB]}, AROUND)}
     assert "receiver recovers then" not in forms  # it would have to crash before round 0
 
 
 def test_all_faults_are_valid_in_a_scenario() -> None:
-    schedules = [*aimed([PUB, SUB], AROUND), *islice(drawn([PUB, SUB], AROUND, np.random.default_rng(1)), 200)]
+    schedules = [
+        *aimed({None: [PUB, SUB]}, AROUND),
+        *islice(drawn({None: [PUB, SUB]}, AROUND, np.random.default_rng(1)), 200),
+    ]
     for fault in (fault for one in schedules for fault in one.faults):
         Scenario.model_validate({
             "name": "one", "protocol": {"name": "forwarding"}, "overlay": {"links": [["A", "B"], ["B", "C"]]},
@@ -68,7 +86,8 @@ def test_all_faults_are_valid_in_a_scenario() -> None:
 
 def test_drawn_schedules_follow_from_the_seed() -> None:
     first, again, other = (
-        [one.key for one in islice(drawn([PUB, SUB], AROUND, np.random.default_rng(seed)), 50)] for seed in (1, 1, 2)
+        [one.key for one in islice(drawn({None: [PUB, SUB]}, AROUND, np.random.default_rng(seed)), 50)]
+        for seed in (1, 1, 2)
     )
     assert first == again != other
 

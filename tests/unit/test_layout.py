@@ -15,7 +15,6 @@ import networkx as nx
 ROOT = Path(__file__).parents[2]
 ROOMS = (
     "notebooks", "jobs", "__main__", "pipelines", "cli", "comparing", "api", "testing", "result", "report", "hunting",
-    "shrink",
     "rounds", "experiment", "scenario",
     "why", "audits", "sql",
     "protocols", "contract", "store", "inputs",

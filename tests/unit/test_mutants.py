@@ -49,8 +49,8 @@ def test_sql_in_f_strings_changes_but_not_its_expressions() -> None:
 
 
 def test_mutants_differ_and_say_what_they_change() -> None:
-    found = mutants("udfs/ginger/queue.py")
-    source = (ROOT / "udfs/ginger/queue.py").read_text()
+    found = mutants("udfs/ginger/buffer.py")
+    source = (ROOT / "udfs/ginger/buffer.py").read_text()
     assert len({one.source for one in found} | {source}) == len(found) + 1
     assert {one.operator for one in found} <= {*OPERATORS, "SqlText"}
     (is_total,) = (one for one in found if 'guarantee != "total"' in one.source)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pipelines.hunting.atoms import KINDS, Atom, atoms_of, with_streams, without
+from pipelines.hunting.shrink import minimise
 from pipelines.scenario.model import Scenario
-from pipelines.shrink.atoms import KINDS, Atom, atoms_of, with_streams, without
-from pipelines.shrink.minimise import minimise
 
 PARTS: dict[str, Any] = {
     "name": "parts",

@@ -1,30 +1,171 @@
-"""A broker, made of the sections of the thesis; which section handles a message is in one table."""
+"""A broker, made of the sections of the thesis; which section handles a message is in one table.
+
+Here are the two sections that only brokers have. Subscribe (sections 3.4 and 4.2.1) floods the tree with its path, and
+the topics' sub-trees follow from it: brokers answer with Subscribed when all behind them have, so the client's edge
+broker knows that the sub-tree stands. Exchange (section 4.3.2, Alg. 10 to 12) brings a new parent and its child level:
+each sends the messages that the other lacks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
-from udfs.ginger import election, lost_messages, messages as ms, parent_search, tree_repair
-from udfs.ginger.buffer import Buffer, Event, Runs
-from udfs.ginger.buffers import Buffers
-from udfs.ginger.election import Election
-from udfs.ginger.exchange import Exchange
+from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
+from udfs.ginger.buffer import Buffer, Event, Message, MissingSets, Runs
 from udfs.ginger.garbage_collection import GarbageCollection, Reports
-from udfs.ginger.hold_queue import APPLICATION, HoldQueue
-from udfs.ginger.lost_messages import LostMessages
 from udfs.ginger.messages import ParentRequest
-from udfs.ginger.missing_messages import MissingMessages
-from udfs.ginger.node import Node
-from udfs.ginger.ordering import Ordering
-from udfs.ginger.parent_search import ParentSearch
-from udfs.ginger.queue import Message
+from udfs.ginger.missing_messages import LostMessages, MissingMessages
+from udfs.ginger.node import Node, Role
+from udfs.ginger.ordering import APPLICATION, HoldQueue, Ordering
+from udfs.ginger.parent_search import Election, ParentSearch
+from udfs.ginger.records import Member, Subscribe
 from udfs.ginger.repair_records import Deferred, Failed, Parked
-from udfs.ginger.role import Role
-from udfs.ginger.subscribing import Subscribing
 from udfs.ginger.topic_joining import TopicJoining
-from udfs.ginger.topics import Topics
+from udfs.ginger.topics import Buffers, Topics
 from udfs.ginger.tree_repair import TreeRepair
+from udfs.nodes.program import NodeDown
+
+
+class Subscribing:
+    """Subscriptions at one broker."""
+
+    def __init__(self, node: Node, topics: Topics) -> None:
+        """Takes part in subscriptions."""
+        self._node = node
+        self._topics = topics
+
+    def on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
+        """Passes a Subscribe on to all other brokers, with the way so far and this broker at its head."""
+        node = self._node
+        edge = node.id if m.edge is None else m.edge
+        others = sorted(node.neighbours - {sender})
+        row = Subscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
+        node.state.subscribe[m.subscription_id] = row
+        self._join(m, sender)
+        most = node.setting("max_hops")
+        farther = [step._replace(hop_count=step.hop_count + 1) for step in m.path if step.hop_count + 1 < most]
+        for other in others:
+            here = ms.Step(node.id, 0, "down" if other in node.children else "up")
+            onward = m.source, m.source_seq, m.topic, m.subscription_id, edge, (here, *farther), (*m.way, node.id)
+            node.send(other, ms.Subscribe(*onward))
+        self._answer(row)
+
+    def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
+        """A neighbour has heard from all brokers beyond it."""
+        row = self._node.state.subscribe.get(m.subscription_id)
+        if row is not None:
+            row.n_waiting -= 1
+            self._answer(row)
+
+    def _answer(self, row: Subscribe) -> None:
+        """Answers, when all others have, the one from which it had the message."""
+        if row.n_waiting == 0:
+            self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
+
+    def _join(self, m: ms.Subscribe, sender: int) -> None:
+        """Learns who is in the sub-tree: the brokers between the edge brokers of subscribers, and their clients.
+
+        A broker knows the way to each edge broker, and keeps the way to the nearest broker of the sub-tree. The new
+        edge broker is connected to that where the two ways part.
+        """
+        node, topic = self._node, self._topics.of(m.topic)
+        way = [node.id, *reversed(m.way)]
+        known = node.state.member.get(m.topic) or Member(m.topic)
+        approach = known.approach or way
+        shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], zip(approach, way, strict=False)))
+        inside = {*approach[shared - 1 :], *way[shared:]}
+        members = known.members | inside | {m.source}
+        node.state.member[m.topic] = Member(m.topic, members, approach[:shared])
+        if sender == m.source:
+            topic.add(sender, "client")
+        if node.id in members:
+            before = approach[1:2] if node.id not in known.members else []
+            for neighbour in {*before, *way[1:2]}:
+                topic.add(neighbour, "broker")
+
+
+class Exchange:
+    """The exchanges of one broker with its new neighbours."""
+
+    def __init__(
+        self, node: Node, topics: Topics, lost: LostMessages, missing: MissingMessages, joining: TopicJoining
+    ) -> None:
+        """Exchanges messages for a broker."""
+        self._node = node
+        self._state = node.state
+        self._topics = topics
+        self._lost = lost
+        self._missing = missing
+        self._joining = joining
+
+    def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
+        """Alg. 11: sends what the new parent lacks, and asks for what it has and this broker lacks."""
+        if sender != self._node.parent:
+            return
+        theirs = self._lost.told(m.told)
+        for name, members in sorted(theirs.members.items()):
+            self._topics.of(name).set_members(members)
+        self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
+
+    def on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
+        """Alg. 12: takes what it lacked, and answers with what the sender lacks."""
+        node, awaited = self._node, self._state.awaited
+        if sender not in node.children and sender not in node.clients:
+            # The broker that took the sender in has failed since, and recovered without knowing it.
+            node.send(sender, NodeDown(node.id))
+        if sender not in awaited:
+            return
+        is_answered = sender in self._state.parked
+        told = self._lost.filled(sender, "LostMessageRequest", m.told)
+        if told is None:
+            self._answer(sender, m.told)
+            return
+        self._missing.apply(sender, told)
+        if not is_answered:
+            self._answer(sender, told)
+        subscribed = self._subscribed(sender)
+        for topic in self._topics:
+            for pending in topic.pending.values():
+                pending.acked.discard(sender)
+                pending.covered |= {sender} if topic.name in subscribed else set()
+        awaited.pop(sender, None)
+        self._joining.settle()
+        if sender in node.children:
+            self._joining.ask_again(sender)
+
+    def _answer(self, sender: int, theirs: MissingSets) -> None:
+        """Sends what a new child lacks; from now on it gets all else."""
+        self._node.send(sender, ms.LostMessages(self._missing.missing_of(theirs)))
+        for name in self._subscribed(sender):
+            self._topics.of(name).add(sender, "client")
+
+    def _subscribed(self, client: int) -> tuple[str, ...]:
+        row = self._state.client_subscription.get(client)
+        return () if row is None else row.topics
+
+    def on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
+        """All that was missing is there."""
+        node = self._node
+        told = self._lost.filled(sender, "LostMessages", m.told) if sender == node.parent else None
+        if told is None:
+            return
+        self._missing.apply(sender, told)
+        node.repair.is_level = True
+        self._joining.settle()
+        if node.parent is not None:
+            self._joining.ask_again(node.parent)
+
+    def resume(self, parked: Parked) -> None:
+        """Handles what was put aside: the messages that were lacking are there."""
+        if parked.kind == "LostMessageRequest":
+            self.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
+        elif parked.kind == "TopicJoined":
+            self._joining.on_topic_joined(ms.TopicJoined(parked.topic or "", parked.told), parked.partner)
+        else:
+            self.on_lost_messages(ms.LostMessages(parked.told), parked.partner)
+
 
 Handler = Callable[[Any, int], None]
 
@@ -80,9 +221,9 @@ class Broker(Role):
         """Handles a timer."""
         if name == parent_search.TIMER:
             self.search.on_timer()
-        elif name == lost_messages.TIMER:
+        elif name == missing_messages.TIMER:
             self.lost_messages.on_timer()
-        elif name == election.TIMER:
+        elif name == parent_search.ELECTION_TIMER:
             self.election.on_timer(key)
         elif name == tree_repair.TIMER and self.tree.on_timer(key):
             self._child_down(key)

@@ -1,14 +1,86 @@
-"""metadataBuffer: the newest events of a topic whole, and the ids of those that have left it (section 4.3.2)."""
+"""metadataBuffer (section 4.3.2): the newest events of a topic whole, and the ids of events that have left it.
+
+An `Id` names a message within its run. A `MissingSets` is what two nodes exchange when they connect: ids that they
+have, and messages that the other lacks.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from udfs.ginger.queue import Id, Message
+
+class Id(NamedTuple):
+    """What identifies a message within its run.
+
+    Attributes:
+        source: The client that published it.
+        source_seq: Its number among the client's calls.
+    """
+
+    source: int
+    source_seq: int
+
+
+class Message(NamedTuple):
+    """A message of a client, as brokers pass it on.
+
+    Attributes:
+        topic: Its topic.
+        source: The client.
+        source_seq: Its number among the client's calls.
+        guarantee: ``eventual``, ``causal`` or ``total``; nothing where only the id is known.
+        keys: Its key items, sorted.
+        issued_round: The round in which the client issued it.
+    """
+
+    topic: str
+    source: int
+    source_seq: int
+    guarantee: str
+    keys: tuple[str, ...]
+    issued_round: int
+
+    @property
+    def id(self) -> Id:
+        """Identifies it within its run."""
+        return Id(self.source, self.source_seq)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether more than the id is known of it."""
+        return self.guarantee != ""
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is delivered in total order."""
+        return self.guarantee == "total"
+
+
+def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | None:
+    """Finds the first message that may enter, in one pass that carries the set of blocked keys.
+
+    A message waits while one before it in the queue waits for one of its keys; an eventual or causal one also while one
+    of its keys is locked.
+
+    Args:
+        queue: The queue of a topic, in the order of arrival.
+        locked: The locked key items of the topic.
+
+    Returns:
+        The position of the message, or None.
+    """
+    blocked: set[str] = set()
+    for position, message in enumerate(queue):
+        is_free = message.is_total or not any(key in locked for key in message.keys)
+        if is_free and blocked.isdisjoint(message.keys):
+            return position
+        blocked.update(message.keys)
+    return None
+
 
 Runs = dict[int, list[list[int]]]
 """Ids by source: the first and the last number of each run of numbers, ascending."""
@@ -157,3 +229,45 @@ class Buffer:
             ids.difference_update([of for of in ids if in_runs(self.collected, of)])
         self.mark = max(self.mark, next(iter(self.whole)) - 1 if self.whole else last)
         return gone
+
+
+@dataclass
+class MissingSets:
+    """ParentBuffer (ids only), LostMessageRequest and its answer.
+
+    Attributes:
+        events: Messages that the receiver lacks, in the order of the sender's buffers; those that have left them are
+            without a body.
+        passed: By topic the ids that passed at the sender.
+        processed: By topic the ids that were processed there.
+        failed: Brokers that the sender knows to have failed.
+        back: Those of them that are up again.
+        collected: By topic the messages that everybody has had.
+        members: ParentBuffer for a broker that joins: who has to lock the key items of a topic.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    passed: dict[str, set[Id]] = field(default_factory=dict)
+    processed: dict[str, set[Id]] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+    back: set[int] = field(default_factory=set)
+    collected: dict[str, Runs] = field(default_factory=dict)
+    members: dict[str, set[int]] = field(default_factory=dict)
+
+    def name(self, topic: str) -> None:
+        """Says that it is about a topic, known messages or none."""
+        self.passed.setdefault(topic, set())
+        self.processed.setdefault(topic, set())
+
+    def note(self, event: Event) -> None:
+        """Adds the id of an event that the sender has had."""
+        self.name(event.message.topic)
+        self.passed[event.message.topic].add(event.message.id)
+        if event.what == "processed":
+            self.processed[event.message.topic].add(event.message.id)
+
+    def has(self, event: Event) -> bool:
+        """Returns whether the sender has had an event."""
+        known = self.passed if event.what == "passed" else self.processed
+        topic, of = event.message.topic, event.message.id
+        return of in known.get(topic, ()) or in_runs(self.collected.get(topic, {}), of)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from udfs.ginger import lost_messages, messages as ms, parent_search
-from udfs.ginger.buffer import Buffer, Event, Runs, in_runs
-from udfs.ginger.buffers import PUBLISHED, Buffers
+from udfs.ginger import messages as ms, missing_messages, parent_search
+from udfs.ginger.buffer import Buffer, Event, Id, Message, MissingSets, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
-from udfs.ginger.hold_queue import held
-from udfs.ginger.lost_messages import LostMessages
 from udfs.ginger.messages import ParentRequest
-from udfs.ginger.missing_sets import MissingSets
-from udfs.ginger.node import Node
+from udfs.ginger.missing_messages import LostMessages
+from udfs.ginger.node import Node, Role
+from udfs.ginger.ordering import held
 from udfs.ginger.parent_search import ParentSearch
-from udfs.ginger.queue import Id, Message
 from udfs.ginger.records import BufferedEvent, Delivered
 from udfs.ginger.repair_records import Exceptional, Parked
-from udfs.ginger.role import Role
+from udfs.ginger.topics import PUBLISHED, Buffers
 
 
 class Client(Role):
@@ -55,7 +52,7 @@ class Client(Role):
         """Handles a timer."""
         if name == parent_search.TIMER:
             self._search.on_timer()
-        elif name == lost_messages.TIMER:
+        elif name == missing_messages.TIMER:
             self._lost.on_timer()
 
     # ---- calls (sections 3.3 and 3.4)

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from udfs.ginger import messages as ms
-from udfs.ginger.buffer import Runs, in_runs, runs_of
-from udfs.ginger.buffers import Buffers
+from udfs.ginger.buffer import Id, Runs, in_runs, runs_of
 from udfs.ginger.node import Node
 from udfs.ginger.ordering import Ordering
-from udfs.ginger.queue import Id
 from udfs.ginger.repair_records import Receipt, Reported
-from udfs.ginger.topics import Topics
+from udfs.ginger.topics import Buffers, Topics
 
 
 class Reports:

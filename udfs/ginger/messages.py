@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from udfs.ginger.buffer import Runs
-from udfs.ginger.missing_sets import MissingSets
-from udfs.ginger.queue import Message
+from udfs.ginger.buffer import Message, MissingSets, Runs
 from udfs.nodes.records import message
 
 ACCEPTED, DECLINED = "accepted", "declined"

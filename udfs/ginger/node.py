@@ -1,14 +1,55 @@
-"""What all nodes have: neighbours, a view of the tree, and links to send over."""
+"""What all nodes have: neighbours, a view of the tree, links to send over, and the tables that they keep.
+
+Where no broker of a run crashes or joins, the tree is never mended: buffers, and tables of repairs, stay empty there.
+The sections of the thesis ask the node that they are part of through `Role`: brokers and clients answer differently.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from udfs.ginger import records as rows, repair_records as repairs
+from udfs.ginger.buffer import Buffer, Event, Message, Runs
+from udfs.ginger.messages import ParentRequest
 from udfs.ginger.records import Neighbour, TreeView
-from udfs.ginger.state import State
+from udfs.ginger.repair_records import Parked
 from udfs.ginger.tree import relationship
 from udfs.nodes.context import Context
+from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
+
+
+class State(NodeProgram):
+    """The tables of a node; contacts are what a broker knows that comes back."""
+
+    neighbour = keyed(rows.Neighbour)
+    tree_view = keyed(rows.TreeView)
+    contact = keyed(rows.Contact, is_durable=True)
+    client_topic = keyed(rows.ClientTopic)
+    subscribe = keyed(rows.Subscribe)
+    subscriber = keyed(rows.Subscriber)
+    member = keyed(rows.Member)
+    pending = keyed(rows.Pending)
+    entry_queue = keyed(rows.EntryQueue)
+    metadata_buffer = keyed(rows.BufferedEvent)
+    discarded = keyed(rows.Discarded)
+    delivered = appended(rows.Delivered)
+    repair = one(repairs.Repair)
+    election = one(repairs.Election)
+    awaited = keyed(repairs.Awaited)
+    failed = keyed(repairs.Failed)
+    hold = ordered(repairs.Hold)
+    client_subscription = keyed(repairs.ClientSubscription)
+    parked = keyed(repairs.Parked)
+    gap = keyed(repairs.Gap)
+    exception = keyed(repairs.Exceptional)
+    topic_join = keyed(repairs.TopicJoin)
+    entrant = ordered(repairs.Entrant)
+    postponed = ordered(repairs.Postponed)
+    receipt = keyed(repairs.Receipt)
+    reported = keyed(repairs.Reported)
+
 
 POSITIONS = 1 << 20
 """Positions of the rows of a node in a round."""
@@ -165,3 +206,87 @@ class Node:
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
                  for broker, row in self.state.tree_view.items() if broker not in dead]  # fmt: skip
         return [broker for *_, broker in sorted(found)]
+
+
+class Role(ABC):
+    """A broker or a client.
+
+    Attributes:
+        node: The node.
+    """
+
+    node: Node
+
+    # ---- what the network brings
+
+    @abstractmethod
+    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
+        """Handles a message."""
+
+    @abstractmethod
+    def on_timer(self, name: str, key: int) -> None:
+        """Handles a timer that has run out."""
+
+    @abstractmethod
+    def neighbour_down(self, neighbour: int) -> None:
+        """A neighbour failed."""
+
+    @abstractmethod
+    def end_round(self) -> None:
+        """Ends a round."""
+
+    # ---- the search for a parent (section 4.2.3)
+
+    @abstractmethod
+    def candidates(self) -> list[int]:
+        """Returns the brokers to ask, in order."""
+
+    @abstractmethod
+    def seek(self) -> None:
+        """Looks for a parent, or elects one."""
+
+    @abstractmethod
+    def request(self) -> ParentRequest:
+        """Returns its ParentRequest."""
+
+    @abstractmethod
+    def attached(self) -> None:
+        """A new parent took it in; what else there is to do waits for its ParentBuffer."""
+
+    @abstractmethod
+    def lost(self, broker: int) -> None:
+        """Notes that a broker failed."""
+
+    @abstractmethod
+    def came_back(self, broker: int) -> None:
+        """A newcomer was asked, and has no place to give."""
+
+    @abstractmethod
+    def view_changed(self) -> None:
+        """It sees the tree otherwise than before."""
+
+    # ---- messages that are missing (section 4.3.2)
+
+    @abstractmethod
+    def buffer(self, topic: str) -> Buffer:
+        """Returns the buffer of a topic."""
+
+    @abstractmethod
+    def collect(self, topic: str, runs: Runs) -> None:
+        """Forgets messages that everybody has had."""
+
+    @abstractmethod
+    def needs(self, partner: int, event: Event) -> bool:
+        """Returns whether the body of a message that a partner tells of is needed here."""
+
+    @abstractmethod
+    def own_copy(self, message: Message) -> Message:
+        """Returns a message with its body, if it has it elsewhere than in the buffer."""
+
+    @abstractmethod
+    def resume(self, parked: Parked) -> None:
+        """Handles what was put aside."""
+
+    @abstractmethod
+    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
+        """Lets the client that published a message know that a node lacks it."""

@@ -1,20 +1,69 @@
-"""Ginger as a node program: a node is a broker or a client, made of the sections of the thesis."""
+"""Protocol ``ginger`` as a node program: a node is a broker or a client, made of the sections of the thesis.
+
+Before the first round the tree stands, but for brokers that join later, and nobody has subscribed.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
 
 from udfs.ginger.broker import Broker
+from udfs.ginger.buffer import Message
 from udfs.ginger.client import Client
 from udfs.ginger.messages import MESSAGES
-from udfs.ginger.node import Node
-from udfs.ginger.queue import Message
-from udfs.ginger.start import lay
-from udfs.ginger.state import State
-from udfs.nodes.calls import JoinCall, PublishCall, SubscribeCall
+from udfs.ginger.node import Node, State
+from udfs.ginger.records import ClientTopic, Contact, Neighbour, TreeView
+from udfs.ginger.tree import Tree
+from udfs.nodes.arrow import encoders, settings_of, table_schema
+from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import ANY, TIMERS
-from udfs.nodes.world import World
+from udfs.nodes.program import ANY, TIMERS, Declared
+from udfs.nodes.world import NodeInfo, World, begin
+
+
+def lay(world: World) -> None:
+    """Sets what nodes know before the first round."""
+    brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
+    joining = {
+        node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
+    }
+    there = world.nodes.keys() - joining.keys()
+    links = {ends: rounds for ends, rounds in world.links.items() if there.issuperset(ends)}
+    named = world.settings.get("root")
+    root = min(node for node in brokers & there if named in (None, world.nodes[node].name))
+    is_mended = world.has_crashes or bool(joining)
+    for node in world.nodes:
+        repair = world.program(node).repair
+        repair.role = "broker" if node in brokers else "client"
+        repair.is_mended, repair.is_present, repair.is_root = is_mended, node in there, node == root
+    _lay_tree(world, Tree(root, links, there - brokers), is_mended=is_mended)
+    for (node, other), rounds in world.links.items():
+        if {node, other} <= brokers and joining.get(node, other) == other:
+            world.program(node).contact[other] = Contact(other, rounds, node in joining)
+    _lay_topics(world)
+
+
+def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
+    """Connects neighbours, and lets nodes see what is near enough."""
+    for around in tree.neighbours():
+        state: State = world.program(around.node)
+        state.neighbour[around.peer] = Neighbour(around.peer, around.relationship, around.latency_rounds)
+        if is_mended and around.relationship != "client":
+            world.context(around.node).watch(around.peer, around.latency_rounds)
+    for around in tree.views(int(world.settings["max_hops"])):
+        world.program(around.node).tree_view[around.peer] = TreeView(*around[1:])
+
+
+def _lay_topics(world: World) -> None:
+    """Notes on which topics clients work: all that they subscribe to or publish on at some time."""
+    for node, calls in world.calls.items():
+        state: State = world.program(node)
+        for kind, usage in (("publish", "published"), ("subscribe", "subscribed")):
+            for topic in (call.topic for call in calls if call.kind == kind and call.topic is not None):
+                state.client_topic[topic] = ClientTopic(topic, usage)
 
 
 class Ginger(State):
@@ -92,3 +141,56 @@ class Ginger(State):
         role = self.role(ctx)
         assert isinstance(role, Client)  # noqa: S101 - the scenario was checked
         return role
+
+
+INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
+"""The declarations that have rows before the first round."""
+
+
+def _rows_type(name: str) -> pa.DataType:
+    fields = [field for field in table_schema(Ginger.declared[name]) if field.name not in ("run_id", "node_id")]
+    return pa.list_(pa.struct(fields))
+
+
+def initial_schema() -> pa.Schema:
+    """Returns the columns of `initial_rows`: ``run_id, node_id``, and for each of `INITIAL` a list of its rows."""
+    return pa.schema([("run_id", pa.int64()), ("node_id", pa.int64()), *((name, _rows_type(name)) for name in INITIAL)])
+
+
+def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Computes the tree of each run, and what its nodes see of it.
+
+    Args:
+        batches: One row a run: ``run_id, settings`` (JSON), and lists of structs ``nodes`` (node_id, name, role),
+            ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, kind, topic; null: none).
+
+    Yields:
+        One row a node, columns `initial_schema`.
+    """
+    schema = initial_schema()
+    for batch in batches:
+        rows = [row for run in batch.to_pylist() for row in _nodes_of(run)]
+        yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    calls: dict[int, list[Call]] = {}
+    for call in run["calls"] or ():
+        is_publish = call["kind"] == "publish"
+        one = PublishCall(0, 0, call["topic"]) if is_publish else SubscribeCall(0, 0, call["topic"], subscription_id=0)
+        calls.setdefault(call["node_id"], []).append(one)
+    nodes = {one["node_id"]: NodeInfo(one["node_id"], one["name"], one["role"]) for one in run["nodes"]}
+    links = {(one["src"], one["dst"]): one["latency_rounds"] for one in run["links"]}
+    world = begin(Ginger, World(nodes, links, calls, settings_of(run["settings"])))
+    for node in sorted(nodes):
+        tables = {name: _rows(Ginger.declared[name], getattr(world.program(node), name)) for name in INITIAL}
+        yield {"run_id": run["run_id"], "node_id": node, **tables}
+
+
+def _rows(declared: Declared, value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the rows of any declaration
+    records = [value] if declared.form == "one" else value.values()
+    encoded = encoders(declared.record)
+    return [
+        {name: getattr(one, name) if encode is None else encode(getattr(one, name)) for name, encode in encoded}
+        for one in records
+    ]

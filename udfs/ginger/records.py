@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.ginger.buffer import Left, Runs
-from udfs.ginger.queue import Id, Message
+from udfs.ginger.buffer import Id, Left, Message, Runs
 from udfs.nodes.records import record
 
 

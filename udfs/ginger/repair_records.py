@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import NamedTuple
 
-from udfs.ginger.buffer import Runs
+from udfs.ginger.buffer import Message, MissingSets, Runs
 from udfs.ginger.messages import ParentRequest
-from udfs.ginger.missing_sets import MissingSets
-from udfs.ginger.queue import Message
 from udfs.ginger.records import Publication
 from udfs.nodes.records import record
 

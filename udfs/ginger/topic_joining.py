@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from udfs.ginger import messages as ms
-from udfs.ginger.hold_queue import HoldQueue
-from udfs.ginger.lost_messages import LostMessages
-from udfs.ginger.missing_messages import MissingMessages
-from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.buffer import MissingSets
+from udfs.ginger.missing_messages import LostMessages, MissingMessages
 from udfs.ginger.node import Node
-from udfs.ginger.ordering import Ordering
+from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Postponed, TopicJoin
 from udfs.ginger.topics import Topic, Topics
 

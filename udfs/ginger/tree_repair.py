@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from udfs.ginger import messages as ms
-from udfs.ginger.election import Election
-from udfs.ginger.hold_queue import HoldQueue
+from udfs.ginger.buffer import MissingSets
 from udfs.ginger.messages import ParentRequest, Seen
 from udfs.ginger.missing_messages import MissingMessages
-from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.node import Role
+from udfs.ginger.ordering import HoldQueue
+from udfs.ginger.parent_search import Election
 from udfs.ginger.repair_records import Awaited, ClientSubscription, Deferred, Entrant
-from udfs.ginger.role import Role
 from udfs.ginger.topic_joining import TopicJoining
 from udfs.ginger.topics import Topics
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from udfs.ginger.queue import Id, Message, next_admitted
+from udfs.ginger.buffer import Id, Message, next_admitted
 
 CAME, LOCKED, READY, PASSED, SENT, PROCESSED = "came", "locked", "ready", "passed", "sent", "processed"
 TURN: Final = pa.schema([

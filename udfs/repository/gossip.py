@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from udfs.repository import dissemination, facts, fetching, membership, owners, registrations, slots, storage
+from udfs.repository import membership, recovery, registrations, slots, storage, syncs
 from udfs.repository.at import At
-from udfs.repository.bundle_events import Entry, GossipAck, GossipLeave, Told
-from udfs.repository.bundle_records import Held
 from udfs.repository.events import Key, Upto
-from udfs.repository.repository_records import ACTION, STORED, VOID
+from udfs.repository.repository_events import Entry, GossipAck, GossipLeave, Told
+from udfs.repository.repository_records import ACTION, STORED, VOID, Held
 
 
 def go_on(at: At) -> None:
     """Gossips every T_g, also while recovering, as long as there is a bundle."""
     if at.peers and not at.log.is_left:
-        owners.confirm(at)
+        membership.confirm_registrations(at)
         tell(at)
         at.wake("gossip", at.rounds("gossip_rounds"))
 
@@ -40,7 +39,7 @@ def tell_from(at: At, peers: tuple[int, ...], base: int) -> None:
     at.send(
         GossipAck, peers, base, at.log.frontier, _entries(at, base), beyond(at), seen, at.members,
         *membership.departures(at), tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())),
-        registrations.choices(at), facts.syncs(at), at.log.is_complete,
+        registrations.choices(at), syncs.syncs(at), at.log.is_complete,
     )  # fmt: skip
 
 
@@ -81,23 +80,23 @@ def on_gossip(at: At, m: GossipAck) -> None:
                 _enter(at, m.origin, entry)
         peer.seen = max(peer.seen, m.frontier)
     for one in m.beyond:
-        fetching.held(at, m.origin, Key.of(one))
+        recovery.held(at, m.origin, Key.of(one))
     for choice in m.choices:
         registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
     for fact in m.syncs:
-        facts.synced_elsewhere(at, m.origin, fact)
+        syncs.synced_elsewhere(at, m.origin, fact)
     storage.settle(at)
-    facts.apply(at, m.origin)
-    owners.confirm(at)
+    syncs.apply(at, m.origin)
+    membership.confirm_registrations(at)
 
 
 def _enter(at: At, repository: int, entry: Entry) -> None:
     if entry.action is not None:
-        dissemination.enact(at, entry.action)
+        storage.enact(at, entry.action)
         return
     key = Key.of(entry)
     slots.learn(at, key.publisher, key.incarnation)
-    facts.located(at, repository, entry.seq, key)
+    syncs.located(at, repository, entry.seq, key)
     index = at.topic, repository, key.publisher, key.incarnation
     at.node.held[index] = Held(*index, key.n)
-    fetching.held(at, repository, key)
+    recovery.held(at, repository, key)

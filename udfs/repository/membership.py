@@ -1,14 +1,17 @@
-"""Members of a bundle: those that join, and those that leave gracefully (sections 4.9, 4.10; rule P26)."""
+"""Members of a bundle: additions and graceful departures (sections 4.9, 4.10; rule P26).
+
+Owners of topics register and deregister clients, and confirm it when the members know (section 3.3; rule P25).
+"""
 
 from __future__ import annotations
 
-from udfs.nodes.calls import RemoveCall
+from udfs.nodes.calls import DeregisterCall, RegisterCall, RemoveCall
+from udfs.repository import slots, storage
 from udfs.repository.at import At
-from udfs.repository.bundle_events import GossipAck, GossipLeave
-from udfs.repository.bundle_records import Peer
-from udfs.repository.events import Key
-from udfs.repository.repository_events import Migrate
-from udfs.repository.repository_records import STORED, Member
+from udfs.repository.client_records import Registering
+from udfs.repository.events import Deregister, Key, Register
+from udfs.repository.repository_events import Action, GossipAck, GossipLeave, Migrate, Refuse, RegistrationConfirm
+from udfs.repository.repository_records import STORED, Confirming, Member, Peer
 
 LEFT = "LEFT"
 
@@ -161,3 +164,66 @@ def on_farewell(at: At, m: GossipAck) -> None:
     """A repository that has left hears that a member knows: it need not be told again."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
+
+
+def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
+    """Registers or deregisters a client until a repository confirms it. Of two calls in a round the later counts."""
+    index = at.topic, call.peer, call.role
+    before = at.node.registering.get(index)
+    number = at.round if before is None else max(at.round, before.number + 1)
+    row = at.node.registering[index] = Registering(*index, number, 0, isinstance(call, RegisterCall), call.source_seq)
+    _send(at, row)
+
+
+def register_again(at: At) -> None:
+    """Repeats what is not confirmed every T_p: to the next member, and after the last one to all that brokers know."""
+    for row in at.of(at.node.registering):
+        row.tries += 1
+        _send(at, row)
+
+
+def _send(at: At, row: Registering) -> None:
+    event = Register if row.is_registered else Deregister
+    receivers = [*((member,) for member in at.bundle.members), ()]
+    at.send(event, receivers[row.tries % len(receivers)], row.client, row.role, row.number)
+    at.wake("register", at.rounds("publisher_rounds"))
+
+
+def on_confirm(at: At, m: RegistrationConfirm) -> None:
+    """Confirms the call."""
+    row = at.node.registering.get((at.topic, m.client, m.role))
+    if row is not None and row.number == m.number:
+        del at.node.registering[at.topic, m.client, m.role]
+        at.ctx.confirm(row.source_seq)
+
+
+def on_register(at: At, m: Register | Deregister) -> None:
+    """Does what the owner of the topic asks for; a deregistration cuts at what is stored.
+
+    It is confirmed when all members that are heard have it (rule P34).
+    """
+    if not at.is_operational:
+        return
+    if m.origin != at.log.owner:
+        at.send(Refuse, (m.origin,), m.role, m.number)
+        return
+    is_registered = isinstance(m, Register)
+    cut = () if is_registered else slots.prefixes(at)
+    storage.enact(at, Action(m.client, m.role, m.number, None, is_registered, cut))
+    storage.settle(at)
+    index = at.topic, m.client, m.role
+    at.node.confirming[index] = Confirming(*index, m.number, m.origin)
+    confirm_registrations(at)
+
+
+def confirm_registrations(at: At) -> None:
+    """Confirms what all members that are heard have, and forgets what a later action has replaced."""
+    for row in at.of(at.node.confirming):
+        index = at.topic, row.client, row.role
+        done = at.node.registration[index]
+        peers = [at.node.peer.get((at.topic, peer)) for peer in at.peers if is_heard(at, peer)]
+        is_told = all(peer is not None and peer.told >= done.seq for peer in peers)
+        if done.number == row.number and is_told:
+            at.send(RegistrationConfirm, (row.owner,), row.client, row.role, row.number)
+        if done.number != row.number or is_told:
+            del at.node.confirming[index]

@@ -1,4 +1,7 @@
-"""The node of protocol ``repository``: its role decides which part handles an event."""
+"""The node of protocol ``repository``: its role decides which part handles an event.
+
+The baseline of section 5, best effort, sends messages only; no repository takes part.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,9 @@ from udfs.nodes.calls import (
 from udfs.nodes.context import Context
 from udfs.nodes.world import World
 from udfs.repository import (
-    best_effort,
-    bundle_events as bundle,
-    client_events as client,
-    fetching,
+    events,
     gossip,
     membership,
-    owners,
     publisher,
     recovery,
     repository_events as repository,
@@ -33,66 +32,99 @@ from udfs.repository import (
     steering,
     storage,
     subscriber,
-    subscribing,
     syncs,
     topics,
 )
 from udfs.repository.at import At
-from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
+from udfs.repository.client_records import PUBLISHER, SUBSCRIBER, Subscribed
+from udfs.repository.events import Message, Publication
 from udfs.repository.state import State
+
+
+def publish_best_effort(at: At, call: PublishCall) -> None:
+    """Sends a message to the matching subscribers, once."""
+    of = Publication(at.me, call.source_seq, at.round, call.matches)
+    to = publisher.receivers(at, of, ())
+    at.send(Message, to, of.source, of.source_seq, of.issued_round, of.matches)
+    if at.me in to:
+        _deliver(at, of, 0)
+
+
+def subscribe_best_effort(at: At, call: SubscribeCall) -> None:
+    """Notes a subscription."""
+    index = at.topic, call.subscription_id
+    at.node.subscribed[index] = Subscribed(*index, None, ())
+    at.ctx.confirm(call.source_seq)
+
+
+def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
+    """Forgets a subscription."""
+    at.node.subscribed.pop((at.topic, call.subscription_id), None)
+    at.ctx.confirm(call.source_seq)
+
+
+def deliver_best_effort(at: At, m: Any) -> None:  # noqa: ANN401 - only messages are sent
+    """Delivers what comes."""
+    _deliver(at, m.publication, m.hops)
+
+
+def _deliver(at: At, of: Publication, hops: int) -> None:
+    if any((at.topic, one) in at.node.subscribed for one in of.matches):
+        at.deliver(of, hops)
+
 
 Handler = Callable[[At, Any], object]
 Timer = Callable[[At], object]
 
 AT_CLIENTS: Mapping[type, Handler] = {
-    client.Message: subscriber.on_message,
+    events.Message: subscriber.on_message,
     repository.ProbeAnswer: steering.on_answer,
     repository.Migrate: steering.on_migrate,
     repository.Refuse: steering.on_refuse,
-    repository.RegistrationConfirm: owners.on_confirm,
+    repository.RegistrationConfirm: membership.on_confirm,
     repository.PublisherAck: publisher.on_ack,
     repository.PublisherNak: publisher.on_nak,
     repository.PublisherRecovered: publisher.on_recovery,
     repository.Persistent: subscriber.on_persistent,
     repository.SubscriberRetransmit: subscriber.on_retransmit,
     repository.Sync: subscriber.on_sync,
-    repository.Rectify: subscribing.on_rectify,
-    repository.SubscribeConfirm: subscribing.on_confirm,
+    repository.Rectify: subscriber.on_rectify,
+    repository.SubscribeConfirm: subscriber.on_confirm,
 }
 AT_REPOSITORIES: Mapping[type, Handler] = {
-    client.Message: storage.on_message,
-    client.Probe: recovery.on_probe,
-    client.Order: storage.on_order,
-    client.Retransmit: storage.on_retransmit,
-    client.PublisherRecovery: storage.on_recovery,
-    client.Subscribe: syncs.on_subscribe,
-    client.SubscriberRecovery: syncs.on_recovery,
-    client.SubscriberAck: syncs.on_ack,
-    client.SubscriberNak: syncs.on_nak,
-    client.Register: owners.on_register,
-    client.Deregister: owners.on_register,
-    bundle.GossipAck: gossip.on_gossip,
-    bundle.GossipLeave: gossip.on_leave,
-    bundle.BundleNak: fetching.on_nak,
-    bundle.BundleRetransmit: fetching.on_retransmit,
-    bundle.Assist: recovery.on_assist,
-    bundle.BundleRecovery: recovery.on_recovery,
+    events.Message: storage.on_message,
+    events.Probe: recovery.on_probe,
+    events.Order: storage.on_order,
+    events.Retransmit: storage.on_retransmit,
+    events.PublisherRecovery: storage.on_recovery,
+    events.Subscribe: syncs.on_subscribe,
+    events.SubscriberRecovery: syncs.on_recovery,
+    events.SubscriberAck: syncs.on_ack,
+    events.SubscriberNak: syncs.on_nak,
+    events.Register: membership.on_register,
+    events.Deregister: membership.on_register,
+    repository.GossipAck: gossip.on_gossip,
+    repository.GossipLeave: gossip.on_leave,
+    repository.BundleNak: recovery.on_nak,
+    repository.BundleRetransmit: recovery.on_retransmit,
+    repository.Assist: recovery.on_assist,
+    repository.BundleRecovery: recovery.on_recovery,
 }
 TIMERS: Mapping[str, Timer] = {
     f"seek {PUBLISHER}": lambda at: steering.seek_again(at, PUBLISHER),
     f"seek {SUBSCRIBER}": lambda at: steering.seek_again(at, SUBSCRIBER),
     f"ask {PUBLISHER}": publisher.ask_again,
-    f"ask {SUBSCRIBER}": subscribing.ask_again,
+    f"ask {SUBSCRIBER}": subscriber.ask_again,
     "reoffer": publisher.reoffer,
     "acknowledge": subscriber.acknowledge,
     "wait": subscriber.ask,
-    "idle": subscribing.poll,
-    "register": owners.again,
+    "idle": subscriber.poll,
+    "register": membership.register_again,
     "evict": storage.evict,
     "nak": storage.ask_again,
     "rectify": syncs.look_after,
     "gossip": gossip.go_on,
-    "fetch": fetching.ask,
+    "fetch": recovery.fetch,
     "assist": recovery.ask,
     "leave": membership.go_on,
 }
@@ -127,7 +159,7 @@ class Repository(State):
         """Sends an event on, and handles it if it is for this node."""
         is_mine, event = routes.arrive(self, m, ctx)
         if is_mine and ctx.settings["baseline"]:
-            best_effort.on_message(At(self, ctx, event.topic), event)
+            deliver_best_effort(At(self, ctx, event.topic), event)
         elif is_mine and self.own.role == "client" and event.topic in self.bundle:
             AT_CLIENTS[type(event)](At(self, ctx, event.topic), event)
         elif is_mine and self.own.role == "repository" and event.topic in self.log:
@@ -163,23 +195,23 @@ class Repository(State):
                 publisher.request(at, row)
             else:
                 subscriber.reset(at)
-                subscribing.request(at, row)
+                subscriber.request(at, row)
         for topic in sorted(self.duty):
             recovery.finish(At(self, ctx, topic))
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Publishes a message."""
-        part = best_effort.call_publish if ctx.settings["baseline"] else publisher.call
+        part = publish_best_effort if ctx.settings["baseline"] else publisher.call
         part(topics.at_call(self, call, ctx), call)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Subscribes."""
-        part = best_effort.call_subscribe if ctx.settings["baseline"] else subscribing.call_subscribe
+        part = subscribe_best_effort if ctx.settings["baseline"] else subscriber.call_subscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
         """Takes a subscription back."""
-        part = best_effort.call_unsubscribe if ctx.settings["baseline"] else subscribing.call_unsubscribe
+        part = unsubscribe_best_effort if ctx.settings["baseline"] else subscriber.call_unsubscribe
         part(topics.at_call(self, call, ctx), call)
 
     def call_steer(self, call: SteerCall, ctx: Context) -> None:
@@ -189,11 +221,11 @@ class Repository(State):
 
     def call_register(self, call: RegisterCall, ctx: Context) -> None:
         """Authorises a client."""
-        owners.call(topics.at_call(self, call, ctx), call)
+        membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
         """Takes an authorisation back."""
-        owners.call(topics.at_call(self, call, ctx), call)
+        membership.call_register(topics.at_call(self, call, ctx), call)
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
         """Adds this repository to its bundles."""

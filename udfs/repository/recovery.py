@@ -1,18 +1,97 @@
-"""Recovery and addition of a repository (sections 3, 4.8, 4.9; rules P21, P22)."""
+"""Recovery and addition of a repository (sections 3, 4.8, 4.9; rules P21, P22), and messages fetched from others.
+
+Messages that other repositories have are fetched within the bundle in any mode (section 4.7; rule P19).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
-from udfs.repository import dissemination, fetching, membership, registrations, slots, storage
+from udfs.repository import membership, registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.bundle_events import Assist, BundleRecovery, GossipAck
-from udfs.repository.bundle_records import Missed
-from udfs.repository.client_events import Probe
-from udfs.repository.events import Key, Upto
-from udfs.repository.repository_events import ProbeAnswer
-from udfs.repository.repository_records import Duty
+from udfs.repository.events import Key, Probe, Publication, Upto
+from udfs.repository.repository_events import (
+    Assist,
+    BundleNak,
+    BundleRecovery,
+    BundleRetransmit,
+    Copy,
+    GossipAck,
+    ProbeAnswer,
+)
+from udfs.repository.repository_records import Duty, Lacking, Missed
+
+
+def held(at: At, repository: int, key: Key) -> None:
+    """Notes that another repository has a message; if this one lacks it, it is to be fetched."""
+    if not slots.has(at, key):
+        index = at.topic, *key
+        at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)
+        at.wake("fetch", at.rounds("fetch_rounds"))
+
+
+def fetch(at: At) -> None:
+    """Asks for all that is lacking, every T_f: of the holders that are heard another one each time."""
+    turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
+    heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
+    by_holder: dict[int, list[Upto]] = {}
+    for row in lacking:
+        if holders := sorted(row.holders & heard):
+            by_holder.setdefault(holders[turn % len(holders)], []).append(Upto(row.publisher, row.incarnation, row.n))
+    for holder, keys in sorted(by_holder.items()):
+        at.send(BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
+    if lacking:
+        at.wake("fetch", at.rounds("fetch_rounds"))
+
+
+def on_nak(at: At, m: BundleNak) -> None:
+    """Sends another repository messages with their dissemination lists; reading takes `retrieve_rounds` each."""
+    keys = [Key.of(one) for one in m.keys]
+    copies = tuple(
+        Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
+        for key in keys
+        if (publication := _stored(at, key)) is not None
+    )
+    if copies:
+        at.send(BundleRetransmit, (m.origin,), copies, extra=at.rounds("retrieve_rounds") * len(copies))
+
+
+def _stored(at: At, key: Key) -> Publication | None:
+    slot, orphan = slots.find(at, key), at.node.orphan.get((at.topic, *key))
+    if slot is not None and slot.publication is not None:
+        return slot.publication
+    return orphan.publication if orphan is not None else None
+
+
+def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
+    clients = (one.client for one in at.of(at.node.subscriber))
+    return tuple(client for client in clients if (at.topic, client, *key) in at.node.acknowledged)
+
+
+def on_retransmit(at: At, m: BundleRetransmit) -> None:
+    """Stores what another repository has sent; if any of it is new, asks for more at once."""
+    keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
+    on_way = _on_way(at)
+    is_new = any((at.topic, *key) in at.node.lacking and key not in on_way for key in keys)
+    for key, copy in zip(keys, m.copies, strict=True):
+        for client in copy.acknowledged:
+            storage.note_acknowledged(at, client, key)
+        storage.store(at, key, copy.publication)
+    most = at.rounds("fetch_batch")
+    if is_new and len(m.copies) >= most:
+        on_way = _on_way(at)
+        more = (row for row in at.of(at.node.lacking) if m.origin in row.holders and Key.of(row) not in on_way)
+        wanted = tuple(Upto(row.publisher, row.incarnation, row.n) for row in islice(more, most))
+        if wanted:
+            at.send(BundleNak, (m.origin,), wanted)
+
+
+def _on_way(at: At) -> set[Key]:
+    """Returns the messages on their way to the disk."""
+    return {Key.of(row) for row in at.of(at.node.storing)}
+
 
 OPERATIONAL = "OPERATIONAL"
 RECOVERING = "RECOVERING"
@@ -56,7 +135,7 @@ def begin(at: At) -> None:
     slots.reread(at)
     _say(at, RECOVERING)
     for subscriber in at.of(at.node.subscriber):
-        dissemination.recount(at, subscriber)
+        storage.recount(at, subscriber)
     membership.watch(at)
     if at.peers:
         ask(at)
@@ -124,14 +203,14 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
     for one in m.newest:
         slots.learn(at, one.publisher, one.incarnation)
     for action in m.actions:
-        dissemination.enact(at, action)
+        storage.enact(at, action)
     for choice in m.choices:
         registrations.designated(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
     _forget_void(at)
     for prefix in m.prefixes:
         _set_aside(at, m.origin, prefix)
     storage.settle(at)
-    fetching.ask(at)
+    fetch(at)
     finish(at)
 
 
@@ -149,7 +228,7 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
         key = Key(prefix.publisher, prefix.incarnation, n)
         if not slots.has(at, key):
             at.node.missed[at.topic, *key] = Missed(at.topic, *key)
-            fetching.held(at, assistant, key)
+            held(at, assistant, key)
     if not row.is_closed:
         slots.reserve(at, row, prefix.n)
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from udfs.repository import slots
 from udfs.repository.at import At
-from udfs.repository.bundle_events import Action, Choice
 from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
 from udfs.repository.events import Key, Upto
-from udfs.repository.repository_events import Migrate, Refuse
+from udfs.repository.repository_events import Action, Choice, Migrate, Refuse
 from udfs.repository.repository_records import Designation, Incarnation, Registration, Slot, Subscriber
 
 BEGINNING = -1

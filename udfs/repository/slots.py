@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from udfs.repository.at import At
-from udfs.repository.bundle_events import Action
 from udfs.repository.events import Key, Publication, Upto
+from udfs.repository.repository_events import Action
 from udfs.repository.repository_records import (
     ACTION,
     RESERVED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 from udfs.nodes.records import record
-from udfs.repository import bundle_records as bundle_of, client_records as client, repository_records as repository
+from udfs.repository import client_records as client, repository_records as repository
 
 
 @record()
@@ -137,13 +137,13 @@ class State(NodeProgram):
     acknowledged = keyed(repository.Acknowledged, is_durable=True)
     duty = keyed(repository.Duty)
     numbered = keyed(repository.Numbered)
-    located = keyed(bundle_of.Located)
+    located = keyed(repository.Located)
     identity = keyed(repository.Identity)
-    lacking = keyed(bundle_of.Lacking)
-    missed = keyed(bundle_of.Missed)
-    live = keyed(bundle_of.Live)
-    peer = keyed(bundle_of.Peer)
-    held = keyed(bundle_of.Held)
-    foreign_ack = keyed(bundle_of.ForeignAck)
-    foreign_sync = keyed(bundle_of.ForeignSync)
+    lacking = keyed(repository.Lacking)
+    missed = keyed(repository.Missed)
+    live = keyed(repository.Live)
+    peer = keyed(repository.Peer)
+    held = keyed(repository.Held)
+    foreign_ack = keyed(repository.ForeignAck)
+    foreign_sync = keyed(repository.ForeignSync)
     storing = keyed(repository.Storing)

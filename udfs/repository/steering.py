@@ -6,8 +6,8 @@ from typing import Protocol
 
 from udfs.nodes.calls import SteerCall
 from udfs.repository.at import At
-from udfs.repository.client_events import Probe
 from udfs.repository.client_records import PUBLISHER, Steering
+from udfs.repository.events import Probe
 from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
 
 

@@ -1,16 +1,129 @@
-"""Published messages at a repository: temporary buffer, orders, acknowledgements (3.5, 4.2; rules P3, P5, P20)."""
+"""Published messages at a repository: temporary buffer, orders, acknowledgements, and persistence notifications.
+
+Sections 3.5 and 4.2; rules P3, P5, P6, P11, P20. The dissemination table is derived: subscriptions joined with slots.
+"""
 
 from __future__ import annotations
 
-from udfs.repository import dissemination, registrations, slots
+from udfs.repository import registrations, slots
 from udfs.repository.at import At
-from udfs.repository.bundle_events import BundleNak
-from udfs.repository.bundle_records import Live, Missed
-from udfs.repository.client_events import Message, Order, PublisherRecovery, Retransmit
 from udfs.repository.client_records import PUBLISHER, Buffered
-from udfs.repository.events import Key, Publication, Upto
-from udfs.repository.repository_events import PublisherAck, PublisherNak, PublisherRecovered
-from udfs.repository.repository_records import Incarnation, Slot, Storing
+from udfs.repository.events import Key, Message, Order, Publication, PublisherRecovery, Retransmit, Upto
+from udfs.repository.repository_events import (
+    Action,
+    BundleNak,
+    Persistent,
+    PublisherAck,
+    PublisherNak,
+    PublisherRecovered,
+    Receiver,
+)
+from udfs.repository.repository_records import (
+    STORED,
+    Acknowledged,
+    Incarnation,
+    Live,
+    Missed,
+    Slot,
+    Storing,
+    Subscriber,
+)
+
+
+def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | None = None) -> bool:
+    """Returns whether a message is for a subscriber: stored, on its subscriptions, behind their cuts (rule P11).
+
+    Args:
+        at: The topic.
+        subscriber: The subscriber.
+        slot: The message's slot.
+        ids: Only these subscriptions count; None: all do.
+    """
+    if slot.status != STORED or slot.publication is None or not registrations.is_covered(at, subscriber.client, slot):
+        return False
+    matches = slot.publication.matches
+    return any(
+        one.subscription_id in matches
+        and (ids is None or one.subscription_id in ids)
+        and slot.n > cut_of(one.cut, slot.publisher, slot.incarnation)
+        for one in subscriber.interests
+    )
+
+
+def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
+    """Returns up to which message of an incarnation a cut goes."""
+    found = (one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation)
+    return next(found, 0)
+
+
+def is_acknowledged(at: At, client: int, slot: Slot) -> bool:
+    """Returns whether a subscriber has acknowledged a message."""
+    return (at.topic, client, slot.publisher, slot.incarnation, slot.n) in at.node.acknowledged
+
+
+def note_acknowledged(at: At, client: int, key: Key) -> None:
+    """Notes that a subscriber has a message."""
+    at.node.acknowledged[at.topic, client, *key] = Acknowledged(at.topic, client, *key)
+
+
+def persist(at: At, slot: Slot) -> None:
+    """Notifies the steered subscribers of a message that the frontier has passed, in one event (rule P6)."""
+    receivers = []
+    for subscriber in at.of(at.node.subscriber):
+        if is_for(at, subscriber, slot):
+            number = registrations.steered(at, subscriber.client, "subscriber")
+            if number is not None:
+                receivers.append(Receiver(subscriber.client, number, subscriber.last_seq))
+            subscriber.last_seq = slot.seq
+    if receivers and slot.source_seq is not None:
+        to = tuple(one.client for one in receivers)
+        at.send(Persistent, to, slot.publisher, slot.source_seq, slot.seq, slot.incarnation, slot.n, tuple(receivers))
+        at.wake("rectify", at.rounds("rectify_rounds"))
+
+
+def enact(at: At, action: Action) -> bool:
+    """Does an action unless it is old; returns whether it was done. Recipients are computed again."""
+    is_return = registrations.is_deregistered(at, action)
+    if not registrations.apply(at, action):
+        return False
+    if is_return:
+        registrations.end_designations(at, action)
+    for subscriber in at.of(at.node.subscriber):
+        if action.interests is None or subscriber.client == action.client:
+            recount(at, subscriber)
+    return True
+
+
+def recount(at: At, subscriber: Subscriber) -> None:
+    """Computes again which messages are for a subscriber, after its subscriptions changed."""
+    subscriber.last_seq = previous(at, subscriber, at.log.frontier + 1)
+    subscriber.sync = subscriber.offered = 0
+    for row in at.of(at.node.foreign_sync):
+        if row.client == subscriber.client:
+            row.applied = 0
+
+
+def previous(at: At, subscriber: Subscriber, seq: int) -> int:
+    """Returns the last number before one whose message is for a subscriber, or 0."""
+    numbers = range(seq - 1, 0, -1)
+    return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
+
+
+def sync_of(at: At, subscriber: Subscriber) -> int:
+    """Returns up to which number a subscriber has acknowledged all, at most the frontier (rules P5, P16)."""
+    while subscriber.sync < at.log.frontier:
+        slot = at.node.slot[at.topic, subscriber.sync + 1]
+        if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot):
+            break
+        subscriber.sync += 1
+    return subscriber.sync
+
+
+def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
+    """Returns the messages up to a number that a subscriber has not acknowledged, in order."""
+    numbers = range(sync_of(at, subscriber) + 1, min(upto, at.log.frontier) + 1)
+    slots = (at.node.slot[at.topic, seq] for seq in numbers)
+    return [slot for slot in slots if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)]
 
 
 def on_message(at: At, m: Message) -> None:
@@ -113,7 +226,7 @@ def settle(at: At, key: Key | None = None) -> None:
     """Moves the frontier: tells subscribers, and publishers of a message and of those that the frontier passes."""
     passed = slots.advance(at)
     for slot in passed:
-        dissemination.persist(at, slot)
+        persist(at, slot)
     single = {key[:2]: (key.n,)} if key else {}
     for publisher, incarnation in sorted({*single, *((slot.publisher, slot.incarnation) for slot in passed)}):
         row = at.node.incarnation[at.topic, publisher, incarnation]

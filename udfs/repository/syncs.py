@@ -1,15 +1,89 @@
-"""What subscribers tell and are told: recovery, acknowledgements, syncs, Rectify (3.8 to 3.11; rules P7, P8, P10)."""
+"""Syncs: recovery of subscribers, acknowledgements, Rectify (sections 3.8 to 3.11; rules P7, P8, P10).
+
+Acknowledgements that subscribers gave to other repositories are joined with the repository-table (section 4.6; rules
+P15, P16).
+"""
 
 from __future__ import annotations
 
-from udfs.repository import dissemination, facts, registrations, slots, storage
+from udfs.repository import registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.bundle_events import Action
-from udfs.repository.client_events import Subscribe, SubscriberAck, SubscriberNak, SubscriberRecovery
 from udfs.repository.client_records import SUBSCRIBER
-from udfs.repository.events import Key
-from udfs.repository.repository_events import Listed, Rectify, SubscribeConfirm, SubscriberRetransmit, Sync
-from udfs.repository.repository_records import STORED, Slot, Subscriber
+from udfs.repository.events import Key, Subscribe, SubscriberAck, SubscriberNak, SubscriberRecovery
+from udfs.repository.repository_events import (
+    Action,
+    Listed,
+    Rectify,
+    SubscribeConfirm,
+    SubscriberRetransmit,
+    Sync,
+    SyncFact,
+)
+from udfs.repository.repository_records import STORED, ForeignAck, ForeignSync, Located, Slot, Subscriber
+
+
+def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:
+    """Notes acknowledgements in another repository's numbers; those not in the table yet wait (rule P15)."""
+    for seq in seqs:
+        index = at.topic, repository, seq
+        located = at.node.located.get(index)
+        if located is not None:
+            storage.note_acknowledged(at, client, Key.of(located))
+        else:
+            at.node.foreign_ack.setdefault(index, ForeignAck(*index, set())).clients.add(client)
+
+
+def located(at: At, repository: int, seq: int, key: Key) -> None:
+    """Adds a row to the repository-table, and does what has waited for it."""
+    index = at.topic, repository, seq
+    at.node.located[index] = Located(*index, *key)
+    waiting = at.node.foreign_ack.pop(index, None)
+    for client in sorted(waiting.clients) if waiting else ():
+        storage.note_acknowledged(at, client, key)
+
+
+def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
+    """Notes how far a subscriber has acknowledged at its steering repository; the number is not taken (rule P16)."""
+    index = at.topic, repository, fact.client
+    row = at.node.foreign_sync.get(index)
+    if row is None or row.subscription_ids != fact.subscription_ids:
+        row = at.node.foreign_sync[index] = ForeignSync(*index, fact.seq, fact.subscription_ids)
+    row.seq = max(row.seq, fact.seq)
+
+
+def apply(at: At, repository: int) -> None:
+    """Marks the rows that another repository's syncs cover, as far as their messages are here."""
+    peer = at.node.peer[at.topic, repository]
+    for row in at.of(at.node.foreign_sync):
+        if row.repository == repository:
+            _mark(at, row, min(row.seq, peer.seen))
+
+
+def _mark(at: At, row: ForeignSync, upto: int) -> None:
+    subscriber = at.node.subscriber.get((at.topic, row.client))
+    while subscriber is not None and row.applied < upto:
+        place = at.node.located.get((at.topic, row.repository, row.applied + 1))
+        slot = slots.find(at, Key.of(place)) if place else None
+        if place is not None and (slot is None or slot.publication is None):
+            break
+        if slot is not None and storage.is_for(at, subscriber, slot, row.subscription_ids):
+            storage.note_acknowledged(at, row.client, Key.of(slot))
+        row.applied += 1
+
+
+def syncs(at: At) -> tuple[SyncFact, ...]:
+    """Returns how far the steered subscribers have acknowledged.
+
+    A sync passes what a deregistration takes from a subscriber, and a registration may give that back (rule P25). So
+    nothing is told of a topic whose owner has registered or deregistered anybody.
+    """
+    if registrations.are_changed(at):
+        return ()
+    return tuple(
+        SyncFact(one.client, storage.sync_of(at, one), tuple(i.subscription_id for i in one.interests))
+        for one in at.of(at.node.subscriber)
+        if registrations.steered(at, one.client, SUBSCRIBER) is not None
+    )
 
 
 def on_subscribe(at: At, m: Subscribe) -> None:
@@ -24,7 +98,7 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
     """Takes over a subscriber's subscriptions; the repository that it designates answers (section 3.11)."""
     if not registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
-    dissemination.enact(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
+    storage.enact(at, Action(m.origin, SUBSCRIBER, m.designation, m.interests))
     storage.settle(at)
     if m.steering != at.me or not at.is_operational:
         return
@@ -37,11 +111,11 @@ def on_ack(at: At, m: SubscriberAck) -> None:
     is_newest = registrations.designated(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]
     if m.steering != at.me:
-        facts.acknowledged_elsewhere(at, m.steering, m.origin, seqs)
+        acknowledged_elsewhere(at, m.steering, m.origin, seqs)
         return
     for slot in (slot for seq in seqs if (slot := at.node.slot.get((at.topic, seq)))):
         if slot.status == STORED:
-            dissemination.acknowledge(at, m.origin, Key.of(slot))
+            storage.note_acknowledged(at, m.origin, Key.of(slot))
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     number = registrations.steered(at, m.origin, SUBSCRIBER)
     if is_newest and number == m.designation and subscriber is not None:
@@ -49,21 +123,21 @@ def on_ack(at: At, m: SubscriberAck) -> None:
 
 
 def _answer(at: At, subscriber: Subscriber, number: int, highest: int) -> None:
-    if dissemination.missing(at, subscriber, highest):
+    if storage.missing(at, subscriber, highest):
         rectify(at, subscriber, number)
     else:
-        at.send(Sync, (subscriber.client,), number, at.me, dissemination.sync_of(at, subscriber), at.members)
+        at.send(Sync, (subscriber.client,), number, at.me, storage.sync_of(at, subscriber), at.members)
 
 
 def rectify(at: At, subscriber: Subscriber, number: int) -> None:
     """Lists what a subscriber has not acknowledged, up to the frontier (rules P5, P7)."""
-    missing = dissemination.missing(at, subscriber, at.log.frontier)
+    missing = storage.missing(at, subscriber, at.log.frontier)
     listed = tuple(
         Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)
         for slot in missing
         if slot.source_seq is not None
     )
-    values = (number, at.me, dissemination.sync_of(at, subscriber), listed, at.log.frontier, at.members)
+    values = (number, at.me, storage.sync_of(at, subscriber), listed, at.log.frontier, at.members)
     at.send(Rectify, (subscriber.client,), *values)
     if missing:
         at.wake("rectify", at.rounds("rectify_rounds"))
@@ -76,14 +150,14 @@ def on_nak(at: At, m: SubscriberNak) -> None:
         return
     for seq in m.seqs:
         slot = at.node.slot.get((at.topic, seq))
-        if slot is not None and seq <= at.log.frontier and dissemination.is_for(at, subscriber, slot):
+        if slot is not None and seq <= at.log.frontier and storage.is_for(at, subscriber, slot):
             _send_again(at, subscriber, m.designation, slot)
 
 
 def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None:
     publication = slot.publication
     if publication is not None:
-        prev = dissemination.previous(at, subscriber, slot.seq)
+        prev = storage.previous(at, subscriber, slot.seq)
         at.send(
             SubscriberRetransmit, (subscriber.client,), publication.source, publication.source_seq,
             publication.issued_round, publication.matches, number, at.me, slot.seq, prev, slot.incarnation, slot.n,
@@ -98,9 +172,9 @@ def look_after(at: At) -> None:
         number = registrations.steered(at, subscriber.client, SUBSCRIBER)
         if number is None:
             continue
-        if dissemination.missing(at, subscriber, subscriber.offered):
+        if storage.missing(at, subscriber, subscriber.offered):
             rectify(at, subscriber, number)
-        is_more = is_more or dissemination.sync_of(at, subscriber) < at.log.frontier
+        is_more = is_more or storage.sync_of(at, subscriber) < at.log.frontier
         subscriber.offered = at.log.frontier
     if is_more:
         at.wake("rectify", at.rounds("rectify_rounds"))

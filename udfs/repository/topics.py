@@ -9,7 +9,7 @@ from typing import Any
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.world import World
-from udfs.repository import publisher, recovery, registrations, subscribing
+from udfs.repository import publisher, recovery, registrations, subscriber
 from udfs.repository.at import At
 from udfs.repository.client_records import Bundle
 from udfs.repository.repository_records import Duty, Log, Member, Registration
@@ -123,7 +123,7 @@ def start(state: State, ctx: Context) -> None:
         at = At(state, ctx, topic)
         if bundle.is_publisher:
             publisher.start(at)
-        subscribing.start(at)
+        subscriber.start(at)
     for topic in _topics_of_members(state):
         at = At(state, ctx, topic)
         if ctx.round == 0:

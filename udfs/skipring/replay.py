@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from udfs.batches import as_batch
 from udfs.skipring.definition import point_of, supervisor_of
-from udfs.skipring.flights import flights_of
 from udfs.skipring.history import configuration_from
-from udfs.skipring.topic_replay import TopicReplay
+from udfs.skipring.topic_replay import TopicReplay, flights_of
 
 Row = Mapping[str, Any]
 

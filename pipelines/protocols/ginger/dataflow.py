@@ -13,7 +13,7 @@ from pipelines.contract.rows import NODE, deliveries, issued, mapped
 from pipelines.protocols.ginger import PROTOCOL
 from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
 from pipelines.protocols.ginger.steps.rows import BODY, PAYLOAD, TOPIC, branches, handled
-from udfs.ginger.initial_tables import INITIAL, initial_rows, initial_schema
+from udfs.ginger.program import INITIAL, initial_rows, initial_schema
 
 _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
 _ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})

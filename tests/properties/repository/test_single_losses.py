@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pipelines.api import Result
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
 
 NEWS = {"topic": "news"}

@@ -13,8 +13,7 @@ from udfs.nodes.context import Context
 from udfs.skipring import messages as ms
 from udfs.skipring.labels import Label
 from udfs.skipring.messages import send
-from udfs.skipring.program import SkipRing
-from udfs.skipring.publishing import Publisher
+from udfs.skipring.program import Publisher, SkipRing
 from udfs.skipring.state import Neighbour
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision

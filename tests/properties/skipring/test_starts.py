@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.skipring import INTERVAL, TOPIC, Outcome, arbitrary_run, converge, network, rounds
 
-from udfs.skipring.corruptions import CORRUPTIONS
 from udfs.skipring.labels import Label, label_of
 from udfs.skipring.legitimate import Convergence, Snapshot
+from udfs.skipring.start import CORRUPTIONS
 from udfs.skipring.supervisor import repaired
 
 STARTS = (*CORRUPTIONS, "arbitrary")

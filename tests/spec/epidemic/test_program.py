@@ -14,9 +14,8 @@ from udfs.epidemic.memory import discard
 from udfs.epidemic.program import Epidemic
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight
 from udfs.nodes.run import LinkChange
-from udfs.nodes.world import RoundDue
+from udfs.nodes.world import Flight, RoundDue
 
 LINE = {(0, 1): 1, (1, 2): 1}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.api import Result
 from pipelines.engines.session import Session
+from pipelines.result import Result
 from pipelines.testing import rows, run_all, run_configs, scenario
 
 LINE = [["A", "B"], ["B", "C"], ["C", "D"]]

@@ -6,9 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from udfs.ginger.buffer import Buffer, Event, Left, Runs, in_runs, joined, runs_of
-from udfs.ginger.missing_sets import MissingSets
-from udfs.ginger.queue import Id, Message
+from udfs.ginger.buffer import Buffer, Event, Id, Left, Message, MissingSets, Runs, in_runs, joined, runs_of
 
 
 def message(seq: int, source: int = 5) -> Message:

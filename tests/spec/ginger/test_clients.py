@@ -30,8 +30,7 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
-from udfs.ginger.buffer import Event
-from udfs.ginger.queue import Id
+from udfs.ginger.buffer import Event, Id
 from udfs.ginger.records import BufferedEvent, ClientTopic, Discarded, Neighbour
 from udfs.ginger.repair_records import Reported
 

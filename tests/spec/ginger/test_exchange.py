@@ -38,8 +38,7 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
-from udfs.ginger.buffer import Left
-from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.buffer import Left, MissingSets
 from udfs.ginger.records import Contact, Discarded, Neighbour
 from udfs.ginger.repair_records import Awaited, ClientSubscription, Failed, Gap, Parked, Reported, TopicJoin
 from udfs.nodes.calls import JoinCall

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.ginger.single import Got, ack, around, kept, message, metadata, play, processed, sent, sub_tree
 
-from udfs.ginger.queue import Message, next_admitted
+from udfs.ginger.buffer import Message, next_admitted
 
 
 def keys_of(text: str) -> tuple[str, ...]:

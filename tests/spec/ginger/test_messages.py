@@ -28,7 +28,7 @@ from support.ginger.single import (
 )
 
 from udfs.ginger.bank import Accounts, replay
-from udfs.ginger.queue import Message
+from udfs.ginger.buffer import Message
 from udfs.ginger.records import ClientTopic, Neighbour
 from udfs.nodes.calls import PublishCall
 

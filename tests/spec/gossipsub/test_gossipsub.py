@@ -15,8 +15,8 @@ from pipelines.protocols.gossipsub.settings import GossipSubSettings
 from udfs.gossipsub import GossipSub, is_outbound
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight, Rows, Strike
-from udfs.nodes.world import NodeInfo
+from udfs.nodes.network import Rows, Strike
+from udfs.nodes.world import Flight, NodeInfo
 
 TOPIC = "t"
 HEARTBEAT = 20

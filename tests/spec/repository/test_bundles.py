@@ -6,12 +6,11 @@ from support.repository.layouts import QUIET, Layout, losing
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.context import Context, Internal
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 from udfs.repository import recovery, storage
 from udfs.repository.at import At
-from udfs.repository.bundle_events import BundleRecovery
-from udfs.repository.client_events import Order
-from udfs.repository.events import Upto
+from udfs.repository.events import Order, Upto
+from udfs.repository.repository_events import BundleRecovery
 
 CHAIN = {"r1": 1, "r2": 2, "r3": 3}
 SETTINGS = {"publisher_rounds": 12, "failure_rounds": 50, "idle_rounds": 40, "fetch_rounds": 10, "assist_rounds": 60}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.repository.layouts import Layout, losing
 
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 
 SETTINGS = {"wait_rounds": 8, "acknowledge_rounds": 6, "rectify_rounds": 20, "publisher_rounds": 12}
 

@@ -16,8 +16,8 @@ from udfs.skipring.replay import RunReplay, find_stalls
 from udfs.skipring.state import Supervisor, point_of as program_point_of, responsible, sides
 from udfs.skipring.supervisor import configuration
 
-JUDGES = ("replay", "topic_replay", "legitimate", "graph", "flights", "history", "definition")
-PROGRAM = ("labels", "state", "supervisor", "subscriber", "trie", "publishing", "messages", "program")
+JUDGES = ("replay", "topic_replay", "legitimate", "history", "definition")
+PROGRAM = ("labels", "state", "supervisor", "subscriber", "trie", "messages", "program")
 
 
 def test_judges_load_nothing_of_the_program() -> None:

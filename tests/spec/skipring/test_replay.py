@@ -10,19 +10,11 @@ import pytest
 from support.skipring import INTERVAL, TOPIC, history, network, rounds
 
 from udfs.nodes.local import LocalNetwork
-from udfs.skipring.graph import broken, max_degree, n_edges
+from udfs.skipring.definition import broken, max_degree, n_edges
 from udfs.skipring.labels import edges, label_of, levels
 from udfs.skipring.legitimate import Convergence, Snapshot
-from udfs.skipring.replay import (
-    BROKEN,
-    CONVERGENCE,
-    PROGRESS,
-    RunReplay,
-    TopicReplay,
-    convergence,
-    progress,
-    violations,
-)
+from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, RunReplay, convergence, progress, violations
+from udfs.skipring.topic_replay import TopicReplay
 
 HORIZON = 60 * INTERVAL
 

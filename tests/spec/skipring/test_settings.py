@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from support.skipring import SETTINGS
 
 from pipelines.protocols.skipring.settings import SkipRingSettings
-from udfs.skipring.corruptions import CORRUPTIONS
-from udfs.skipring.start import ARBITRARY, EMPTY
+from udfs.skipring.start import ARBITRARY, CORRUPTIONS, EMPTY
 
 
 def test_the_program_reads_these_settings() -> None:

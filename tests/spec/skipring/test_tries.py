@@ -9,7 +9,7 @@ import pytest
 from support.skipring import TOPIC, network, sent
 
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 from udfs.skipring.messages import CheckAndPublish, CheckTrie, Publish
 from udfs.skipring.trie import NodeHash, Publication, Trie, publication_key
 

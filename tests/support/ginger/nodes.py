@@ -18,8 +18,7 @@ from udfs.ginger.bound import Given, reasons
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import BufferedEvent
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight
-from udfs.nodes.world import NodeInfo
+from udfs.nodes.world import Flight, NodeInfo
 
 HORIZON = FIRST_ROUND + 20_000
 """No run goes on for so long."""

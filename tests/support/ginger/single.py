@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from udfs.ginger import messages as ms, records, repair_records as repairs
-from udfs.ginger.buffer import Event
-from udfs.ginger.missing_sets import MissingSets
+from udfs.ginger.buffer import Event, Id, Message, MissingSets
 from udfs.ginger.program import Ginger
-from udfs.ginger.queue import Id, Message
 from udfs.ginger.tree import relationship
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watch

@@ -11,8 +11,7 @@ from oracles.repository.judge import Call, Crash, History
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight
-from udfs.nodes.world import NodeInfo
+from udfs.nodes.world import Flight, NodeInfo
 
 from .links import FaultyLinks
 from .schedules import END_OF_CALLS, END_OF_FAULTS, TIMERS, Schedule, add_overlay

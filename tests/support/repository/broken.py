@@ -9,20 +9,18 @@ from typing import Any
 import pytest
 
 from udfs.repository import (
-    bundle_events,
-    dissemination,
-    facts,
-    fetching,
     gossip,
     membership,
     program,
     publisher,
     recovery,
     registrations,
+    repository_events,
     slots,
     steering,
     storage,
     subscriber,
+    syncs,
 )
 from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, Expected, Publishing, Steering, Unsynced
@@ -148,8 +146,8 @@ def _takes_numbers_over(at: At, repository: int) -> None:
 
 
 def _takes_all_for_told(on_gossip: Step) -> Step:
-    def changed(at: At, m: bundle_events.GossipAck) -> None:
-        on_gossip(at, replace(m, seen=(bundle_events.Told(at.me, at.log.frontier),)))
+    def changed(at: At, m: repository_events.GossipAck) -> None:
+        on_gossip(at, replace(m, seen=(repository_events.Told(at.me, at.log.frontier),)))
 
     return changed
 
@@ -198,16 +196,16 @@ BROKEN = (
     Broken(6, "holes are passed", (Part(subscriber, "expect", _holes_are_passed),), (0, 2)),
     Broken(8, "acknowledged before it is delivered", _function(subscriber, "expect", _expect_and_acknowledge), (0, 1)),
     Broken(9, "marks do not survive a crash", _at_recovery("mark"), (3, 6)),
-    Broken(10, "subscriptions without a cut", (Part(dissemination, "is_for", _without_cuts),), (0, 2)),
+    Broken(10, "subscriptions without a cut", (Part(storage, "is_for", _without_cuts),), (0, 2)),
     Broken(12, "answers to any designation count", _function(steering, "hear", _hears_all), (12,)),
     Broken(13, "orders and gossip make a repository active", (Part(registrations, "designated", _whoever_says_so),),
            (1, 2)),
     Broken(14, "subscribers do not poll", (_timer("idle"),), (5, 19)),
-    Broken(16, "the number of a sync is taken over", _function(facts, "apply", _takes_numbers_over), (172,)),
+    Broken(16, "the number of a sync is taken over", _function(syncs, "apply", _takes_numbers_over), (172,)),
     Broken(17, "gossip is taken for told before the other says so",
-           (Part(program.AT_REPOSITORIES, bundle_events.GossipAck, _takes_all_for_told),), (1, 3)),
+           (Part(program.AT_REPOSITORIES, repository_events.GossipAck, _takes_all_for_told),), (1, 3)),
     Broken(18, "gossip tells nothing beyond the frontier", _function(gossip, "beyond", lambda at: ()), (0,), crossed),
-    Broken(19, "nothing is fetched within the bundle", (Part(fetching, "ask", _nothing), _timer("fetch")), (1, 3)),
+    Broken(19, "nothing is fetched within the bundle", (Part(recovery, "fetch", _nothing), _timer("fetch")), (1, 3)),
     Broken(20, "numbers do not survive a crash", _at_recovery("slot", "incarnation", "orphan"), (3,)),
     Broken(22, "nobody goes on with its own disk", _function(recovery, "_is_on_its_own", lambda at: False), (1, 3)),
     Broken(26, "leaves before others hold all", _function(membership, "_is_covered", lambda at: True), (136,)),

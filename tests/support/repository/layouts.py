@@ -9,8 +9,8 @@ from typing import Any
 
 from pipelines.protocols.repository.settings import RepositorySettings
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.network import Flight, Strike
-from udfs.nodes.world import NodeInfo
+from udfs.nodes.network import Strike
+from udfs.nodes.world import Flight, NodeInfo
 from udfs.repository.program import Repository
 
 PUBLISHED = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from udfs.nodes.network import Flight
+from udfs.nodes.world import Flight
 
 
 @dataclass

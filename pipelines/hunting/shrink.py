@@ -1,14 +1,21 @@
-"""Shrinks a run that breaks a guarantee: many candidates are played as the runs of one job, and audited together."""
+"""From a run that breaks a guarantee to the smallest scenario found that still breaks it.
+
+Many candidates are played as the runs of one job, and audited together. Items are removed by delta debugging (Zeller
+and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2),
+2002) until each item that remains is needed. Candidates are tested together, so all sizes of chunks are tried at once,
+and then as many of the removable chunks as possible are removed together.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -17,17 +24,64 @@ from pipelines.engines.session import Session
 from pipelines.errors import InputError, QueryError, nearest, plural
 from pipelines.experiment.build import Built, build_inputs, build_run
 from pipelines.experiment.listed import extracted
+from pipelines.hunting.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.shrink.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
-from pipelines.shrink.minimise import minimise
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import reader_of
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
+
+Item = TypeVar("Item", bound=Hashable)
+Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
+"""Tests several candidates at once: whether the test still fails without these items."""
+
+
+def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
+    """Returns items without which the test still fails, such that without any other one it does not.
+
+    Args:
+        items: All that may be taken out; the test fails with them.
+        fails: Tests candidates.
+        at_once: Most candidates to be tested together.
+    """
+    removed: frozenset[Item] = frozenset()
+    while found := _removable(items, removed, fails, at_once):
+        unions = [*accumulate(found, lambda one, other: one | other)][:at_once]
+        failing = fails([removed | union for union in unions[1:]])
+        together = [unions[0], *(union for union, is_failing in zip(unions[1:], failing, strict=True) if is_failing)]
+        removed |= max(together, key=len)
+    return removed
+
+
+def _removable(
+    items: Sequence[Item], removed: frozenset[Item], fails: Fails[Item], at_once: int
+) -> list[frozenset[Item]]:  # fmt: skip
+    """Returns chunks that can be taken out beside the others, each alone, the largest first and none in another."""
+    left = [item for item in items if item not in removed]
+    chunks = [*_chunks(left)]
+    for first in range(0, len(chunks), at_once):
+        tried = chunks[first : first + at_once]
+        failing = fails([removed | chunk for chunk in tried])
+        found: list[frozenset[Item]] = []
+        for chunk, is_failing in zip(tried, failing, strict=True):
+            if is_failing and not any(chunk & other for other in found):
+                found.append(chunk)
+        if found:
+            return found
+    return []
+
+
+def _chunks(items: Sequence[Item]) -> Iterator[frozenset[Item]]:
+    """Yields all items, then halves, quarters and so on, down to single items."""
+    size = len(items)
+    while size:
+        yield from (frozenset(items[first : first + size]) for first in range(0, len(items), size))
+        size = 0 if size == 1 else (size + 1) // 2
+
 
 AT_ONCE = 64
 """Most candidates in one job."""
