@@ -30,8 +30,7 @@ from pipelines.store.catalog import located, new_place, register
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import check_empty, check_store, locked, resume_hint
 from pipelines.store.ledger import Ledger
-from pipelines.store.names import Schema, place_of
-from pipelines.store.roots import Root, scheme_of
+from pipelines.store.roots import Root, Schema, place_of, scheme_of
 from pipelines.store.store import Store
 
 _SAY_SECONDS = 5.0

@@ -19,8 +19,7 @@ from pipelines.rounds.progress import ProgressForm
 
 if TYPE_CHECKING:
     from pipelines.result import Result
-    from pipelines.store.names import Schema
-    from pipelines.store.roots import Root
+    from pipelines.store.roots import Root, Schema
 
     StorePlace = Any
 else:  # A place has several classes, of which Typer wants one: help names it.
@@ -77,14 +76,14 @@ def rounds_of_a_job(value: str) -> str:
 
 def place(given: str) -> Root | Schema:
     """Returns the place of a store, or the schema that names it."""
-    from pipelines.store.names import place_of
+    from pipelines.store.roots import place_of
 
     return place_of(given)
 
 
 def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
     """Returns the place of a store; a schema is looked up, but not while a shell completes the command."""
-    from pipelines.store.names import Schema
+    from pipelines.store.roots import Schema
 
     if not isinstance(given, Schema) or context.resilient_parsing:
         return given

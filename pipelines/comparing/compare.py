@@ -17,8 +17,7 @@ from pipelines.engines.names import AskedEngine
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.rounds.progress import Progress
 from pipelines.sql.views import view_head
-from pipelines.store.names import Schema, place_of
-from pipelines.store.roots import Root
+from pipelines.store.roots import Root, Schema, place_of
 
 WANTED = "exactly_once, per_source_order"
 MINIMISED = "messages"

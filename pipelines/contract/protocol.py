@@ -41,7 +41,7 @@ class MadeView:
     Attributes:
         question: The question that it answers, and then what a row is.
         make: Returns its rows.
-        columns: What its columns mean, by name; names that all views share (`sql.columns.COMMON`) need no entry.
+        columns: What its columns mean, by name; names that all views share (`sql.views.COMMON`) need no entry.
     """
 
     question: str

@@ -40,15 +40,32 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
-from pipelines.sql.columns import COMMON, PROTOCOL_COLUMNS, in_flight_meanings, parameter_meanings, table_columns
+from pipelines.sql.computed import (
+    HELD_STATE,
+    HELD_STATE_COLUMNS,
+    KINDS,
+    PROMISES,
+    held_rows,
+    parameter_paths,
+    parameter_rows,
+    promises,
+)
 from pipelines.sql.errors import query_error
-from pipelines.sql.held_state import COLUMNS as HELD_STATE_COLUMNS, HELD_STATE, held_rows
-from pipelines.sql.parameters import parameter_paths, parameter_rows
-from pipelines.sql.promises import KINDS, PROMISES, promises
-from pipelines.sql.runs import StoredRuns
-from pipelines.sql.snapshot import SENT_MESSAGE, Snapshot
+from pipelines.sql.snapshot import SENT_MESSAGE, Snapshot, StoredRuns
 from pipelines.sql.statement import Statement, read_statement, with_lower_case
-from pipelines.sql.views import relations_read, states_read, view_head, view_names, view_owner, view_sql
+from pipelines.sql.views import (
+    COMMON,
+    PROTOCOL_COLUMNS,
+    in_flight_meanings,
+    parameter_meanings,
+    relations_read,
+    states_read,
+    table_columns,
+    view_head,
+    view_names,
+    view_owner,
+    view_sql,
+)
 from pipelines.store.folder import check_store
 from pipelines.store.ledger import Ledger
 from pipelines.store.roots import Root, root_of

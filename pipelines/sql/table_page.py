@@ -18,9 +18,8 @@ from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_form
-from pipelines.sql.columns import IN_FLIGHT_COLUMNS
 from pipelines.sql.query import MADE, StoreReader
-from pipelines.sql.views import view_head, view_names
+from pipelines.sql.views import IN_FLIGHT_COLUMNS, view_head, view_names
 from pipelines.store.store import Store
 from pipelines.tables import CALL_LOG, HISTORY, ROUND_COMMIT, RUN, Table
 

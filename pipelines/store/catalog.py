@@ -20,8 +20,7 @@ from pipelines.engines.names import Engine, engine_for
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import StoreError
 from pipelines.store.folder import check_empty, new_store
-from pipelines.store.names import Schema, place_of
-from pipelines.store.roots import Root, engine_path, root_of
+from pipelines.store.roots import Root, Schema, engine_path, place_of, root_of
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 

@@ -1,4 +1,4 @@
-"""Where a store is: a folder, or a place that an address names; and what is done to one or the other."""
+"""Where a store is: a folder, an address or a schema of a catalog; what users name it by, and what is done to it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from pipelines.engines.names import Engine
 from pipelines.errors import StoreError, nearest
 from pipelines.store.bucket import RETRY_SECONDS, Bucket
 from pipelines.store.hdfs import Hdfs
@@ -188,3 +190,54 @@ def delta_rows(table: DeltaTable, columns: Sequence[str]) -> pa.Table:
     names = ", ".join(f'"{name}"' for name in columns)
     query = f'SELECT {names} FROM "rows"'  # noqa: S608 - names of columns of the project's own tables
     return pa.table(QueryBuilder().register("rows", table).execute(query))
+
+
+_NAME = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The name of a schema that has a store, see `store.catalog`.
+
+    Attributes:
+        catalog: The catalog, as the session names it.
+        name: The schema.
+    """
+
+    catalog: str
+    name: str
+
+    def __str__(self) -> str:
+        """Returns the name."""
+        return f"{self.catalog}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        """The name, quoted for SQL."""
+        return f"`{self.catalog}`.`{self.name}`"
+
+    def check_engine(self, engine: Engine) -> None:
+        """Checks that an engine has a catalog that outlives it.
+
+        Raises:
+            StoreError: It has none.
+        """
+        if engine == "local":
+            raise StoreError(
+                f"no store can be in the schema {str(self)!r} with the engine local, whose catalog ends with its "
+                f"process; take --engine spark or connect, name a folder or an address, or ./{self} for a folder of "
+                "this name"
+            )
+
+
+def place_of(given: str | Root) -> Root | Schema:
+    """Returns the place that a user names, as `root_of`, or a schema.
+
+    A text of exactly two identifiers with a dot between names a schema, unless there is such a folder;
+    ``./catalog.schema`` and a `Path` always name a folder.
+
+    Raises:
+        StoreError: As `root_of`.
+    """
+    name = _NAME.fullmatch(given) if isinstance(given, str) and not os.path.lexists(given) else None
+    return root_of(given) if name is None else Schema(*name.groups())

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.protocols.repository.settings import RepositorySettings
+from pipelines.protocols.repository import RepositorySettings
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo
 from udfs.repository.program import Repository

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipelines.engines.session import Session
-from pipelines.protocols.ginger.bound import GIVEN, beyond
+from pipelines.protocols.ginger import GIVEN, beyond
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import run_all, run_configs, scenario

@@ -22,7 +22,7 @@ from pipelines.experiment.manifest import Manifest
 from pipelines.rounds.progress import Progress
 from pipelines.store.catalog import located, new_place, register
 from pipelines.store.folder import locked
-from pipelines.store.names import Schema, place_of
+from pipelines.store.roots import Schema, place_of
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE
 from pipelines.testing import rows

@@ -19,7 +19,7 @@ import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.rounds.progress import Progress
-from pipelines.store import lease
+from pipelines.store import folder
 from pipelines.store.folder import LOCK, is_being_written, locked
 from pipelines.store.place import Exclusive, Place
 from pipelines.store.roots import Root, engine_path, root_of
@@ -70,7 +70,7 @@ def compare(root: Root, made: Path, sail: Session) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases are over soon."""
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 2.5)
+    monkeypatch.setattr(folder, "LEASE_SECONDS", 2.5)
 
 
 def test_a_store_is_resumed_and_asked(made: Path, sail: Session, place: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.sql.parameters import column_name, parameter_rows
+from pipelines.sql.computed import column_name, parameter_rows
 
 
 def rows(*parameters: dict[str, Any]) -> pa.Table:

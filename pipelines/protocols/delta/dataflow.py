@@ -1,6 +1,6 @@
 """Protocol ``delta``: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round at every node, in this order: a module of `phases` each (they keep the outcome of handling messages one by one):
+A round at every node, in this order (it keeps the outcome of handling messages one by one):
 
 1. faults: nodes come back, failure detectors report, connections are made, routing information is handed over;
 2. confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (Alg. 1, 19 to 31);
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.messages import BODY, KINDS, PAYLOAD
-from pipelines.protocols.delta.phases import confirm, faults, finish, forward, joins
+from pipelines.protocols.delta.phases import faults, forward, joins
 from pipelines.protocols.delta.tables import PATH, STATES
 from pipelines.protocols.delta.work import Work
 
@@ -78,6 +78,6 @@ def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
     }
 
 
-PHASES = (faults.PHASE, confirm.PHASE, joins.PHASE, forward.PHASE, finish.PHASE)
+PHASES = (faults.PHASE, forward.CONFIRM, joins.PHASE, forward.FORWARD, forward.FINISH)
 """A round, in this order."""
 STEPS = DeltaProtocol()

@@ -76,7 +76,7 @@ class Work:
         outbox: Messages to send.
         finished: Messages whose processing ends (see `steps.confirmations`).
         added: Entries that come with PAR_SUB, with their ``trigger``.
-        broken: Connections whose other end is gone (see `detectors.broken_connections`).
+        broken: Connections whose other end is gone (see `connections.broken_connections`).
         resent: Rows of ProcessingList with ``now_round``: what is sent again (see `copies.resent_copies`).
         asked: Nodes to which requests have been sent: ``run_id, node_id, peer``.
         copies: Copies to forward (see `steps.copies`).

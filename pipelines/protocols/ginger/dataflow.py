@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.nodes import program_states
 from pipelines.contract.protocol import SETTINGS_JSON
-from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
-from pipelines.contract.rows import NODE, deliveries, issued, mapped
-from pipelines.protocols.ginger import PROTOCOL
-from pipelines.protocols.ginger.steps import clients, entries, locks, onward, subscribing, tables
-from pipelines.protocols.ginger.steps.rows import BODY, PAYLOAD, TOPIC, branches, handled
+from pipelines.contract.round import CALL_TRIGGER, DataflowForm, Round, RoundResult, Start
+from pipelines.contract.rows import NODE, deliveries, issued, mapped, outbox, row_number
+from pipelines.protocols.ginger import PROTOCOL, steps
+from pipelines.protocols.ginger.steps import BODY, ID, PAYLOAD, TOPIC, branches, brought, handled
+from udfs.ginger.node import POSITIONS
 from udfs.ginger.program import INITIAL, initial_rows, initial_schema
 
 _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
@@ -56,11 +56,11 @@ class GingerSteps(DataflowForm):
             if not due.kinds.isdisjoint(_ORDERED):
                 out += _dissemination(round_, message, result)
             if "Metadata" in due.kinds:
-                copies = clients.delivered_copies(message)
+                copies = delivered_copies(message)
                 result.delivery = deliveries(copies)
-                result.state["delivered"] = clients.delivery_rows(copies)
+                result.state["delivered"] = delivery_rows(copies)
         if due.calls is not None:
-            out.append(clients.called_out(due.calls, state["neighbour"]))
+            out.append(called_out(due.calls, state["neighbour"]))
             event = issued(due.calls)
             result.call_event = event if result.call_event is None else result.call_event.unionByName(event)
         if out:
@@ -74,20 +74,20 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
     at_broker = message.where("relationship <> 'edge'")
     if "Subscribe" in round_.due.kinds:
         subscribe = at_broker.where("kind = 'Subscribe'")
-        out.append(subscribing.flooded(subscribe, state["neighbour"], round_.run.setting))
-        changed.append(subscribing.new_subscribe(subscribe, state["neighbour"]))
-        way = round_.keep("way", subscribing.ways(subscribe, state["member"]))
+        out.append(steps.flooded(subscribe, state["neighbour"], round_.run.setting))
+        changed.append(steps.new_subscribe(subscribe, state["neighbour"]))
+        way = round_.keep("way", steps.ways(subscribe, state["member"]))
         member, subscriber = state["member"], state["subscriber"]
-        result.state["member"] = subscribing.replaced(member, subscribing.new_members(way, member), TOPIC)
-        new = subscribing.new_subscribers(subscribe, way)
-        result.state["subscriber"] = subscribing.replaced(subscriber, new, [*TOPIC, "neighbour"])
+        result.state["member"] = steps.replaced(member, steps.new_members(way, member), TOPIC)
+        new = steps.new_subscribers(subscribe, way)
+        result.state["subscriber"] = steps.replaced(subscriber, new, [*TOPIC, "neighbour"])
     if "Subscribed" in round_.due.kinds:
         subscribed = at_broker.where("kind = 'Subscribed'")
-        changed.append(subscribing.answered(subscribed, state["subscribe"]))
-        result.call_event = clients.confirmations(message)
+        changed.append(steps.answered(subscribed, state["subscribe"]))
+        result.call_event = confirmations(message)
     rows = round_.keep("subscribe_rows", reduce(DataFrame.unionByName, changed))
-    result.state["subscribe"] = subscribing.replaced(state["subscribe"], rows, [*NODE, "subscription_id"])
-    return [*out, subscribing.answers(rows)]
+    result.state["subscribe"] = steps.replaced(state["subscribe"], rows, [*NODE, "subscription_id"])
+    return [*out, steps.answers(rows)]
 
 
 def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
@@ -96,27 +96,124 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
     topics = at_broker.select(TOPIC).distinct()
     branch = round_.keep("branch", branches(state["subscriber"], state["neighbour"], topics))
-    summary = round_.keep("summary", locks.branch_summaries(branch))
-    lock = round_.keep("lock", locks.broker_locks(at_broker, summary))
+    summary = round_.keep("summary", steps.branch_summaries(branch))
+    lock = round_.keep("lock", steps.broker_locks(at_broker, summary))
     of_due = topics.hint("shuffle_hash")
     ack = at_broker.where("kind = 'TotalAck'")
     now = at_broker.groupBy(TOPIC).agg(F.expr("max(round) as round")).hint("shuffle_hash")
-    pending = locks.acknowledged(state["pending"].join(of_due, TOPIC), ack, summary).join(now, TOPIC)
+    pending = steps.acknowledged(state["pending"].join(of_due, TOPIC), ack, summary).join(now, TOPIC)
     pending = round_.keep("acknowledged", pending)
-    due = entries.due_rows(at_broker, lock, pending)
-    decision = round_.keep("decision", entries.decided(due, state["entry_queue"], pending, summary))
-    known = entries.known_messages(at_broker, state["entry_queue"], pending, lock)
-    decided = entries.decided_turns(decision, known, summary)
-    turn = round_.keep("turn", entries.broker_turns(at_broker, lock).unionByName(decided))
-    entered = tables.entered_locks(turn.where("rank > 0"))
-    taken = [entries.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"),
+    due = steps.due_rows(at_broker, lock, pending)
+    decision = round_.keep("decision", steps.decided(due, state["entry_queue"], pending, summary))
+    known = steps.known_messages(at_broker, state["entry_queue"], pending, lock)
+    decided = steps.decided_turns(decision, known, summary)
+    turn = round_.keep("turn", steps.broker_turns(at_broker, lock).unionByName(decided))
+    entered = entered_locks(turn.where("rank > 0"))
+    taken = [steps.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"),
              lock, entered]  # fmt: skip
-    arrival = round_.keep("arrival", locks.arrivals(taken))
-    result.state["entry_queue"] = tables.next_queue(state["entry_queue"], at_broker, arrival, decision)
-    after = round_.keep("pending_after", tables.next_pending(state["pending"], pending, [lock, entered], arrival, turn))
+    arrival = round_.keep("arrival", steps.arrivals(taken))
+    result.state["entry_queue"] = next_queue(state["entry_queue"], at_broker, arrival, decision)
+    after = round_.keep("pending_after", next_pending(state["pending"], pending, [lock, entered], arrival, turn))
     result.state["pending"] = after
-    result.state["locked"] = tables.locked_items(after)
-    return [onward.sent_onward(turn, branch)]
+    result.state["locked"] = locked_items(after)
+    return [steps.sent_onward(turn, branch)]
 
 
 STEPS = GingerSteps()
+
+
+_LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
+
+
+def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
+    """Returns table entry_queue after a round: what clients have brought, without what has entered.
+
+    Args:
+        queue: Table entry_queue.
+        message: *message*.
+        arrival: See `steps.arrivals`.
+        decision: See `steps.decided`.
+    """
+    first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
+    new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)
+    return queue.unionByName(new).join(decision.where(_LEFT).select(ID).hint("shuffle_hash"), ID, "left_anti")
+
+
+def entered_locks(turn: DataFrame) -> DataFrame:
+    """Returns the locks of total-order messages that leave entry queues, as `steps.broker_locks` has locks of others.
+
+    Args:
+        turn: Decided turns: TURN.
+    """
+    return turn.where("what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
+
+
+def next_pending(
+    table: DataFrame, pending: DataFrame, locks: list[DataFrame], arrival: DataFrame, turn: DataFrame
+) -> DataFrame:
+    """Returns table pending after a round.
+
+    Args:
+        table: Table pending.
+        pending: The rows of brokers and topics at which something is due, see `steps.acknowledged`.
+        locks: New locks, see `steps.broker_locks` and `entered_locks`.
+        arrival: See `steps.arrivals`.
+        turn: All turns: TURN.
+    """
+    touched = pending.select(ID).hint("shuffle_hash")
+    rows = table.join(touched, ID, "left_anti").unionByName(pending.select(table.columns))
+    for lock in locks:
+        new = lock.join(arrival.hint("shuffle_hash"), [*ID, "rank"])
+        rows = rows.unionByName(new.selectExpr("*", "cast(null as array<bigint>) as sent").select(table.columns))
+    told = turn.where("what = 'sent'").selectExpr(*ID, "covered as told").hint("shuffle_hash")
+    columns = [f"coalesce(told, {name}) as {name}" if name == "sent" else name for name in table.columns]
+    rows = rows.join(told, ID, "left").selectExpr(*columns)
+    return rows.join(turn.where(_DONE).select(ID).hint("shuffle_hash"), ID, "left_anti")
+
+
+def locked_items(pending: DataFrame) -> DataFrame:
+    """Returns the key items of pending messages: table locked."""
+    return pending.selectExpr(*TOPIC, "source", "source_seq", "explode(keys) as key_item")
+
+
+def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
+    """Returns the messages that clients send for their calls: Subscribe and Metadata to the edge broker.
+
+    Args:
+        calls: The due calls.
+        neighbour: Table neighbour.
+    """
+    edge = neighbour.where("relationship = 'edge'").selectExpr(*NODE, "neighbour as edge_broker")
+    own = calls.where("kind in ('subscribe', 'publish')").hint("shuffle_hash")
+    return outbox(
+        edge.join(own, NODE), PAYLOAD, trigger=CALL_TRIGGER, src="node_id", dst="edge_broker", sent_round="round",
+        kind="case kind when 'subscribe' then 'Subscribe' else 'Metadata' end", source="node_id",
+        source_seq="source_seq", topic="topic", subscription_id="case kind when 'subscribe' then subscription_id end",
+        guarantee="case kind when 'publish' then guarantee end",
+        keys="case kind when 'publish' then coalesce(array_sort(keys), cast(array() as array<string>)) end",
+        issued_round="case kind when 'publish' then round end", hops="case kind when 'publish' then 1 end",
+        covered="case kind when 'publish' then array() end", directions="case kind when 'subscribe' then array() end",
+        way="case kind when 'subscribe' then array() end",
+    )  # fmt: skip
+
+
+def delivered_copies(message: DataFrame) -> DataFrame:
+    """Returns the messages that clients deliver, in the order in which they come: *message*."""
+    return message.where("kind = 'Metadata' and relationship = 'edge'")
+
+
+def delivery_rows(copies: DataFrame) -> DataFrame:
+    """Returns the new rows of table delivered.
+
+    Args:
+        copies: See `delivered_copies`.
+    """
+    number = row_number("deliveries of a client", ", ".join(NODE), "trigger")
+    position = f"round * {POSITIONS} + {number} as position"
+    return copies.selectExpr(*NODE, position, "topic", "source", "source_seq")
+
+
+def confirmations(message: DataFrame) -> DataFrame:
+    """Returns the subscriptions that are confirmed: rows of ``call_event``."""
+    own = message.where("kind = 'Subscribed' and relationship = 'edge'")
+    return own.selectExpr("run_id", "node_id as source", "source_seq", "round", "'confirmed' as event")

@@ -2,14 +2,273 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from pipelines.contract.audit import Reader, arrow_rows
 from pipelines.contract.protocol import Protocol
+from pipelines.errors import Problem, nearest
+from pipelines.inputs.faults.tables import Faults
+from pipelines.inputs.overlay.graph import Overlay
+from pipelines.inputs.workload.tables import Workload
+from pipelines.matching.predicate_table import topics_of
 from pipelines.protocols.repository.audits import AUDITS
 from pipelines.protocols.repository.audits.delivery import UNDECIDED
-from pipelines.protocols.repository.bound import beyond
-from pipelines.protocols.repository.check import problems
-from pipelines.protocols.repository.settings import RepositorySettings
 from pipelines.protocols.repository.waits import WAITED, WAITS
+from pipelines.spec.base import Composed, NodeName, Strict
+from udfs.batches import BEYOND
+from udfs.repository.bound import beyond_runs
 from udfs.repository.program import Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Rounds = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+
+
+class BundleSettings(Strict):
+    """Repositories that serve topics together."""
+
+    repositories: list[NodeName] | None = Field(None, description="the repositories (default: all)")
+    topics: list[Composed] | None = Field(None, description="the topics (default: those that no other bundle names)")
+
+
+class TopicSettings(Strict):
+    """Who may publish on a topic and subscribe to it."""
+
+    owner: NodeName = Field(description="the client that registers others")
+    publishers: list[NodeName] = Field([], description="the publishers that are registered at the start")
+    subscribers: list[NodeName] = Field([], description="the subscribers that are registered at the start")
+
+
+class RepositorySettings(Strict):
+    """Settings of protocol ``repository``."""
+
+    name: Literal["repository"] = "repository"
+    bundles: list[BundleSettings] = Field([], description="which repositories serve which topics (default: all, all)")
+    bundle_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
+        None, description="without bundles: so many repositories serve all topics, the first ones (default: all)"
+    )
+    topics: dict[Composed, TopicSettings] = Field({}, description="topics with an owner; others are open to everybody")
+    baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
+    publisher_rounds: Rounds = Field(
+        20, description="T_p: a client repeats what is not answered; three times as long while not stable"
+    )
+    failure_rounds: Rounds = Field(100, description="T_fail: a publisher's silence until it takes the next repository")
+    acknowledge_rounds: Rounds = Field(10, description="T_a: a subscriber acknowledges what is not synced")
+    acknowledge_count: Count = Field(1, description="deliveries until a subscriber acknowledges at once; 0: never")
+    wait_rounds: Rounds = Field(10, description="T_w: a subscriber waits for a missing message until it asks")
+    nak_rounds: Rounds = Field(15, description="T_n: a repository asks publishers for missing messages")
+    rectify_rounds: Rounds = Field(40, description="T_d: unacknowledged that long: a repository sends R2S-Rectify")
+    idle_rounds: Rounds = Field(60, description="T_idle: a subscriber polls a steering repository that is silent")
+    assist_rounds: Rounds = Field(
+        100, description="T_assist: without an operational member that long a repository goes on with its own disk"
+    )
+    gossip_rounds: Rounds = Field(10, description="T_g: repositories gossip")
+    fetch_rounds: Rounds = Field(15, description="T_f: a repository asks its bundle for messages that it lacks")
+    fetch_batch: Rounds = Field(100, description="messages that it asks for at once")
+    tries: Rounds = Field(3, description="k: requests without an answer until the next repository has its turn")
+    void_rounds: Rounds = Field(
+        200, description="T_void: silence of a publisher after which the numbers of its missing messages are void"
+    )
+    store_rounds: Work = Field(0, description="what it takes a repository to store a message")
+    retrieve_rounds: Work = Field(0, description="what it takes it to read one")
+    reroute_rounds: Rounds = Field(5, description="after a broker's crash or recovery until routes change")
+
+
+GIVEN = """
+with gone as (
+  select run_id, array_sort(collect_list(struct(crash_round as round, node_id))) as gone
+  from node_recovery
+  where recovery_round is null
+  group by run_id
+), ends as (
+  select run_id, array_sort(collect_list(node_id)) as ends from node where role <> 'broker' group by run_id
+), links as (
+  select run_id, array_sort(collect_list(struct(src, dst))) as links from link group by run_id
+)
+select g.run_id, e.ends, l.links, g.gone
+from gone g
+join ends e on e.run_id = g.run_id
+left join links l on l.run_id = g.run_id
+"""
+"""The runs in which a node crashes for good, as their scenarios have them."""
+
+
+def beyond(reader: Reader) -> DataFrame:
+    """Returns the runs whose faults are too much for the protocol: clients or repositories without a way for good.
+
+    Args:
+        reader: The store.
+
+    Returns:
+        ``run_id, round, reason``; one row a run.
+    """
+    return arrow_rows(reader.sql(GIVEN), beyond_runs, BEYOND)
+
+
+Place = tuple[str | int, ...]
+_SUBSCRIPTIONS: Place = ("workload", "subscriptions")
+_PUBLICATIONS: Place = ("workload", "publications")
+_CALLS: Place = ("workload", "calls")
+_SHOWN = 5
+_AT_CLIENTS = ("steer", "register", "deregister")
+
+
+def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields what the protocol cannot run with, each problem at its place.
+
+    Args:
+        settings: A `RepositorySettings`.
+        overlay: Brokers with repositories and clients.
+        workload: Its calls.
+        faults: Its faults; the protocol bears all kinds.
+    """
+    found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
+    yield from found
+    yield from _subscription_problems(overlay, workload)
+    yield from _publication_problems(overlay, workload)
+    for index in range(len(workload.join)):
+        message = "nobody joins the overlay with protocol repository; a repository does with workload.calls, kind: join"
+        yield Problem(("workload", "joins", index), message)
+    if not found:
+        yield from _call_problems(settings, overlay, workload)
+        yield from _unserved(settings, overlay, workload)
+
+
+def _servers(overlay: Overlay) -> Sequence[str]:
+    return overlay.names[overlay.n_brokers : overlay.first_client]
+
+
+def _clients(overlay: Overlay) -> Sequence[str]:
+    return overlay.names[overlay.first_client :]
+
+
+def _named(place: Place, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
+    """Yields a problem where a name is not among those of a role."""
+    if name not in names:
+        some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        allowed = f"allowed: one of {some}" if names else f"the overlay has no {role}"
+        yield Problem(place, f"{name!r} is no {role};{nearest(name, names[:2000])} {allowed}")
+
+
+def _server_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN401
+    if not overlay.n_servers and not settings.baseline:
+        message = "protocol repository needs repositories; add overlay.servers, or set protocol.baseline: true"
+        yield Problem(("overlay",), message)
+    size, n_servers = settings.bundle_size, overlay.n_servers
+    if size is not None and (settings.bundles or settings.baseline):
+        other = "protocol.bundles says" if settings.bundles else "with protocol.baseline nobody is a repository:"
+        yield Problem(("protocol", "bundle_size"), f"{other} which repositories serve topics; leave one of the two out")
+    elif size is not None and n_servers and size >= n_servers:
+        allowed = f"allowed: fewer than {n_servers}, or leave it out (null in a grid), and all serve all topics"
+        yield Problem(("protocol", "bundle_size"), f"the overlay has no more than {n_servers} servers; {allowed}")
+    for index, bundle in enumerate(settings.bundles):
+        for place, name in enumerate(bundle.repositories or ()):
+            yield from _named(("protocol", "bundles", index, "repositories", place), name, "server", _servers(overlay))
+
+
+def _topic_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN401
+    for topic, rules in settings.topics.items():
+        place: Place = ("protocol", "topics", topic)
+        yield from _named((*place, "owner"), rules.owner, "client", _clients(overlay))
+        for key in ("publishers", "subscribers"):
+            for index, name in enumerate(getattr(rules, key)):
+                yield from _named((*place, key, index), name, "client", _clients(overlay))
+
+
+def _subscription_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    topics = topics_of(workload.subscription["predicate"], is_alone=False).to_pylist()
+    has_topics = workload.publication["topic"].null_count < len(workload.publication)
+    for index, (row, topic) in enumerate(zip(workload.subscription.to_pylist(), topics, strict=True)):
+        yield from _named((*_SUBSCRIPTIONS, index, "at"), overlay.names[row["node_id"]], "client", _clients(overlay))
+        if topic is None and (has_topics or "topic" in row["predicate"]):
+            message = f"{row['predicate']} asks for no topic by its name, and repositories serve topics"
+            allowed = "allowed: topic: a name, or publications and subscriptions without topics"
+            yield Problem((*_SUBSCRIPTIONS, index), f"{message}; {allowed}")
+
+
+def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    for index, node in enumerate(workload.publication["node_id"].to_pylist()):
+        yield from _named((*_PUBLICATIONS, index, "at"), overlay.names[node], "client", _clients(overlay))
+
+
+def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
+    first: dict[tuple[int, str], int] = {}
+    for index, row in enumerate(workload.other_call.to_pylist()):
+        place, kind, at = (*_CALLS, index), row["kind"], overlay.names[row["node_id"]]
+        role, names = ("client", _clients(overlay)) if kind in _AT_CLIENTS else ("server", _servers(overlay))
+        yield from _named((*place, "at"), at, role, names)
+        if kind == "steer":
+            served = [overlay.names[node] for node in sorted(_serving(settings, overlay, row["topic"] or ""))]
+            yield from _named((*place, "peer"), overlay.names[row["peer"]], "server of the topic", served)
+        elif kind in ("join", "leave"):
+            before = first.setdefault((row["node_id"], kind), index)
+            if before != index:
+                message = f"{at!r} calls {kind} already by entry {before}; allowed: once"
+                yield Problem((*place, "kind"), message)
+        elif kind == "remove":
+            others = [name for name in _servers(overlay) if name != at]
+            yield from _named((*place, "peer"), overlay.names[row["peer"]], "other server", others)
+        else:
+            yield from _registration_problems(settings, overlay, row, place)
+    yield from _early_leaves(overlay, workload)
+
+
+def _registration_problems(settings: Any, overlay: Overlay, row: dict[str, Any], place: Place) -> Iterator[Problem]:  # noqa: ANN401
+    yield from _named((*place, "peer"), overlay.names[row["peer"]], "client", _clients(overlay))
+    rules = settings.topics.get(row["topic"] or "")
+    if rules is None:
+        message = f"topic {row['topic'] or ''!r} is open to everybody; add it to protocol.topics with its owner"
+        yield Problem((*place, "topic"), message)
+    elif rules.owner != overlay.names[row["node_id"]]:
+        yield Problem((*place, "at"), f"{rules.owner!r} owns topic {row['topic'] or ''!r}, and registers its clients")
+
+
+def _early_leaves(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    rows = workload.other_call.to_pylist()
+    joins = {row["node_id"]: row["round"] for row in rows if row["kind"] == "join"}
+    for index, row in enumerate(rows):
+        joined = joins.get(row["node_id"])
+        if row["kind"] == "leave" and joined is not None and row["round"] <= joined:
+            message = f"{overlay.names[row['node_id']]!r} leaves in round {row['round']}, and joins in round {joined}"
+            yield Problem((*_CALLS, index, "round"), f"{message}; allowed: {joined + 1} or later")
+
+
+def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: ANN401
+    """Returns the repositories that serve a topic at any time."""
+    everybody = set(range(overlay.n_brokers, overlay.first_client))
+    if not settings.bundles:
+        return everybody if settings.bundle_size is None else {*sorted(everybody)[: settings.bundle_size]}
+    named = {one for bundle in settings.bundles for one in bundle.topics or ()}
+    ids = {name: node for node, name in enumerate(overlay.names)}
+    found: set[int] = set()
+    for bundle in settings.bundles:
+        if topic in (bundle.topics or ()) or (not bundle.topics and topic not in named):
+            found |= everybody if bundle.repositories is None else {ids[name] for name in bundle.repositories}
+    return found
+
+
+def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields the topics that no repository serves from the start."""
+    if settings.baseline:
+        return
+    calls = workload.other_call.to_pylist()
+    later = {row["node_id"] for row in calls if row["kind"] == "join"}
+    used = [
+        *topics_of(workload.subscription["predicate"], is_alone=False).to_pylist(),
+        *workload.publication["topic"].to_pylist(),
+    ]
+    for topic in sorted({topic or "" for topic in used}):
+        if not _serving(settings, overlay, topic) - later:
+            message = f"no repository serves topic {topic!r} from the start"
+            allowed = "allowed: a bundle for it, with a repository that does not join later"
+            yield Problem(("protocol", "bundles"), f"{message}; {allowed}")
+
 
 PROTOCOL = Protocol(
     name="repository",

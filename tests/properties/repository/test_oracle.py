@@ -11,7 +11,7 @@ from oracles.repository.plain import Message, Run, expected
 from support.repository.links import FaultyLinks
 from support.repository.schedules import TIMERS
 
-from pipelines.protocols.repository.settings import RepositorySettings
+from pipelines.protocols.repository import RepositorySettings
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo
 from udfs.repository.program import Repository

@@ -15,7 +15,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.steps import bypass, copies, detectors, handshake
+from pipelines.protocols.delta.steps import connections, copies
 from pipelines.protocols.delta.tables import JOIN, PATH, PEER, PROCESSING, STATUS, TOPOLOGY
 
 N, SOURCE = 1, 9
@@ -60,9 +60,9 @@ def test_what_was_meant_for_an_earlier_incarnation_is_dropped_but_for_requests(s
     inbox = frame(sail, INBOX, *(
         {"message_id": k, "dst": dst, "kind": kind, "for_incarnation": meant} for k, (dst, kind, meant) in enumerate(to)
     ))  # fmt: skip
-    kept = handshake.for_this_incarnation(inbox, frame(sail, STATUS.columns, {**HERE, "incarnation": 2}))
+    kept = connections.for_this_incarnation(inbox, frame(sail, STATUS.columns, {**HERE, "incarnation": 2}))
     assert found(kept, "message_id") == [(0,), (3,), (4,), (5,)]
-    assert found(handshake.dropped(inbox, kept), "message_id fate") == [(k, "lost_crash") for k in (1, 2, 6)]
+    assert found(connections.dropped(inbox, kept), "message_id fate") == [(k, "lost_crash") for k in (1, 2, 6)]
 
 
 def test_a_node_is_connected_to_neighbours_that_never_failed_and_to_peers_that_are_not_held_for_failed(
@@ -72,7 +72,7 @@ def test_a_node_is_connected_to_neighbours_that_never_failed_and_to_peers_that_a
     peer = peer_rows(sail, (2, "FAILED", 1, None), (3, "OPERATIONAL", 1, 6), (4, "WAITING", None, 2))
     link = frame(sail, "src dst latency_rounds", *({"src": N, "dst": d, "latency_rounds": 3} for d in (0, 2, 3, 4)))
     expected = [(0, 0, 3), (3, 1, 6), (4, None, 2)]
-    assert found(detectors.connected(path, peer, link), "peer incarnation latency_rounds") == expected
+    assert found(connections.connected(path, peer, link), "peer incarnation latency_rounds") == expected
 
 
 def test_whoever_is_connected_to_an_incarnation_that_is_over_hears_of_it(sail: Session) -> None:
@@ -86,7 +86,7 @@ def test_whoever_is_connected_to_an_incarnation_that_is_over_hears_of_it(sail: S
     broken = "node_id peer ended latency_rounds round"
     for is_down, nodes in ((True, [(1, 2, 1, 3, 20), (4, 2, 1, 9, 20), (6, 2, 1, 3, 20)]), (False, [1, 6])):
         crashed = frame(sail, "node_id incarnation round is_down", {**over, "is_down": is_down})
-        rows = found(detectors.broken_connections(connection, crashed), broken)
+        rows = found(connections.broken_connections(connection, crashed), broken)
         assert (rows if is_down else [row[0] for row in rows]) == nodes
 
 
@@ -96,7 +96,7 @@ def test_a_crash_is_reported_once_a_round_and_after_the_last_words(sail: Session
     columns = "node_id peer ended latency_rounds round"
     broken = frame(sail, columns, *(dict(zip(columns.split(), row, strict=True)) for row in told))
     status = frame(sail, STATUS.columns, {"node_id": 4, "incarnation": 3})
-    sent = detectors.crash_reports(broken, status, frame(sail, "detection_rounds", {"detection_rounds": 5}))
+    sent = connections.crash_reports(broken, status, frame(sail, "detection_rounds", {"detection_rounds": 5}))
     assert found(sent, "src dst trigger rank kind sent_round peer incarnation for_incarnation latency_rounds") == [
         (1, 1, FIRST, 2, "DETECT", 20, 2, 1, None, 5),
         (4, 4, FIRST, 2, "DETECT", 20, 2, 1, 3, 9),
@@ -110,14 +110,15 @@ def test_a_report_counts_for_the_incarnation_that_the_node_is_connected_to(sail:
     inbox = frame(sail, INBOX, *detect, {"dst": N, "kind": "STATUS", "peer": 6, "incarnation": 9, "due_round": 20})
     known = [(2, 0), (3, None), (4, 2), (5, 1), (6, 0)]
     connection = frame(sail, CONNECTION, *({**HERE, "peer": p, "incarnation": k} for p, k in known))
-    assert found(bypass.failures(inbox, connection), "peer round incarnation") == [(2, 20, 1), (3, 20, 1), (5, 20, 1)]
+    failures = found(connections.failures(inbox, connection), "peer round incarnation")
+    assert failures == [(2, 20, 1), (3, 20, 1), (5, 20, 1)]
 
 
 def test_a_failed_peer_is_held_for_failed_unless_somebody_in_between_is_up(sail: Session) -> None:
     """2 and 3 fail at once; 5 lies behind 4, which is up, and is forgotten; 6 is another peer."""
     path = frame(sail, PATH.columns, way(1, 2), way(1, 2, 3), way(1, 4, 5))
     before = peer_rows(sail, (2, "WAITING", None, 3), (5, "OPERATIONAL", 1, 4), (6, "OPERATIONAL", 1, 4))
-    after = bypass.with_failures(before, failed(sail, 2, 3, 5), path)
+    after = connections.with_failures(before, failed(sail, 2, 3, 5), path)
     assert found(after, "peer status incarnation latency_rounds") == [
         (2, "FAILED", 1, None), (3, "FAILED", 1, None), (6, "OPERATIONAL", 1, 4),
     ]  # fmt: skip
@@ -129,22 +130,22 @@ BEHIND_2 = [way(1, 2), way(1, 2, 3), way(1, 2, 3, 5), way(1, 2, 8), way(1, 4), w
 def test_the_frontier_are_the_first_nodes_behind_those_that_failed(sail: Session) -> None:
     path = frame(sail, PATH.columns, way(1), *BEHIND_2)
     peer = peer_rows(sail, (2, "FAILED", 1, None))
-    assert found(bypass.frontier(path, failed(sail, 2), peer), "peer path round") == [
+    assert found(connections.frontier(path, failed(sail, 2), peer), "peer path round") == [
         (3, [1, 2, 3], 20),
         (8, [1, 2, 8], 20),
     ]
     peer = peer_rows(sail, (2, "FAILED", 1, None), (3, "FAILED", 1, None))
-    assert found(bypass.frontier(path, failed(sail, 2, 3), peer), "peer") == [(5,), (8,)]
-    assert found(bypass.frontier(path, failed(sail, 3), peer), "peer") == [(5,)]
+    assert found(connections.frontier(path, failed(sail, 2, 3), peer), "peer") == [(5,), (8,)]
+    assert found(connections.frontier(path, failed(sail, 3), peer), "peer") == [(5,)]
 
 
 def test_the_closest_node_left_stands_in_for_a_partner_that_failed(sail: Session) -> None:
     """3 was asked past 2, which is back: 2 stands in for it; without 2, whoever is behind both."""
     path = frame(sail, PATH.columns, way(1), *BEHIND_2)
-    nearer = bypass.stand_ins(path, failed(sail, 3), peer_rows(sail, (3, "FAILED", 1, None)))
+    nearer = connections.stand_ins(path, failed(sail, 3), peer_rows(sail, (3, "FAILED", 1, None)))
     assert found(nearer, "peer path round") == [(2, [1, 2], 20)]
     both = peer_rows(sail, (2, "FAILED", 1, None), (3, "FAILED", 1, None))
-    assert found(bypass.stand_ins(path, failed(sail, 3), both), "peer") == [(5,)]
+    assert found(connections.stand_ins(path, failed(sail, 3), both), "peer") == [(5,)]
 
 
 def test_messages_take_as_long_past_a_node_as_over_its_links(sail: Session) -> None:
@@ -153,7 +154,7 @@ def test_messages_take_as_long_past_a_node_as_over_its_links(sail: Session) -> N
         sail, "src dst latency_rounds", *({"src": a, "dst": b, "latency_rounds": k} for (a, b), k in hops.items())
     )
     row = frame(sail, "node_id peer path", *({**HERE, "peer": p[-1], "path": p} for p in ([1, 2, 3], [1, 2, 3, 5])))
-    assert found(handshake.path_latencies(row, link), "node_id peer latency_rounds") == [(1, 3, 5), (1, 5, 9)]
+    assert found(connections.path_latencies(row, link), "node_id peer latency_rounds") == [(1, 3, 5), (1, 5, 9)]
 
 
 def test_new_peers_are_waited_for_and_asked_once_with_the_topology(sail: Session) -> None:
@@ -164,14 +165,14 @@ def test_new_peers_are_waited_for_and_asked_once_with_the_topology(sail: Session
         {"node_id": n, "peer": p, "latency_rounds": 7} for n, p in {*pairs}
     ))  # fmt: skip
     peer = peer_rows(sail, (4, "OPERATIONAL", 1, 2))
-    fresh = handshake.new_peers(asked.distinct(), peer, latency)
+    fresh = connections.new_peers(asked.distinct(), peer, latency)
     assert found(fresh, "node_id peer status incarnation latency_rounds") == [
         (N, 3, "WAITING", None, 7), (6, 3, "WAITING", None, 7),
     ]  # fmt: skip
     ends = [(N, 1, 2, False), (N, 0, 1, True), (8, 8, 9, False)]
     topology = frame(sail, TOPOLOGY.columns, *(dict(zip(TOPOLOGY.columns, (0, *row), strict=True)) for row in ends))
     status = frame(sail, STATUS.columns, {"node_id": 6, "incarnation": 2})
-    sent = handshake.send_requests(asked.where("peer = 3"), "CON_REQUEST", latency, topology, status)
+    sent = connections.send_requests(asked.where("peer = 3"), "CON_REQUEST", latency, topology, status)
     assert found(sent, "src dst trigger rank kind sent_round incarnation links latency_rounds") == [
         (N, 3, FIRST, 1, "CON_REQUEST", 20, 0, [(0, 1, True), (1, 2, False)], 7),
         (6, 3, FIRST, 1, "CON_REQUEST", 20, 2, None, 7),
@@ -185,10 +186,10 @@ def test_orphans_go_to_the_closest_node_left(sail: Session) -> None:
         {"recipient": 4, "responsible": 4}, {"recipient": 5, "responsible": 2},
         {"recipient": 6, "responsible": 2, "path": [1, 2, 7, 6]}, {"recipient": 8, "responsible": 2},
     )  # fmt: skip
-    orphan = bypass.orphans(listed(rows), failed(sail, 2))
+    orphan = connections.orphans(listed(rows), failed(sail, 2))
     assert found(orphan, "recipient now_round") == [(3, 20), (5, 20), (6, 20), (8, 20)]
     path = frame(sail, PATH.columns, *BEHIND_2)
-    taken = bypass.rerouted(orphan, path, peer_rows(sail, (2, "FAILED", 1, None), (3, "WAITING", None, 5)))
+    taken = connections.rerouted(orphan, path, peer_rows(sail, (2, "FAILED", 1, None), (3, "WAITING", None, 5)))
     expected = [(3, 3, None), (5, 3, None), (6, None, [1, 2, 7, 6]), (8, None, None)]
     assert found(taken, "recipient responsible path") == expected
     after = copies.with_rows(listed(rows), taken)
@@ -234,15 +235,15 @@ def test_what_peers_say_of_themselves_counts_where_there_is_a_connection(sail: S
     ))  # fmt: skip
     known = [(3, "WAITING", None), (5, "FAILED", 0), (6, "OPERATIONAL", 2), (7, "OPERATIONAL", 2), (8, "FAILED", 1)]
     known += [(11, "FAILED", 0), (15, "OPERATIONAL", None)]
-    answer = handshake.answered_peers(inbox, peer_rows(sail, *((*row, 4) for row in known)))
+    answer = connections.answered_peers(inbox, peer_rows(sail, *((*row, 4) for row in known)))
     assert found(answer, "peer status incarnation latency_rounds trigger round is_new") == [
         (0, "OPERATIONAL", 0, 4, 0, 20, False), (11, "RECOVERING", 1, 4, 11, 20, True),
         (13, "OPERATIONAL", 0, 4, 13, 20, False), (15, "OPERATIONAL", 1, 4, 15, 20, False),
         (2, "OPERATIONAL", 1, 4, 2, 20, True), (3, "OPERATIONAL", 1, 4, 3, 20, True),
         (6, "RECOVERING", 2, 4, 6, 20, False), (8, "OPERATIONAL", 2, 4, 8, 20, True),
     ]  # fmt: skip
-    assert found(bypass.detached_peers(inbox), "node_id peer round incarnation") == [(N, 4, 20, 1)]
-    asking = handshake.asking_peers(inbox)
+    assert found(connections.detached_peers(inbox), "node_id peer round incarnation") == [(N, 4, 20, 1)]
+    asking = connections.asking_peers(inbox)
     assert found(asking, "peer for_incarnation latency_rounds") == [(0, 0, 4), (11, 1, 4), (15, 1, 4), (2, 1, 4)]
 
 
@@ -252,7 +253,7 @@ def test_the_last_that_a_peer_says_counts(sail: Session) -> None:
         sail, INBOX, {**told, "kind": "STATUS", "status": "RECOVERING", "message_id": 40},
         {**told, "kind": "CON_REQUEST", "message_id": 41},
     )  # fmt: skip
-    answer = handshake.answered_peers(inbox, peer_rows(sail))
+    answer = connections.answered_peers(inbox, peer_rows(sail))
     assert found(answer, "kind status trigger") == [("CON_REQUEST", "OPERATIONAL", 41)]
 
 
@@ -264,7 +265,7 @@ def test_whoever_lies_behind_a_node_that_is_back_counts_as_up_again(sail: Sessio
     )
     path = frame(sail, PATH.columns, way(1, 2), way(1, 2, 3), way(1, 2, 6), way(1, 4, 7))
     row = {**HERE, "peer": 2, "status": "RECOVERING", "incarnation": 1, "latency_rounds": 3, "kind": kind}
-    after = handshake.with_answers(peer, frame(sail, ANSWER, row), path)
+    after = connections.with_answers(peer, frame(sail, ANSWER, row), path)
     assert [node for node, _ in found(after, "peer status")] == left
     assert found(after.where("peer = 2"), "status incarnation latency_rounds") == [("RECOVERING", 1, 3)]
 
@@ -279,13 +280,13 @@ def test_status_tells_whether_a_node_recovers_or_is_detached(sail: Session) -> N
         sail, STATUS.columns, *({"node_id": n, "status": s, "incarnation": k} for n, (s, k) in states.items())
     )
     join = frame(sail, JOIN.columns, {"node_id": 6, "status": "DETACHED"}, {"node_id": 7, "status": "ATTACHED"})
-    sent = handshake.send_statuses(to, status, join, is_answer=True)
+    sent = connections.send_statuses(to, status, join, is_answer=True)
     assert found(sent, "src trigger rank kind status incarnation for_incarnation latency_rounds sent_round") == [
         (1, FIRST, 0, "STATUS", "RECOVERING", 2, 8, 3, 20), (4, FIRST, 0, "STATUS", "OPERATIONAL", 1, 8, 3, 20),
         (5, FIRST, 0, "STATUS", "OPERATIONAL", 0, 8, 3, 20), (6, FIRST, 0, "STATUS", "DETACHED", 1, 8, 3, 20),
         (7, FIRST, 0, "STATUS", "OPERATIONAL", 1, 8, 3, 20),
     ]  # fmt: skip
-    told = handshake.send_statuses(to, status, join, is_answer=False)
+    told = connections.send_statuses(to, status, join, is_answer=False)
     assert set(found(told, "rank")) == {(2,)}, "behind answers and requests of the round"
 
 

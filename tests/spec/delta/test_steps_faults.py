@@ -11,7 +11,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.phases import connections, faults, joins, nodes, updates
+from pipelines.protocols.delta.phases import faults, joins, updates
 from pipelines.protocols.delta.tables import (
     JOIN,
     PATH,
@@ -93,9 +93,9 @@ def test_partners_that_had_not_answered_are_lost_and_all_to_whoever_joins(sail: 
 def test_who_recovers_or_joins_gathers_routing_information(sail: Session) -> None:
     status = statuses(sail, n1="RECOVERING", n2="REJOINING")
     join = join_rows(sail, n4="ATTACHED", n5="VALID_JOINED", n6="DETACHED", n7="CONFIRMED")
-    assert found(nodes.synchronising(work(status=status, join=join)), "node_id") == [(1,)]
+    assert found(updates.synchronising(work(status=status, join=join)), "node_id") == [(1,)]
     joining = work(due(detached=1), status=status, join=join)
-    assert found(nodes.synchronising(joining), "node_id") == [(1,), (4,), (7,)]
+    assert found(updates.synchronising(joining), "node_id") == [(1,), (4,), (7,)]
 
 
 def test_reports_new_joins_and_who_is_detached_tell_of_failures(sail: Session) -> None:
@@ -184,7 +184,7 @@ def test_whoever_waits_for_its_join_point_is_connected_to_it(sail: Session) -> N
     for detached, expected in ((0, [(1, 2, 0)]), (1, [(1, 2, 0), (7, 1, None)])):
         of = due(detached=detached)
         of.run.link = link
-        connected = connections.connections_of(work(of, join=join_rows(sail, n7="DETACHED"), **known))
+        connected = updates.connections_of(work(of, join=join_rows(sail, n7="DETACHED"), **known))
         assert found(connected, "node_id peer incarnation") == expected
 
 

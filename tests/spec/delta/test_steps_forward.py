@@ -13,7 +13,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.steps import confirmations, copies, recipients
+from pipelines.protocols.delta.steps import confirmations, copies, routing
 from pipelines.protocols.delta.tables import PATH, PROCESSING, ROUTING_ENTRY, WAITING
 
 VIEW = [way(1), way(1, 0), way(1, 2), way(1, 4), way(1, 2, 3), way(1, 2, 3, 5)]
@@ -74,7 +74,7 @@ def test_a_publication_goes_to_matching_entries_but_not_back(sail: Session) -> N
         {**PUB, "source_seq": 1, "sender_hop": 0, "matches": [6, 7, 8], "round": 30, "issued_round": 26, "hops": 3},
         {**PUB, "source_seq": 2, "sender_hop": None, "matches": [6, 7, 8]},
     )  # fmt: skip
-    matched = recipients.publication_recipients(first, entries)
+    matched = routing.publication_recipients(first, entries)
     assert by_message(matched) == {1: [1, 3], 2: [0, 1, 3]}
     assert found(matched.where("source_seq = 1"), "recipient responsible") == [(1, 1), (3, 2)]
     here = copies.matched_deliveries(matched.where("source_seq = 1"))
@@ -88,7 +88,7 @@ def test_a_subscription_goes_to_all_of_the_view_but_not_back(sail: Session, path
         {**SUB, "source_seq": 2},
         {**SUB, "source_seq": 3, "sender_hop": 0, "kind": "UNSUB"},
     )  # fmt: skip
-    assert by_message(recipients.subscription_recipients(first, path)) == {
+    assert by_message(routing.subscription_recipients(first, path)) == {
         1: [0, 4],
         2: [0, 2, 3, 4, 5],
         3: [2, 3, 4, 5],
@@ -107,7 +107,7 @@ def test_a_join_goes_to_delta_hops_around_its_join_point_and_a_rejoin_a_hop_fart
           for k, (kind, m, hop) in messages.items()),
     )  # fmt: skip
     reached = {1: [2, 4], 2: [0, 2, 3, 4], 3: [0, 2, 3, 4, 5], 4: [2, 3, 4]}
-    assert by_message(recipients.join_recipients(first, path, setting)) == reached
+    assert by_message(routing.join_recipients(first, path, setting)) == reached
 
 
 def test_processing_list_has_every_recipient_but_the_node_itself(sail: Session) -> None:

@@ -15,7 +15,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.steps import copies, handover, recipients, recovery
+from pipelines.protocols.delta.steps import copies, recovery, routing
 from pipelines.protocols.delta.tables import (
     OWN_SUBSCRIPTION,
     PATH,
@@ -114,7 +114,7 @@ def test_new_members_are_not_in_gamma_nor_behind_one_that_has_confirmed(sail: Se
     reach = frame(sail, f"{RECIPIENT} way", *(
         {**HERE, "source": SOURCE, "source_seq": k, "recipient": r, "way": ways[r]} for k, r in pairs
     ))  # fmt: skip
-    assert found(recipients.new_members(reach, rows), "source_seq recipient") == [(1, 4), (2, 3)]
+    assert found(routing.new_members(reach, rows), "source_seq recipient") == [(1, 4), (2, 3)]
 
 
 def test_a_recovering_node_gets_what_it_is_on_the_way_of_and_what_changes_its_own_routing(sail: Session) -> None:
@@ -256,12 +256,12 @@ def test_recipients_of_a_guided_message_are_the_ends_of_its_paths(sail: Session)
     peer = frame(
         sail, PEER.columns, {**HERE, "peer": 4, "status": "FAILED"}, {**HERE, "peer": 8, "status": "OPERATIONAL"}
     )
-    rows = recipients.guided_recipients(first, own, peer)
+    rows = routing.guided_recipients(first, own, peer)
     others = [(3, 2, [1, 2, 3], False), (5, None, [1, 2, 3, 5], True), (6, 8, [1, 4, 8, 6], False)]
     itself = (1, 1, [1], False)
     for seq, expected in {1: [itself, *others], 2: others, 3: [itself, *others]}.items():
         assert found(rows.where(f"source_seq = {seq}"), "recipient responsible path is_confirmed") == expected, seq
-    nobody = recipients.guided_recipients(first.where("source_seq = 2"), own, peer.where("false"))
+    nobody = routing.guided_recipients(first.where("source_seq = 2"), own, peer.where("false"))
     assert found(nobody, "recipient responsible") == [(3, 2), (5, None), (6, 4)]
     here = copies.guided_deliveries(first, rows)
     assert found(here, "subscriber source_seq round latency_rounds hops") == [(N, 1, 20, 8, 3)]
@@ -280,7 +280,7 @@ def test_s_answers_unless_it_waits_for_another_side_itself(sail: Session) -> Non
     waits = [(1, 4, False), (1, 2, True), (6, 4, False), (7, 4, True)]
     synchs = frame(sail, SYNCH.columns, *({"node_id": n, "peer": p, "is_answered": done} for n, p, done in waits))
     status = statuses(sail, n1="RECOVERING", n6="OPERATIONAL", n7="RECOVERING")
-    assert found(handover.answerable(request, status, synchs, path), "node_id peer") == [(1, 4), (6, 2), (7, 2)]
+    assert found(recovery.answerable(request, status, synchs, path), "node_id peer") == [(1, 4), (6, 2), (7, 2)]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_r_gets_the_links_within_delta_and_one_hops_of_itself(
     topology = frame(sail, TOPOLOGY.columns, *({**HERE, "a": a, "b": b, "is_marked": False} for a, b in ends))
     setting = frame(sail, "delta", {"delta": delta})
     ready = frame(sail, "node_id peer round", *READY)
-    (row,) = found(handover.with_links(ready, topology, frame(sail, PATH.columns, *VIEW), setting), "peer round links")
+    (row,) = found(recovery.with_links(ready, topology, frame(sail, PATH.columns, *VIEW), setting), "peer round links")
     assert row == (2, 20, [(a, b, False) for a, b in expected])
 
 
@@ -306,7 +306,7 @@ def test_r_gets_an_answer_also_where_s_knows_no_links_within_its_reach(sail: Ses
     """R waits for it; 9 is not in the view of S."""
     topology = frame(sail, TOPOLOGY.columns, {**HERE, "a": 1, "b": 2, "is_marked": False})
     ready, setting = frame(sail, "node_id peer round", {**READY[0], "peer": 9}), frame(sail, "delta", {"delta": 1})
-    rows = handover.with_links(ready, topology, frame(sail, PATH.columns, *VIEW), setting)
+    rows = recovery.with_links(ready, topology, frame(sail, PATH.columns, *VIEW), setting)
     assert found(rows, "peer links") == [(9, None)]
 
 
@@ -330,7 +330,7 @@ def test_r_gets_the_entries_that_are_not_behind_it_or_name_a_subscriber_within_r
         "*", "array(named_struct('a', 0L, 'b', 1L, 'is_marked', false)) as links"
     )
     ended = frame(sail, TOMBSTONE.columns, *({**HERE, "subscription_id": s} for s in (31, 30)))
-    sent = handover.send_entries(ready, entries, frame(sail, PATH.columns, *view), ended, subscriber, setting)
+    sent = recovery.send_entries(ready, entries, frame(sail, PATH.columns, *view), ended, subscriber, setting)
     (row,) = found(sent, "src dst kind trigger rank sent_round entries tombstones delay_rounds")
     assert row == (1, 2, "PAR_SUB", -1, 1_000_001, 20, [(1, 0, 2), (2, 1, 1), (3, 4, 2), (5, 3, 1)], [30, 31], 2)
 
@@ -340,12 +340,12 @@ def test_what_is_handed_over_waits_by_its_size_and_par_sub_as_long_as_par_top(sa
     links = [{"a": a, "b": a + 1, "is_marked": False} for a in range(5)]
     setting = frame(sail, "delta par_rows", {"delta": 1, "par_rows": 2})
     ready = frame(sail, "node_id peer round links", {**READY[0], "links": links}, {**READY[0], "peer": 4})
-    top = handover.send_topology(ready, setting)
+    top = recovery.send_topology(ready, setting)
     assert found(top, "dst kind rank trigger delay_rounds") == [
         (2, "PAR_TOP", 1_000_000, -1, 2), (4, "PAR_TOP", 1_000_000, -1, 0),
     ]  # fmt: skip
     nothing = frame(sail, ROUTING_ENTRY.columns), frame(sail, PATH.columns, *VIEW), frame(sail, TOMBSTONE.columns)
-    sub = handover.send_entries(ready, *nothing, frame(sail, "subscription_id subscriber"), setting)
+    sub = recovery.send_entries(ready, *nothing, frame(sail, "subscription_id subscriber"), setting)
     assert found(sub, "dst kind entries tombstones delay_rounds") == [
         (2, "PAR_SUB", None, None, 2), (4, "PAR_SUB", None, None, 0),
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import SENT_AS
-from pipelines.protocols.delta.steps import address, confirmations, copies, duplicates, routing
+from pipelines.protocols.delta.steps import confirmations, copies, routing
 from pipelines.protocols.delta.tables import DETECTOR, PATH, PEER, PROCESSING, ROUTING_ENTRY, TOMBSTONE, TOPOLOGY
 
 N, OTHER = 1, 9
@@ -140,7 +140,7 @@ def test_a_sub_names_a_node_within_reach_of_its_receiver(sail: Session) -> None:
     """δ is 2: the receiver sees three hops, one of them to N, so a from three hops from N is one too far."""
     path = frame(sail, PATH.columns, way(1, 0), way(1, 2, 3), way(1, 2, 3, 5))
     outbox = sent(sail, *({"kind": "SUB", "dst": 0, "origin": origin} for origin in (5, 3, 8, None)))
-    told = address.rewrite_origins(outbox, path, frame(sail, "delta", {"delta": 2}), is_disturbed=False)
+    told = copies.rewrite_origins(outbox, path, frame(sail, "delta", {"delta": 2}), is_disturbed=False)
     assert found(told, "rank origin origin_path") == [(0, 3, None), (1, 3, None), (2, 8, None), (3, None, None)]
 
 
@@ -155,7 +155,7 @@ def test_where_nodes_fail_the_receiver_is_told_its_path_to_the_from(sail: Sessio
         {"kind": "CONF", "dst": 0},
         {"kind": "SUB", "dst": 7, "origin": 4},
     )
-    told = address.rewrite_origins(outbox, path, frame(sail, "delta", {"delta": 2}), is_disturbed=True)
+    told = copies.rewrite_origins(outbox, path, frame(sail, "delta", {"delta": 2}), is_disturbed=True)
     assert found(told, "rank origin origin_path") == [
         (0, 3, [0, 1, 2, 3]), (1, 4, [3, 2, 1, 4]), (2, 8, [0, 1, 8]), (3, None, None), (4, 4, None),
     ]  # fmt: skip
@@ -172,7 +172,7 @@ def test_visited_lists_have_places_for_bypassed_nodes_and_the_last_nodes_alone(s
     nil, zero, one = (None, None), (0, 70), (1, 71)
 
     def lists(delta: int) -> list[Any]:
-        rows = address.visited_lists(outbox, path, frame(sail, "delta", {"delta": delta}))
+        rows = copies.visited_lists(outbox, path, frame(sail, "delta", {"delta": delta}))
         return [visited for _, visited in found(rows, "rank visited")]
 
     assert lists(1) == [[zero, one], [one, nil], [nil, nil], [one], None, [one]]
@@ -200,7 +200,7 @@ def test_messages_take_the_connection_that_their_sender_knows(sail: Session) -> 
         ("CONF", 8, {}), ("CONF", 5, {}),
     ]  # fmt: skip
     outbox = sent(sail, *({"kind": kind, "dst": dst, **more} for kind, dst, more in kinds))
-    told = address.addressed(outbox, peer, link)
+    told = copies.addressed(outbox, peer, link)
     assert found(told, "rank kind for_incarnation latency_rounds peer_status") == [
         (0, "PUB", None, None, None), (1, "PUB", 2, 5, "OPERATIONAL"), (2, "PAR_TOP", 2, 9, "OPERATIONAL"),
         (5, "CON_REQUEST", 3, 7, "WAITING"), (6, "CONF", None, 6, "WAITING"), (7, "CONF", None, None, None),
@@ -225,7 +225,7 @@ def test_a_recovering_receiver_gets_the_paths_to_the_recipients_behind_it(sail: 
         {**message, "dst": 0, "source_seq": 1},
         {**message, "dst": 2, "kind": "STATUS", "source_seq": 3, "peer_status": "RECOVERING"},
     )  # fmt: skip
-    told = address.guided(outbox, processing, path)
+    told = copies.guided(outbox, processing, path)
     assert found(told, "dst kind source_seq guide origin_path") == [
         (0, "SUB", 1, None, None),
         (2, "STATUS", 3, None, None),
@@ -240,9 +240,9 @@ def test_by_identifiers_only_higher_numbers_are_new_and_the_first_copy_counts(sa
     detector = frame(sail, DETECTOR.columns, *({**HERE, "source": s, "last_seq": n} for s, n in known))
     told = [("PUB", 4, 1), ("PUB", 5, 2), ("PUB", 6, 4), ("PUB", 6, 3), ("REJOIN", -1, 5), ("REJOIN", -2, 6)]
     rows = ({**HERE, "source": OTHER, "kind": k, "source_seq": n, "trigger": t} for k, n, t in told)
-    first = duplicates.first_copies(frame(sail, COPY, *rows), detector)
+    first = copies.first_copies(frame(sail, COPY, *rows), detector)
     assert found(first, "trigger kind source_seq") == [(3, "PUB", 6), (6, "REJOIN", -2)]
-    learnt = duplicates.detector_rows(first)
+    learnt = copies.detector_rows(first)
     assert found(learnt, "node_id source last_seq") == [(N, -1 - OTHER, 2), (N, OTHER, 6)]
 
 
@@ -261,12 +261,12 @@ def visiting(sail: Session, copies: dict[int, list[tuple[int | None, int | None]
 
 def test_by_visited_lists_a_copy_is_new_if_all_its_pairs_succeed_what_was_accepted(sail: Session) -> None:
     """10 is old; 12 comes again, 16 in a pair of several; 21 is refused for 20, so it does not speak against 22."""
-    copies: dict[int, Any] = {
+    visits: dict[int, Any] = {
         10: [(4, 50)], 11: [(4, 51)], 12: [(4, 51)], 13: [(4, 52)], 14: None, 15: [(6, 9), (4, 53)], 16: [(6, 9)],
         17: [(None, None), (4, 60)], 20: [(7, 5)], 21: [(7, 4), (8, 9)], 22: [(8, 9)],
     }  # fmt: skip
     detector = frame(sail, DETECTOR.columns, {**HERE, "source": 4, "last_seq": 50})
-    first = duplicates.first_visits(visiting(sail, copies), detector, as_is)
+    first = copies.first_visits(visiting(sail, visits), detector, as_is)
     assert [trigger for (trigger,) in found(first, "trigger")] == [11, 13, 14, 15, 17, 20, 22]
 
 
@@ -274,16 +274,16 @@ def test_a_copy_is_refused_for_one_that_is_accepted_as_what_opposed_it_is_refuse
     """2 is refused for 1, so 3 is accepted, which only 2 opposes; so 4 is refused, which only 3 opposes, and so on."""
     chain = {trigger: [(trigger - 1, 4), (trigger, 9)] for trigger in range(1, 9)}
     detector = frame(sail, DETECTOR.columns, {**HERE, "source": 99, "last_seq": 50})
-    first = duplicates.first_visits(visiting(sail, chain), detector, as_is)
+    first = copies.first_visits(visiting(sail, chain), detector, as_is)
     assert [trigger for (trigger,) in found(first, "trigger")] == [1, 3, 5, 7]
 
 
 def test_visited_nodes_are_learnt_and_a_source_keeps_its_own_number(sail: Session) -> None:
     first = visiting(sail, {10: [(4, 50), (None, None)], 11: None})
-    assert found(duplicates.visited_rows(first), "node_id source last_seq") == [(N, N, 81), (N, 4, 50)]
+    assert found(copies.visited_rows(first), "node_id source last_seq") == [(N, N, 81), (N, 4, 50)]
 
 
 def test_msg_ids_ascend_with_the_round_and_within_it(sail: Session) -> None:
     first = visiting(sail, {12: None, 10: None}).drop("msg_id")
     round_3 = 3 * 2**20
-    assert found(duplicates.numbered(first), "trigger msg_id") == [(10, round_3 + 1), (12, round_3 + 2)]
+    assert found(copies.numbered(first), "trigger msg_id") == [(10, round_3 + 1), (12, round_3 + 2)]

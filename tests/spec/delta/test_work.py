@@ -15,8 +15,8 @@ from support.frames import found, frame, way
 from pipelines.contract.round import RunSet, RunTables, Start
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings, dataflow
-from pipelines.protocols.delta.phases import finish, forward, nodes, updates
-from pipelines.protocols.delta.steps import copies, detectors
+from pipelines.protocols.delta.phases import forward, updates
+from pipelines.protocols.delta.steps import connections, copies
 from pipelines.protocols.delta.tables import (
     DELIVERED,
     JOIN,
@@ -125,16 +125,16 @@ def test_connections_are_fresh_to_new_peers_and_to_new_incarnations(sail: Sessio
 
     before = peers({2: ("WAITING", None), 3: ("OPERATIONAL", 1), 6: ("FAILED", 0)})
     after = {2: ("OPERATIONAL", 1), 3: ("OPERATIONAL", 1), 4: ("WAITING", None), 5: ("FAILED", 1), 6: ("RECOVERING", 1)}
-    assert found(detectors.fresh_peers(before, peers(after)), "peer incarnation") == [(2, 1), (4, None), (6, 1)]
+    assert found(connections.fresh_peers(before, peers(after)), "peer incarnation") == [(2, 1), (4, None), (6, 1)]
 
 
 def test_nodes_that_join_or_recover_accept_no_calls(sail: Session) -> None:
     join = frame(sail, JOIN.columns, {"node_id": 1, "status": "ATTACHED"}, {"node_id": 2, "status": "VALID_JOINED"})
     states = {3: "RECOVERING", 4: "REJOINING", 5: "OPERATIONAL"}
     status = frame(sail, STATUS.columns, *({"node_id": n, "status": s} for n, s in states.items()))
-    assert found(nodes.blocked_nodes(work(join=join, status=status)), "node_id") == [(1,)]
+    assert found(updates.blocked_nodes(work(join=join, status=status)), "node_id") == [(1,)]
     recovering = work(due(recovering=1), join=join, status=status)
-    assert found(nodes.blocked_nodes(recovering), "node_id") == [(1,), (3,), (4,)]
+    assert found(updates.blocked_nodes(recovering), "node_id") == [(1,), (3,), (4,)]
 
 
 def test_nothing_is_delivered_twice(sail: Session) -> None:
@@ -244,9 +244,9 @@ def test_senders_of_duplicates_wait_for_what_is_not_finished_yet(sail: Session) 
     row = {"node_id": 1, "source": 9, "source_seq": 1, "sender": 3, "trigger": 50, "round": 20}
     finished = frame(sail, "node_id source source_seq sender trigger round", row)
     one = work(with_faults(due(), may_duplicate=True), waiting=waiting)
-    finish._answer_senders(one, finished)
+    forward._answer_senders(one, finished)
     assert sorted(pair for sent in one.outbox for pair in found(sent.row, "dst source_seq")) == [(3, 1), (4, 1)]
     assert found(one.result.state["waiting"], "source_seq") == [(2,)]
     plain = work(waiting=waiting)
-    finish._answer_senders(plain, finished)
+    forward._answer_senders(plain, finished)
     assert [found(sent.row, "dst") for sent in plain.outbox] == [[(3,)]]

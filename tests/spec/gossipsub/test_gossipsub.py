@@ -11,7 +11,7 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from pipelines.protocols.gossipsub.settings import GossipSubSettings
+from pipelines.protocols.gossipsub import GossipSubSettings
 from udfs.gossipsub import GossipSub, is_outbound
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.repository.layouts import QUIET, Layout, losing
 
-from pipelines.protocols.repository.settings import RepositorySettings
+from pipelines.protocols.repository import RepositorySettings
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.world import Flight
 from udfs.repository import recovery, storage

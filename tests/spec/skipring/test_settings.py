@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from support.skipring import SETTINGS
 
-from pipelines.protocols.skipring.settings import SkipRingSettings
+from pipelines.protocols.skipring import SkipRingSettings
 from udfs.skipring.start import ARBITRARY, CORRUPTIONS, EMPTY
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from oracles.repository.judge import Call, Crash, History
 
-from pipelines.protocols.repository.settings import RepositorySettings
+from pipelines.protocols.repository import RepositorySettings
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import Flight, NodeInfo
 

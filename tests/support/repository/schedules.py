@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.protocols.repository.settings import RepositorySettings
+from pipelines.protocols.repository import RepositorySettings
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.network import Strike
 from udfs.nodes.world import Flight, NodeInfo

@@ -1,7 +1,7 @@
 """Phase 1 of a round: crashes, recoveries, detections, connections and synchronisation, in this order.
 
 1. crashes: failure detectors of the peers are set; recoveries: TOP_R is read, Synch_R asked (`steps.recovery`);
-2. DETECT: bypass (`steps.bypass`, Algorithm 3); orphaned recipients go to the closest node that is left;
+2. DETECT: bypass (`steps.connections`, Algorithm 3); orphaned recipients go to the closest node that is left;
 3. CON_REQUEST, SYN_REQUEST, STATUS: connections; what waited for an answer leaves (Algorithms 4, 6, 7);
 4. PAR_TOP, PAR_SUB: routing information arrives; requests that can be answered are;
 5. nodes that wait for nobody any more are OPERATIONAL* (Algorithm 5, lines 11 to 19).
@@ -12,19 +12,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta.phases import connections, nodes, updates
-from pipelines.protocols.delta.steps import (
-    bypass,
-    confirmations,
-    copies,
-    detectors,
-    handover,
-    handshake,
-    join,
-    recipients,
-    recovery,
-    routing,
-)
+from pipelines.protocols.delta.phases import updates
+from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
 from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
@@ -36,7 +25,7 @@ def handle_faults(work: Work) -> None:
     if work.round.due.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
-        connections.set_detectors(work, crashed)
+        updates.set_detectors(work, crashed)
     if work.has(*_CONCERNING) or work.round.faults.recovered is not None:
         concerned = work.keep("concerned", _concerned(work))
         if not work.is_empty(concerned):
@@ -72,7 +61,7 @@ def _mend(work: Work) -> None:
     if work.is_recovering and (work.may_fail or work.has("SYN_REQUEST", "PAR_TOP", "PAR_SUB")):
         _hand_over(work)
     if work.now("peer") is not before:
-        connections.watch(work, lambda: detectors.fresh_peers(before, work.now("peer")))
+        updates.watch(work, lambda: connections.fresh_peers(before, work.now("peer")))
     if work.is_recovering and (work.may_fail or work.has("PAR_SUB") or recovered is not None):
         _rise(work)
 
@@ -80,8 +69,8 @@ def _mend(work: Work) -> None:
 def _drop_old(work: Work) -> None:
     status, recovered = work.now("status"), work.round.faults.recovered
     known = status if recovered is None else status.unionByName(recovery.returned_status(recovered))
-    kept = work.keep("inbox", handshake.for_this_incarnation(work.inbox, known))
-    work.fates.append(handshake.dropped(work.inbox, kept))
+    kept = work.keep("inbox", connections.for_this_incarnation(work.inbox, known))
+    work.fates.append(connections.dropped(work.inbox, kept))
     work.inbox = kept
 
 
@@ -95,7 +84,7 @@ def _come_back(work: Work, recovered: DataFrame) -> None:
     path = work.put("path", work.now("path").unionByName(routing.view_paths(topology, work.radius, None, work.keep)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
     work.change("routing_entry", work.now("routing_entry").unionByName(own))
-    connections.synchronise(work, recovery.neighbours(path, recovered))
+    updates.synchronise(work, recovery.neighbours(path, recovered))
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
@@ -106,7 +95,7 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
     work.put("status", recovery.next_status(work.now("status"), again, "OPERATIONAL"))
     state = "case when is_asked then 'RECOVERING' else 'DETACHED' end as status"
     work.statuses.append(again.selectExpr(*NODE, "round", state))
-    connections.ask_again(work, again.where("is_asked"))
+    updates.ask_again(work, again.where("is_asked"))
     return recovered.join(again.select(NODE), NODE, "left_anti")
 
 
@@ -117,24 +106,24 @@ def _bypass(work: Work) -> None:
         failure = _retry_joins(work, failure)
     if work.is_empty(failure):
         return
-    work.put("peer", bypass.with_failures(work.now("peer"), failure, work.now("path")))
+    work.put("peer", connections.with_failures(work.now("peer"), failure, work.now("path")))
     if work.is_recovering or work.round.facts["join"]["detached"]:
-        updates.learn_links(work, recovery.stored_links(work.whole("topology"), failure, nodes.synchronising(work)))
+        updates.learn_links(work, recovery.stored_links(work.whole("topology"), failure, updates.synchronising(work)))
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
     path = updates.look_again(work, failure) if "topology" in work.changed else work.now("path")
-    beyond = work.keep("frontier", bypass.frontier(path, failure, work.now("peer")))
-    recovering = nodes.synchronising(work)
+    beyond = work.keep("frontier", connections.frontier(path, failure, work.now("peer")))
+    recovering = updates.synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
         work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
     )
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
     if not work.is_empty(asked):
-        connections.request(work, "CON_REQUEST", asked)
+        updates.request(work, "CON_REQUEST", asked)
     if work.is_recovering or work.round.facts["join"]["detached"]:
-        left = beyond.join(recovering, NODE).unionByName(bypass.stand_ins(path, lost, work.now("peer"))).distinct()
-        connections.synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
+        left = beyond.join(recovering, NODE).unionByName(connections.stand_ins(path, lost, work.now("peer"))).distinct()
+        updates.synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
     _resend_orphans(work, failure, updates.look_again(work, failure))
 
 
@@ -143,16 +132,16 @@ def _lost_partners(work: Work, failure: DataFrame) -> DataFrame:
     lost = failure.join(work.now("synch").where("not is_answered"), [*NODE, "peer"], "left_semi")
     if not work.round.facts["join"]["detached"]:
         return lost
-    return lost.unionByName(failure.join(nodes.joining_nodes(work), NODE, "left_semi")).distinct()
+    return lost.unionByName(failure.join(updates.joining_nodes(work), NODE, "left_semi")).distinct()
 
 
 def _failures(work: Work) -> DataFrame:
     """Returns whom nodes suspect from now on: by a report, by its own new join, or as it says it is DETACHED."""
-    reported = bypass.failures(work.inbox, connections.connections_of(work))
+    reported = connections.failures(work.inbox, updates.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
-    gone = join.gone_joiners(work.of_disturbed(work.inbox), work.now("path"), nodes.blocked_nodes(work))
-    found = work.keep("found", union(reported, gone, bypass.detached_peers(work.inbox)))
+    gone = join.gone_joiners(work.of_disturbed(work.inbox), work.now("path"), updates.blocked_nodes(work))
+    found = work.keep("found", union(reported, gone, connections.detached_peers(work.inbox)))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")
 
@@ -169,19 +158,19 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     if (down := work.round.faults.down) is not None:
         gone = down.where("end_round is null").selectExpr("run_id", "node_id as join_point")
         mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
-    connections.ask_again(work, mine.distinct())
+    updates.ask_again(work, mine.distinct())
     return work.keep("failure", failure.join(detached.select(NODE), NODE, "left_anti"))
 
 
 def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     processing = work.now("processing")
-    orphan = work.keep("orphan", bypass.orphans(processing, failure))
+    orphan = work.keep("orphan", connections.orphans(processing, failure))
     if work.is_empty(orphan):
         return
-    taken = work.keep("taken", bypass.rerouted(orphan, path, work.now("peer")))
+    taken = work.keep("taken", connections.rerouted(orphan, path, work.now("peer")))
     work.resent.append(taken)
     rerouted = work.put("processing", copies.with_rows(processing, taken))
-    finished = work.finish("abandoned", confirmations.finished_messages(bypass.without_answer(rerouted, taken)))
+    finished = work.finish("abandoned", confirmations.finished_messages(connections.without_answer(rerouted, taken)))
     work.put("processing", confirmations.without_finished(rerouted, finished))
     if not work.is_empty(finished):
         updates.take_in(work, finished, path)
@@ -190,24 +179,25 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
 def _connect(work: Work) -> None:
     """Algorithms 4 and 7: reads CON_REQUEST, SYN_REQUEST, STATUS; writes peer, topology, path, syn_request."""
     deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
-    answer = handshake.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
+    answer = connections.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
     answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
     if not work.is_empty(answer):
-        work.put("peer", handshake.with_answers(work.now("peer"), answer, work.now("path")))
+        work.put("peer", connections.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):
         updates.learn_links(work, recovery.told_links(work.inbox))
     path = updates.look_again(work, answer)
     if work.has("SYN_REQUEST"):
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
-    asking = handshake.asking_peers(work.inbox)
-    work.send(handshake.send_statuses(asking, work.now("status"), work.now("join"), is_answer=True), *handshake.STATED)
+    asking = connections.asking_peers(work.inbox)
+    statuses = connections.send_statuses(asking, work.now("status"), work.now("join"), is_answer=True)
+    work.send(statuses, *connections.STATED)
     if work.is_empty(answer):
         return
     _send_again(work, answer, path)
     if work.has("SYN_REQUEST"):
         again = recovery.asked_again(answer, work.now("synch"))
         known = path.selectExpr(*NODE, "target as peer", "path")
-        connections.synchronise(work, again.join(known, [*NODE, "peer"]))
+        updates.synchronise(work, again.join(known, [*NODE, "peer"]))
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
@@ -220,8 +210,8 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
         return
     message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
     message = work.keep("under_way", copies.sender_hops(message, path))
-    reach = work.keep("reach", recipients.in_view(message, path, work.setting))
-    fresh = recipients.new_members(reach, work.now("processing")).drop("way").selectExpr("*", recipients.UNCONFIRMED)
+    reach = work.keep("reach", routing.in_view(message, path, work.setting))
+    fresh = routing.new_members(reach, work.now("processing")).drop("way").selectExpr("*", routing.UNCONFIRMED)
     row = work.keep("fresh", copies.processing_rows(message, fresh))
     processing = work.now("processing")
     if not work.is_empty(row):
@@ -254,14 +244,14 @@ def _learn(work: Work) -> None:
 def _hand_over(work: Work) -> None:
     """Algorithm 7, lines 13 to 20: sends PAR_TOP and PAR_SUB; reads all routing information; writes syn_request."""
     request, path = work.now("syn_request"), work.now("path")
-    ready = work.keep("answerable", handover.answerable(request, work.now("status"), work.now("synch"), path))
+    ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
     if work.is_empty(ready):
         return
     timed = ready.selectExpr("*", work.present)
-    timed = work.keep("handed_links", handover.with_links(timed, work.now("topology"), path, work.setting))
+    timed = work.keep("handed_links", recovery.with_links(timed, work.now("topology"), path, work.setting))
     tombstone, subscriber = work.now("tombstone"), work.round.run.subscription
-    work.send(handover.send_topology(timed, work.setting), "links", "delay_rounds")
-    entries = handover.send_entries(timed, work.now("routing_entry"), path, tombstone, subscriber, work.setting)
+    work.send(recovery.send_topology(timed, work.setting), "links", "delay_rounds")
+    entries = recovery.send_entries(timed, work.now("routing_entry"), path, tombstone, subscriber, work.setting)
     work.send(entries, "entries", "tombstones", "delay_rounds")
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
 
@@ -279,7 +269,7 @@ def _rise(work: Work) -> None:
     work.put("status", status)
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
-    connections.tell_peers(work, ready)
+    updates.tell_peers(work, ready)
     work.copies.append(recovery.issued_rejoins(others))
     again = work.keep("again", recovery.guided_publications(work.now("processing"), ready))
     if not work.is_empty(again):

@@ -1,14 +1,37 @@
-"""Phase 4 of a round: first copies, their recipients Γ and Out, deliveries (Algorithm 1, lines 1 to 18)."""
+"""Phases 2, 4 and 5 of a round: the multicast messages (Algorithm 1).
+
+- confirm: CONF messages shrink Out; messages that all recipients confirmed are finished (lines 19 to 31);
+- forward: first copies, their recipients Γ and Out, deliveries (lines 1 to 18);
+- finish: CONF, confirmed calls, marks, and the outbox (lines 27 to 31).
+"""
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame
 
+from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta.messages import SENT
-from pipelines.protocols.delta.phases import nodes, updates
-from pipelines.protocols.delta.steps import confirmations, copies, duplicates, join, recipients, recovery
-from pipelines.protocols.delta.work import Phase, Work, names, union
+from pipelines.protocols.delta.messages import SENT, SENT_AS
+from pipelines.protocols.delta.phases import updates
+from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
+from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
+
+
+def _confirm(work: Work) -> None:
+    """Phase 2: reads inbox and processing; writes processing, finished."""
+    confirmation = confirmations.received_confirmations(work.inbox)
+    processing = work.now("processing")
+    moved = work.keep("progress", confirmations.progress(processing, confirmation))
+    if not work.is_empty(moved):
+        work.finished.append(moved.where("is_finished").select(confirmations.FINISHED))
+        work.change("processing", confirmations.after_confirmations(processing, moved))
+
+
+CONFIRM = Phase(
+    "confirm", lambda work: work.has("CONF"), _confirm, reads=names("processing"), writes=names("processing")
+)
 
 
 def _forward(work: Work) -> None:
@@ -26,7 +49,7 @@ def _forward(work: Work) -> None:
     )
     if is_synchronising and not work.is_empty(late):
         known = work.now("processing").select(KEY).unionByName(first.select(KEY))
-        refused = recovery.refused(late, known, nodes.synchronising(work))
+        refused = recovery.refused(late, known, updates.synchronising(work))
         work.finish("refused", confirmations.taken_anyway(refused))
     here = _route(work, first)
     if work.round.faults.may_duplicate and not work.is_empty(late):
@@ -49,10 +72,10 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     plain, guided = _by_receiver(work, first)
     routed = _routed_recipients(work, plain)
     entries, changes = updates.change_entries(work)
-    matched = work.keep("matched", recipients.publication_recipients(plain, entries, changes))
-    out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "responsible", recipients.SEEN)
+    matched = work.keep("matched", routing.publication_recipients(plain, entries, changes))
+    out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "responsible", routing.SEEN)
     work.finished.append(confirmations.finished_at_once(plain.where("kind = 'PUB'"), out))
-    recipient = union(*routed, out).selectExpr("*", recipients.UNCONFIRMED)
+    recipient = union(*routed, out).selectExpr("*", routing.UNCONFIRMED)
     if guided:
         recipient = work.keep("recipient", union(recipient, *guided))
     sent = copies.copies_to_send(first, recipient)
@@ -65,7 +88,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
         rows = confirmations.under_way(rows)
     processing = work.now("processing").unionByName(rows)
     work.change("processing", work.keep("processing", processing) if work.is_disturbed else processing)
-    learnt = {"identifier": duplicates.detector_rows, "visited": duplicates.visited_rows}
+    learnt = {"identifier": copies.detector_rows, "visited": copies.visited_rows}
     work.change("detector", union(*(learnt[name](part) for name, part in _by_detector(work, first))))
     return here
 
@@ -86,14 +109,14 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
     if work.round.faults.may_duplicate:
         detector = work.now("detector")
         judge = {
-            "identifier": lambda part: duplicates.first_copies(part, detector),
-            "visited": lambda part: duplicates.first_visits(work.keep("visiting", part), detector, work.keep),
+            "identifier": lambda part: copies.first_copies(part, detector),
+            "visited": lambda part: copies.first_visits(work.keep("visiting", part), detector, work.keep),
         }
         copy = union(*(judge[name](part) for name, part in _by_detector(work, copy)))
     if "visited" not in work.detectors:
         return copy.selectExpr("*", "cast(null as bigint) as msg_id")
     return union(*(
-        duplicates.numbered(part) if name == "visited" else part.selectExpr("*", "cast(null as bigint) as msg_id")
+        copies.numbered(part) if name == "visited" else part.selectExpr("*", "cast(null as bigint) as msg_id")
         for name, part in _by_detector(work, copy.select(copies.COPY))
     ))  # fmt: skip
 
@@ -117,11 +140,9 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
     guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), NODE, "left_semi"))
     if work.is_empty(guided):
         return first, []
-    told = work.keep("guided_recipient", recipients.guided_recipients(guided, own, peer))
-    reach = work.keep("guided_reach", recipients.in_view(guided, work.now("path"), work.setting))
-    more = recipients.new_members(reach, told).selectExpr(
-        *KEY, "recipient", "responsible", "path", recipients.UNCONFIRMED
-    )
+    told = work.keep("guided_recipient", routing.guided_recipients(guided, own, peer))
+    reach = work.keep("guided_reach", routing.in_view(guided, work.now("path"), work.setting))
+    more = routing.new_members(reach, told).selectExpr(*KEY, "recipient", "responsible", "path", routing.UNCONFIRMED)
     recipient = work.keep("guided_recipients", told.unionByName(more))
     work.finish("guided_at_once", confirmations.finished_at_once(guided, recipient))
     return first.join(recovering.hint("shuffle_hash"), NODE, "left_anti"), [recipient]
@@ -131,9 +152,9 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
     """Returns Γ of J, REJOIN, SUB and UNSUB, where there may be any, and finishes those that nobody else needs."""
     path, found = work.now("path"), []
     if work.has(*SENT) or work.may_release_calls:
-        found.append(recipients.subscription_recipients(first, path))
+        found.append(routing.subscription_recipients(first, path))
     if work.has("J", "PAR_TOP", "REJOIN") or work.is_recovering:
-        found.append(recipients.join_recipients(first, path, work.setting))
+        found.append(routing.join_recipients(first, path, work.setting))
     if not found:
         return []
     routed = work.keep("routed", union(*found))
@@ -151,9 +172,7 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
         again = work.keep("guided_late", recovery.guided_again(late, processing, work.now("status")))
         if work.is_empty(again):
             return
-        _add_recipients(
-            work, again, recipients.guided_recipients(again, work.now("own_subscription"), work.now("peer"))
-        )
+        _add_recipients(work, again, routing.guided_recipients(again, work.now("own_subscription"), work.now("peer")))
 
 
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
@@ -163,9 +182,9 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
         Deliveries to the nodes themselves.
     """
     message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
-    matched = work.keep("rematched", recipients.publication_recipients(message, work.now("routing_entry")))
+    matched = work.keep("rematched", routing.publication_recipients(message, work.now("routing_entry")))
     away = matched.where("recipient <> node_id").selectExpr(
-        *KEY, "recipient", "responsible", recipients.SEEN, recipients.UNCONFIRMED
+        *KEY, "recipient", "responsible", routing.SEEN, routing.UNCONFIRMED
     )
     _add_recipients(work, message, away)
     now = message.selectExpr(*KEY, "now_round as round").distinct()
@@ -202,8 +221,77 @@ def deliver(work: Work, delivery: DataFrame) -> None:
     work.result.delivery = delivery
 
 
-PHASE = Phase(
+FORWARD = Phase(
     "forward", lambda work: bool(work.copies), _forward,
     reads=names("delivered detector join own_subscription path peer processing routing_entry status tombstone waiting"),
     writes=names("delivered detector own_subscription processing routing_entry tombstone waiting"),
+)  # fmt: skip
+
+
+def _answer_senders(work: Work, finished: DataFrame) -> None:
+    """Lines 27 to 30: CONF to every sender of a finished message."""
+    sender = finished.select(*KEY, "trigger", "round", "sender")
+    if work.round.faults.may_duplicate:
+        waiting = work.now("waiting")
+        # The sender of the first copy waits, too, where it sent a second one.
+        sender = sender.unionByName(confirmations.answered_waiting(finished, waiting)).distinct()
+    work.send(confirmations.send_confirmations(sender))
+    if work.round.faults.may_duplicate:
+        work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
+
+
+def _finish(work: Work, finished: DataFrame) -> None:
+    """CONF to the senders, confirmed calls, links without marks: writes topology, waiting."""
+    _answer_senders(work, finished)
+    work.events.append(confirmations.confirmed_calls(finished))
+    if work.may_finish_joins:
+        unmarked = routing.unmarked_links(finished)
+        work.change("topology", routing.merge_links(work.now("topology"), unmarked))
+
+
+def close(work: Work) -> None:
+    """Phase 5: CONF, confirmed calls, marks; puts the outbox together."""
+    if work.finished:
+        if not work.copies and work.may_change_entries:
+            updates.change_entries(work)
+        finished = work.keep("finished", union(*work.finished))
+        if not work.is_empty(finished):
+            _finish(work, finished)
+    if work.broken:
+        reports = connections.crash_reports(union(*work.broken), work.now("status"), work.setting)
+        work.send(reports, *connections.REPORT)
+    if work.resent:
+        work.send(copies.resent_copies(*work.resent), *copies.SENT_FIELDS)
+    work.outbox = [sent for sent in work.outbox if not work.is_empty(sent.row)]
+    if work.outbox:
+        work.result.outbox = _addressed(work)
+    work.result.call_event = union(*work.events) if work.events else None
+    work.result.node_status = union(*work.statuses) if work.statuses else None
+    work.result.fate = union(*work.fates) if work.fates else None
+
+
+def _addressed(work: Work) -> DataFrame:
+    """Returns the outbox with what each message needs to leave (see `steps.copies`)."""
+    columns = list(SENT_AS)
+    if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
+        said = frozenset[str]().union(*(sent.fields for sent in work.outbox))
+        columns = [name for name in SENT_AS if name in said or name in OUTBOX]
+        work.result.sent_fields = said
+    outbox = reduce(DataFrame.unionAll, (sent.with_columns(columns) for sent in work.outbox))
+    if work.sends_origins:
+        outbox = copies.rewrite_origins(outbox, work.now("path"), work.setting, is_disturbed=work.is_disturbed)
+    if "visited" in work.detectors:
+        outbox = copies.visited_lists(outbox, work.now("path"), work.setting)
+    if not work.is_disturbed:
+        return outbox
+    addressed = copies.addressed(outbox, work.now("peer"), work.round.run.link)
+    if not work.is_recovering:
+        return addressed.selectExpr(*copies.plain(addressed.columns))
+    return copies.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))
+
+
+FINISH = Phase(
+    "finish", lambda work: True, close,
+    reads=names(ROUTING, "own_subscription peer processing status tombstone waiting"),
+    writes=names("own_subscription routing_entry tombstone topology waiting"),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, held, issued
 from pipelines.protocols.delta.messages import MULTICAST
-from pipelines.protocols.delta.phases import connections, nodes, updates
+from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import copies, join, recovery, routing
 from pipelines.protocols.delta.work import ROUTING, Phase, Work, names, union
 
@@ -61,7 +61,7 @@ def _ask(work: Work, calls: DataFrame) -> None:
     if work.round.faults.may_crash:
         asked = work.of_crashing(asked)
         work.put("join", join.with_asked(work.now("join"), asked))
-        connections.watch_join_points(work, asked)
+        updates.watch_join_points(work, asked)
 
 
 def _entered(work: Work) -> DataFrame:
@@ -78,7 +78,7 @@ def _entered(work: Work) -> DataFrame:
         entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.present))
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
-            connections.tell_peers(work, work.of_disturbed(entered))
+            updates.tell_peers(work, work.of_disturbed(entered))
     if done is not None and work.is_recovering:
         back = recovery.rejoined_now(done)
         work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
@@ -90,12 +90,12 @@ def _entered(work: Work) -> DataFrame:
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     """Handles JOIN_REQUEST at the join points; returns the links that are new."""
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
-    blocked = nodes.blocked_nodes(work)
+    blocked = updates.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
     accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
     work.accepted.append(accepted)
     if work.is_disturbed and not work.is_empty(accepted):
-        connections.connect_joiners(work, accepted)
+        updates.connect_joiners(work, accepted)
     work.send(
         join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting), "links", "incarnation"
     )
@@ -120,7 +120,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
     due = work.round.due.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
-    waiting, blocked = work.now("call"), nodes.blocked_nodes(work)
+    waiting, blocked = work.now("call"), updates.blocked_nodes(work)
     opened = join.open_calls(due, waiting, work.present)
     work.change("call", join.waiting_calls(opened, blocked))
     if due is not None:

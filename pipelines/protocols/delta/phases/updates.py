@@ -1,13 +1,41 @@
-"""How a round changes routing information: by finished messages (Algorithm 1, lines 25 and 26), links, failures."""
+"""Actions that several phases of a round share.
+
+Nodes that join or synchronise, changes of routing information (Algorithm 1, lines 25 and 26), and connections with
+their failure detectors (section 4.3; rules R19 to R21).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, EntryChanges, remaining_entries
-from pipelines.protocols.delta.steps import recovery, routing
+from pipelines.protocols.delta.messages import FAULT_TRIGGER
+from pipelines.protocols.delta.steps import connections, join, recovery, routing
 from pipelines.protocols.delta.tables import ROUTING_ENTRY
 from pipelines.protocols.delta.work import Work, union
+
+
+def joining_nodes(work: Work) -> DataFrame:
+    """Returns the nodes whose join is under way: their join points have answered."""
+    return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
+
+
+def synchronising(work: Work) -> DataFrame:
+    """Returns the nodes that gather routing information: RECOVERING ones, and those whose join is under way."""
+    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    if not work.round.facts["join"]["detached"]:
+        return recovering
+    return work.keep("synchronising", recovering.unionByName(joining_nodes(work)))
+
+
+def blocked_nodes(work: Work) -> DataFrame:
+    """Returns the nodes that accept neither calls nor join requests: ``run_id, node_id``."""
+    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
+    if not work.is_recovering:
+        return joining
+    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
@@ -65,7 +93,7 @@ def take_in(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Line 26 for messages that end with a failure: whoever synchronises in this round gets what they changed.
 
     They are not sent again to a recovering node, which was the last to confirm them, and what is handed over is made
-    before the end of the round, when everything else changes routing information (`change_entries`, `finish.close`).
+    before the end of the round, when everything else changes routing information (`change_entries`, `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
@@ -114,3 +142,120 @@ def learn_links(work: Work, links: DataFrame) -> None:
     paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None, work.keep).distinct()
     near = recovery.within_reach(told, paths, work.setting)
     work.put("topology", routing.merge_links(work.now("topology"), near))
+
+
+def connections_of(work: Work) -> DataFrame:
+    """Returns the connections of all nodes that are up: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    link = work.round.run.link
+    connected = connections.connected(work.now("path"), work.now("peer"), link)
+    if not work.round.facts["join"]["detached"]:
+        return connected
+    waiting = join.waiting_connections(work.now("join"), link)
+    if (down := work.round.faults.down) is not None:  # Relation join is durable: it has rows of nodes that are down.
+        waiting = waiting.join(down.select(NODE), NODE, "left_anti")
+    return connected.unionByName(waiting)
+
+
+def set_detectors(work: Work, crashed: DataFrame) -> None:
+    """Sets the detectors of the peers of nodes that crash now; writes their status.
+
+    Args:
+        work: The round.
+        crashed: ``run_id, node_id, round, incarnation``.
+    """
+    ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
+    work.broken.append(connections.broken_connections(connections_of(work), ended))
+    work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
+
+
+def watch(work: Work, made: Callable[[], DataFrame]) -> None:
+    """Sets the detectors of connections to nodes that are down by now, or to incarnations that are over.
+
+    A request may arrive after the end of the incarnation that sent it, when the node is back already.
+
+    Args:
+        work: The round.
+        made: Returns the connections that are made in this round, ``run_id, node_id, peer, incarnation,
+            latency_rounds``; asked where a node is down or has come back.
+    """
+    over = []
+    if (down := work.round.faults.down) is not None:
+        over.append(down.selectExpr(*NODE, "incarnation", work.present, "true as is_down"))
+    if work.round.facts["status"]["returned"] or work.round.faults.recovered is not None:
+        former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.present)
+        over.append(former.selectExpr("*", "false as is_down"))
+    if over:
+        connection = made()
+        work.broken += [connections.broken_connections(connection, ended) for ended in over]
+
+
+def watch_join_points(work: Work, asked: DataFrame) -> None:
+    """Sets the detectors of nodes whose join points are down by now."""
+
+    def waiting() -> DataFrame:
+        connected = join.waiting_connections(work.now("join"), work.round.run.link)
+        return connected.join(asked.select(NODE), NODE, "left_semi")
+
+    watch(work, waiting)
+
+
+def connect_joiners(work: Work, accepted: DataFrame) -> None:
+    """A join point is connected to whom it answers: writes peer.
+
+    Args:
+        work: The round.
+        accepted: Accepted rows (see `steps.join`).
+    """
+    link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
+    taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
+        *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
+    )  # fmt: skip
+    taken = work.keep("taken_in", taken)
+    work.put("peer", connections.with_answers(work.now("peer"), taken, work.now("path")))
+    watch(work, lambda: taken)
+
+
+def tell_peers(work: Work, node: DataFrame) -> None:
+    """Sends STATUS to all peers of nodes that are up for good.
+
+    Args:
+        work: The round.
+        node: ``run_id, node_id, round``.
+    """
+    connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
+    to = connected.join(node.select(*NODE, "round"), NODE)
+    work.send(connections.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *connections.STATED)
+
+
+def ask_again(work: Work, asked: DataFrame) -> None:
+    """Rule R24: JOIN_REQUEST once more.
+
+    Args:
+        work: The round.
+        asked: ``run_id, node_id, join_point, source_seq, round``.
+    """
+    asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", FAULT_TRIGGER, "round"))
+    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
+    watch_join_points(work, asked)
+
+
+def synchronise(work: Work, asked: DataFrame) -> None:
+    """Sends SYN_REQUEST, once a round to the same node: reads topology, path; writes synch, peer."""
+    for before in work.asked:
+        asked = asked.join(before, [*NODE, "peer"], "left_anti")
+    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
+    if work.is_empty(asked):
+        return
+    work.asked.append(asked.select(*NODE, "peer"))
+    work.put("synch", recovery.more_synch(work.now("synch"), asked))
+    request(work, "SYN_REQUEST", asked)
+
+
+def request(work: Work, kind: str, asked: DataFrame) -> None:
+    """Sends SYN_REQUEST or CON_REQUEST; writes peer."""
+    latency = work.keep("asked_latency", connections.path_latencies(asked, work.round.run.link))
+    peer = work.now("peer")
+    work.put("peer", peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency)))
+    work.send(
+        connections.send_requests(asked, kind, latency, work.now("topology"), work.now("status")), *connections.REQUEST
+    )

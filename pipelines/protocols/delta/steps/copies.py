@@ -4,17 +4,32 @@ A *copy* is one row a multicast message (J, SUB, UNSUB, PUB, REJOIN) that reache
 ``run_id, node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, subscription_id, origin,
 join_point, matches, guide, origin_path, visited``; ``sender`` is null at the source. What routes by the sender also
 has ``sender_hop``, the neighbour of N that lies towards it.
+
+Duplicates (section 5) are detected by identifiers of the source or by visited lists. With identifiers a node keeps the
+most recent number of every source. REJOIN numbers are the incarnations of their source, so they are a row of their own:
+source ``-1 - R``. With visited lists a node keeps, for every node it has heard of, the most recent MsgId of a message
+that passed there. A copy is a duplicate when one of its pairs does not succeed the MsgId kept for that node (rule R3).
+Nodes take the copies of a round one by one, and only accepted ones count, so an Arrow function decides the copies of
+each node in their order (`udfs.delta.detectors`).
+
+A message that leaves a node gets m.from for its receiver, a visited list, and its connection (4.7, 5). A message to a
+RECOVERING node is Guided: it carries the paths from there to the recipients (section 6). Multicast messages to a node
+that has not answered yet wait in ProcessingList.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.rows import KEY, NODE, called, deliveries, received
-from pipelines.protocols.delta.messages import GUIDE, MULTICAST, PAYLOAD
-from pipelines.protocols.delta.tables import PROCESSING
+from pipelines.contract.round import OUTBOX
+from pipelines.contract.rows import KEY, NODE, called, deliveries, mapped, received, row_number
+from pipelines.protocols.delta.messages import GUIDE, MULTICAST, PAYLOAD, SENT_AS
+from pipelines.protocols.delta.steps.routing import Keep
+from pipelines.protocols.delta.tables import DETECTOR, PROCESSING
+from udfs.delta.detectors import ACCEPTED, accepted_copies
 
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
@@ -23,7 +38,7 @@ SENT_FIELDS = ("hops", *_CARRIED)
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
 PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
   as visited"""
-"""SQL for m.visited with N's own pair; `address.visited_lists` cuts it."""
+"""SQL for m.visited with N's own pair; `copies.visited_lists` cuts it."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
 """What ProcessingList keeps of a message, beside its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
@@ -100,7 +115,7 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
     Args:
         first: First copies.
-        recipient: Rows of `recipients.guided_recipients`.
+        recipient: Rows of `routing.guided_recipients`.
     """
     here = recipient.where("recipient = node_id").select(KEY).distinct()
     return deliveries(first.where("kind = 'PUB'").join(here, KEY, "left_semi"))
@@ -135,4 +150,204 @@ def resent_copies(*row: DataFrame) -> DataFrame:
     return message.selectExpr(
         "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "responsible as dst", "now_round as sent_round",
         "source", "source_seq", "hops + 1 as hops", *carried,
+    )  # fmt: skip
+
+
+_IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
+_COPY = [*NODE, "trigger"]
+_IN_TURN = row_number("first copies of a node", "run_id, node_id", "trigger, source, source_seq")
+_MSG_ID = f"cast(round * 1048576 + {_IN_TURN} as bigint) as msg_id"
+_COPY_RANK = row_number("copies of a message", "run_id, node_id, source, source_seq", "trigger")
+
+
+def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
+    """Drops what the node has handled before and, of several copies in a round, all but the first (lines 1 to 12).
+
+    Args:
+        copy: The round's copies, of runs with identifiers.
+        detector: Relation ``detector``, or increments of it.
+    """
+    asked = copy.selectExpr(*KEY, f"{_IDENTITY} as asked_source").distinct()
+    known = (
+        detector.withColumnRenamed("source", "asked_source")
+        .join(asked.hint("shuffle_hash"), ["run_id", "node_id", "asked_source"])
+        .where("last_seq >= abs(source_seq)")
+        .select(KEY)
+    )
+    ranked = copy.selectExpr("*", f"{_COPY_RANK} as copy_rank").where("copy_rank = 1").drop("copy_rank")
+    return ranked.join(known.hint("shuffle_hash"), KEY, "left_anti")
+
+
+def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
+    """Drops the same by the lists of visited nodes; a node's own messages are first ones.
+
+    Args:
+        copy: The round's copies, of runs with visited lists.
+        detector: Relation ``detector``: ``source`` is the node that was visited, ``last_seq`` a MsgId that passed.
+        keep: Materialises what several steps read.
+    """
+    pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
+    passed = detector.withColumnRenamed("source", "node")
+    old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct())
+    fresh = copy.where("sender is not null").selectExpr(*_COPY, "visited").join(old, _COPY, "left_anti")
+    of_node = fresh.groupBy(NODE).agg(F.expr("collect_list(struct(trigger, visited)) as copies"))
+    accepted = mapped(of_node, (*NODE, "copies"), accepted_copies, ACCEPTED)
+    own = copy.where("sender is null").select(_COPY)
+    return copy.join(keep("accepted_copy", accepted.unionByName(own)), _COPY, "left_semi")
+
+
+def numbered(first: DataFrame) -> DataFrame:
+    """Adds MsgId_N to first copies (line 10): it grows with the round and the order within it (rule R4)."""
+    return first.selectExpr("*", _MSG_ID)
+
+
+def detector_rows(first: DataFrame) -> DataFrame:
+    """Returns what the detectors learn of first copies: an increment of relation ``detector`` (line 11)."""
+    return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
+        DETECTOR.columns
+    )
+
+
+def visited_rows(first: DataFrame) -> DataFrame:
+    """Returns the same of visited lists; a source keeps its own MsgId (rule R18)."""
+    pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
+    own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
+    return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)
+
+
+_MULTICAST = f"kind in {MULTICAST}"
+_END = ["run_id", "src", "dst"]
+_BEFORE = "slice(path, array_position(path, dst), 100)"
+
+
+def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
+    """make_copy_send^SUB: beyond δ+1 hops of its receiver the copy names the node δ+1 hops away (rule R1).
+
+    Args:
+        outbox: The outbox; those without an origin stay as they are.
+        path: Relation ``path``.
+        setting: One row a run with ``delta``.
+        is_disturbed: Whether a receiver may be farther than a neighbour, or a message Guided.
+
+    Returns:
+        The outbox; ``origin_path`` becomes P(receiver, origin) where it has been disturbed.
+    """
+    to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
+    kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]
+    row = outbox.join(to_origin.hint("shuffle_hash"), ["run_id", "src", "origin"], "left").join(
+        setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
+    )
+    if not is_disturbed:
+        origin = "case when distance > delta then get(seen_path, delta) else origin end as origin"
+        return row.selectExpr(*kept, origin, "cast(null as array<bigint>) as origin_path")
+    to_receiver = path.selectExpr("run_id", "node_id as src", "target as dst", "path as to_receiver")
+    way = "concat(slice(reverse(to_receiver), 1, size(to_receiver) - 1), coalesce(origin_path, seen_path))"
+    return (
+        row.join(to_receiver, _END, "left")
+        .selectExpr(
+            *kept, "origin", "delta", f"case when origin is not null then slice({way}, 1, delta + 2) end as origin_path"
+        )
+        .selectExpr(*kept, "coalesce(element_at(origin_path, -1), origin) as origin", "origin_path")
+    )
+
+
+def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
+    """Inserts bypassed nodes into m.visited, as pairs without MsgId, and cuts it to the last δ+1 (section 5).
+
+    Args:
+        outbox: All messages; those without a list stay as they are.
+        path: Relation ``path``.
+        setting: One row a run with ``delta``.
+    """
+    hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
+    kept = [name for name in SENT_AS if name != "visited"]
+    nil = "named_struct('node', cast(null as bigint), 'msg_id', cast(null as bigint))"
+    whole = (
+        f"case when distance > 1 then concat(visited, array_repeat({nil}, distance - 1)) else visited end as visited"
+    )
+    return (
+        outbox.join(hops, _END, "left")
+        .join(setting.select("run_id", "delta").hint("shuffle_hash"), "run_id")
+        .selectExpr(*kept, whole, "delta")
+        .selectExpr(*kept, "slice(visited, greatest(size(visited) - delta, 1), delta + 1) as visited")
+        .select(*SENT_AS)
+    )
+
+
+def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
+    """Returns the outbox with what the sender knows of its peers, without what has to wait for their answer.
+
+    A Conf to a bypassing node that failed, or that the node has no connection to any more, is lost (rule R15).
+
+    Args:
+        outbox: All messages; ``latency_rounds, for_incarnation`` where they are known already, ``delay_rounds``
+            for messages that take longer than their connection does.
+        peer: Relation ``peer``.
+        link: Table ``link``.
+
+    Returns:
+        The outbox, its ``latency_rounds`` null where the link's is meant, and ``peer_status``.
+    """
+    known = peer.selectExpr(
+        "run_id", "node_id as src", "peer as dst", "status as peer_status", "incarnation as known",
+        "latency_rounds as known_rounds",
+    )  # fmt: skip
+    kept = [*OUTBOX, *(name for name in PAYLOAD.names if name != "for_incarnation")]
+    direct = link.selectExpr(*_END, "latency_rounds as link_rounds")
+    return (
+        outbox.join(known.hint("shuffle_hash"), _END, "left")
+        .join(direct, _END, "left")
+        .where("kind <> 'CONF' or coalesce(known_rounds, link_rounds) is not null")
+        .where(f"not ({_MULTICAST} and coalesce(peer_status, 'OPERATIONAL') in ('WAITING', 'FAILED'))")
+        .selectExpr(
+            *kept, "coalesce(for_incarnation, known) as for_incarnation",
+            "coalesce(latency_rounds, known_rounds + coalesce(delay_rounds, 0)) as latency_rounds", "peer_status",
+        )
+    )  # fmt: skip
+
+
+def plain(columns: Sequence[str]) -> list[str]:
+    """Returns SQL for the outbox where no message is Guided: P(receiver, m.from) is a Guided message's alone.
+
+    Args:
+        columns: The columns of `addressed`.
+    """
+    shown = {"origin_path": "cast(null as array<bigint>) as origin_path"}
+    return [shown.get(name, name) for name in columns if name != "peer_status"]
+
+
+def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:
+    """Returns the outbox with Guided messages for RECOVERING receivers: g.to from ProcessingList as it is now.
+
+    What is not there any more, all its recipients have confirmed in this very round: it need not be sent.
+
+    Args:
+        outbox: Rows of `addressed`.
+        processing: Relation ``processing``.
+        path: Relation ``path``.
+    """
+    key = [*_END, "source", "source_seq"]
+    is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
+    message = outbox.where(is_guided).select(key).distinct()
+    seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
+    row = (
+        processing.select(*KEY, "recipient", "path", "is_confirmed", "is_reopened")
+        .join(seen, [*NODE, "recipient"], "left")
+        .selectExpr(
+            "run_id", "node_id as src", "source", "source_seq", "coalesce(path, seen_path) as path",
+            "is_confirmed or is_reopened as is_done",
+        )
+    )  # fmt: skip
+    guide = (
+        row.join(message.hint("shuffle_hash"), ["run_id", "src", "source", "source_seq"])
+        .where("array_contains(path, dst)")
+        .selectExpr(*key, f"{_BEFORE} as path", "is_done")
+        .groupBy(key)
+        .agg(F.expr("array_sort(collect_list(struct(path, is_done))) as found"))
+    )
+    kept = [name for name in SENT_AS if name not in {"guide", "origin_path", "delay_rounds"}]
+    told = outbox.join(guide, key, "left").where(f"found is not null or not coalesce({is_guided}, false)")
+    return told.selectExpr(
+        *kept, f"case when {is_guided} then found end as guide",
+        f"case when {is_guided} then origin_path end as origin_path",
     )  # fmt: skip

@@ -126,7 +126,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
         blocked: The nodes that accept no requests.
 
     Returns:
-        As `bypass.failures`.
+        As `connections.failures`.
     """
     asked = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation"

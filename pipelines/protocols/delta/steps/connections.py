@@ -1,0 +1,379 @@
+"""Connections, failure detectors on them, and bypasses (sections 4.3, 5 and 6; Algorithms 3, 4 and 6).
+
+A node without a row in ``peer`` is connected to its neighbours, to their first incarnation. When the other end of a
+connection is gone, the node gets a DETECT after the detection delay (rules R9, R21 and R35).
+
+Bypass (rules R19, R21 and R24), for a node N and its peer M:
+
+1. DETECT at N: N suspects M (``peer``), so the paths through M have another responsible node (``path.responsible``,
+   ``routing_entry.responsible``). The *frontier* are the first nodes on paths through failed ones that N does not
+   suspect; N asks those that it is not connected to.
+2. Recipients that M was responsible for go to the closest node that is left (``processing.responsible``).
+
+Handshake (rules R20, R22 and R25), for a node N and another one X:
+
+1. CON_REQUEST, or SYN_REQUEST while N recovers, from N to X: ``peer`` has X, WAITING.
+2. The request at X: X is connected to N (``peer``) and answers STATUS.
+3. STATUS at N: N sends what waited for X, in ProcessingList order (`copies.held_back`).
+
+What was meant for an earlier incarnation of its receiver is dropped.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.contract.rows import KEY, NODE, row_number
+from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS
+from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LEFT, peer_lists
+from pipelines.protocols.delta.tables import PEER, PROCESSING
+
+REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
+"""What reports of failure detectors say in the outbox, beside their heads."""
+
+
+def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
+    """Returns all connections: ``run_id, node_id, peer, incarnation, latency_rounds``."""
+    neighbour = path.where("distance = 1").selectExpr(*NODE, "target as peer")
+    usual = neighbour.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
+    columns = [*NODE, "peer", "incarnation", "latency_rounds"]
+    return (
+        usual.join(latency, [*NODE, "peer"])
+        .selectExpr(*NODE, "peer", "cast(0 as bigint) as incarnation", "latency_rounds")
+        .unionByName(peer.where("status <> 'FAILED'").select(columns))
+    )
+
+
+def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
+    """Returns the connections whose other end is gone: ``run_id, node_id, peer, ended, latency_rounds, round``.
+
+    Args:
+        connection: Rows of `connected`.
+        crashed: Incarnations that are over: ``run_id, node_id, incarnation, round`` (the present one), ``is_down``: it
+            is the newest. A connection that is still to be answered, without an incarnation, leads to the newest.
+    """
+    down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
+    return (
+        connection.join(down.hint("shuffle_hash"), ["run_id", "peer"])
+        .where("incarnation <= ended or (incarnation is null and is_down)")
+        .select(*NODE, "peer", "ended", "latency_rounds", "round")
+    )
+
+
+def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> DataFrame:
+    """Sets the failure detectors of nodes whose peers are gone (rule R21), once a round for each peer.
+
+    A report comes after the detection delay, and never before the last words of the node that crashed.
+
+    Args:
+        broken: Rows of `broken_connections`.
+        status: Relation ``status``.
+        setting: One row a run with ``detection_rounds``.
+    """
+    newest = (f"max({name}) as {name}" for name in ("ended", "latency_rounds", "round"))
+    own = status.selectExpr(*NODE, "incarnation as for_incarnation")
+    return (
+        broken.groupBy(*NODE, "peer")
+        .agg(*map(F.expr, newest))
+        .join(own, NODE, "left")
+        .join(setting.select("run_id", "detection_rounds"), "run_id")
+        .selectExpr(
+            "run_id", FAULT_TRIGGER, "peer as rank", "'DETECT' as kind", "node_id as src", "node_id as dst",
+            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "peer",
+            "ended as incarnation", "for_incarnation",
+            "greatest(cast(detection_rounds as bigint), latency_rounds) as latency_rounds",
+        )
+    )  # fmt: skip
+
+
+def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Returns the connections that are made between two forms of relation ``peer``."""
+    made = after.where("status <> 'FAILED'")
+    old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
+    known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
+    return known.where("is_old is null").select(PEER.columns)
+
+
+def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
+    """Returns the reports that N did not know better: ``run_id, node_id, peer, round, incarnation``."""
+    report = inbox.where("kind = 'DETECT'").selectExpr(
+        "run_id", "dst as node_id", "peer", "incarnation as ended", "due_round as round"
+    )
+    return (
+        report.join(connection.select(*NODE, "peer", "incarnation"), [*NODE, "peer"])
+        .where("incarnation is null or incarnation <= ended")
+        .groupBy(*NODE, "peer", "round")
+        .agg({"ended": "max"})
+        .toDF(*NODE, "peer", "round", "incarnation")
+    )
+
+
+def detached_peers(inbox: DataFrame) -> DataFrame:
+    """Returns peers that say they are DETACHED, so that nobody can reach others through them: as `failures`."""
+    return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
+    )
+
+
+def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
+    """Algorithm 3, lines 2 to 4: N suspects M.
+
+    Where M lies behind a node that is up, N forgets the connection only: the node in between hears of M's return, N
+    does not, and would go past M when that node fails again.
+    """
+    failed = failure.selectExpr(
+        *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
+    )
+    others = peer.join(failure.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    whole = others.unionByName(failed.select(PEER.columns))
+    behind = (
+        path.selectExpr(*NODE, "target as peer", "path")
+        .join(failure.select(*NODE, "peer"), [*NODE, "peer"])
+        .join(peer_lists(whole), NODE)
+        .where(f"{NEAREST_LEFT} is not null")
+        .select(*NODE, "peer")
+    )
+    return whole.join(behind, [*NODE, "peer"], "left_anti")
+
+
+def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
+    """Algorithm 3, line 5: the closest nodes that are left behind the ones that failed now.
+
+    Args:
+        path: Relation ``path``.
+        failure: Rows of `failures`.
+        peer: Relation ``peer`` with these failures.
+
+    Returns:
+        ``run_id, node_id, peer, path, round``.
+    """
+    behind = failure.selectExpr(*NODE, "peer as behind", "round")
+    return (
+        path.where("distance > 1")
+        .selectExpr(*NODE, "target as peer", "path")
+        .join(behind, NODE)
+        .where("array_contains(path, behind)")
+        .join(peer_lists(peer), NODE)
+        .where(f"{NEAREST_LEFT} = peer")
+        .select(*NODE, "peer", "path", "round")
+        .distinct()
+    )
+
+
+def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
+    """Returns who is asked instead of synchronisation points that failed: the closest nodes left on the ways there.
+
+    That may be a node nearer than the one that failed: it was down itself when N asked past it, and has come back.
+
+    Args:
+        path: Relation ``path``.
+        lost: Rows of `failures`.
+        peer: Relation ``peer`` with these failures.
+
+    Returns:
+        As `frontier`.
+    """
+    behind = lost.selectExpr(*NODE, "peer as behind", "round")
+    nearest = (
+        path.where("distance > 0")
+        .join(behind, NODE)
+        .where("array_contains(path, behind)")
+        .join(peer_lists(peer), NODE)
+        .selectExpr(*NODE, f"{NEAREST_LEFT} as peer", "round")
+    )
+    way = path.selectExpr(*NODE, "target as peer", "path")
+    return nearest.distinct().join(way, [*NODE, "peer"]).select(*NODE, "peer", "path", "round")
+
+
+def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
+    """Returns the recipients that failed nodes were responsible for: processing rows with ``now_round``."""
+    failed = failure.selectExpr(*NODE, "peer as responsible", "round as now_round")
+    return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "responsible"])
+
+
+def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
+    """Algorithm 3, lines 20 to 22: the closest node that is left takes over; null: there is none."""
+    seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
+    kept = [name for name in (*PROCESSING.columns, "now_round") if name not in {"responsible", "path"}]
+    return (
+        orphan.join(seen, [*NODE, "recipient"], "left")
+        .join(peer_lists(peer), NODE, "left")
+        .selectExpr(*kept, "path as told_path", "coalesce(path, seen_path) as path", "failed", "opened")
+        .selectExpr(*kept, "told_path as path", f"{CLOSEST} as responsible")
+    )
+
+
+def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
+    """Returns all processing rows of messages that lost a member of Out, for `confirmations.finished_messages`.
+
+    Args:
+        processing: Relation ``processing`` after the change.
+        row: The changed rows, with ``now_round``.
+    """
+    message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
+    return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
+
+
+REQUEST = ("incarnation", "links", "latency_rounds")
+"""What requests say in the outbox, beside their heads."""
+STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
+"""What STATUS says in the outbox, beside its head."""
+_LINK = ["run_id", "src", "dst"]
+
+
+def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
+    """Drops what was meant for an earlier incarnation of its receiver (rule R25)."""
+    now = status.selectExpr("run_id", "node_id as dst", "incarnation as own_incarnation")
+    return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
+        "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
+        " or coalesce(for_incarnation, 0) = coalesce(own_incarnation, 0)"
+    ).select(INBOX)  # fmt: skip
+
+
+def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
+    """Returns the rest of an inbox as rows of ``fate``: queues die with their connection."""
+    return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
+        "run_id", "message_id", "'lost_crash' as fate"
+    )
+
+
+def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
+    """Returns how long messages take along bypassed paths: ``run_id, node_id, peer, latency_rounds``.
+
+    Args:
+        row: ``run_id, node_id, peer, path``.
+        link: Table ``link``.
+    """
+    hop = row.selectExpr(*NODE, "peer", "posexplode(path) as (position, src)")
+    ends = hop.selectExpr(*NODE, "peer", "position - 1 as position", "src as dst")
+    return (
+        hop.join(ends, [*NODE, "peer", "position"])
+        .join(link.select(*_LINK, "latency_rounds"), _LINK)
+        .groupBy(*NODE, "peer")
+        .agg({"latency_rounds": "sum"})
+        .toDF(*NODE, "peer", "latency_rounds")
+    )
+
+
+def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
+    """Returns the rows of ``peer`` for nodes that N turns to and is not connected to yet."""
+    return (
+        asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+        .join(latency, [*NODE, "peer"])
+        .selectExpr(
+            *NODE, "peer", "'WAITING' as status", "cast(null as bigint) as incarnation", "latency_rounds"
+        )
+    )  # fmt: skip
+
+
+def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
+    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8), with TOP of the sender.
+
+    Args:
+        asked: ``run_id, node_id, peer, round``.
+        kind: The kind.
+        latency: ``run_id, node_id, peer, latency_rounds``.
+        topology: Relation ``topology``.
+        status: Relation ``status``.
+    """
+    links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
+    own = status.selectExpr(*NODE, "incarnation as known")
+    once = asked.select(*NODE, "peer", "round").distinct()
+    return (
+        once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left").selectExpr(
+            "run_id", FAULT_TRIGGER, "cast(1 as bigint) as rank", f"'{kind}' as kind", "node_id as src", "peer as dst",
+            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
+            "coalesce(known, 0) as incarnation", "links", "latency_rounds",
+        )
+    )  # fmt: skip
+
+
+def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
+    """Returns what messages about connections say of their senders.
+
+    A CON_REQUEST comes from a node that is OPERATIONAL, a SYN_REQUEST from one that is RECOVERING; a STATUS counts
+    where N has a connection. It does not where N suspects a former incarnation of the sender: what went through
+    that has another way by now, and new messages would overtake it. N waits for the SYN_REQUEST.
+
+    Returns:
+        `PEER`'s columns, ``kind, trigger, round, is_new`` (N has sent nothing to this incarnation yet), a row a peer.
+    """
+    said = inbox.where(
+        "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
+        " or (kind = 'PAR_TOP' and source_seq is not null)"
+    ).selectExpr(
+        "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",
+        "message_id as trigger", "due_round as round",
+        "case kind when 'SYN_REQUEST' then 'RECOVERING' when 'STATUS' then status else 'OPERATIONAL' end"
+        " as status",
+    )  # fmt: skip
+    known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
+    counts = """kind <> 'STATUS' or known_status is null
+      or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)"""
+    last = f"{row_number('news of a peer', 'run_id, node_id, peer', 'trigger desc')} as position"
+    is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
+    return (
+        said.join(known, [*NODE, "peer"], "left")
+        .where(counts)
+        .selectExpr("*", last, f"coalesce({is_new}, false) as is_new")
+        .where("position = 1")
+        .select(*PEER.columns, "kind", "trigger", "round", "is_new")
+    )
+
+
+def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
+    """Returns relation ``peer`` with what is said now; whoever lies behind a node that is back counts as up again.
+
+    A node that N suspected and that has recovered since has told the nodes in between, not N.
+    """
+    told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
+    behind = (
+        path.selectExpr(*NODE, "target as peer", "path")
+        .join(back, NODE)
+        .where("array_contains(path, nearer)")
+        .select(*NODE, "peer")
+        .distinct()
+        .selectExpr(*NODE, "peer", "true as is_behind")
+    )
+    return (
+        told.join(behind, [*NODE, "peer"], "left")
+        .where("not (status = 'FAILED' and coalesce(is_behind, false))")
+        .select(PEER.columns)
+        .unionByName(answer.select(PEER.columns))
+    )
+
+
+def asking_peers(inbox: DataFrame) -> DataFrame:
+    """Returns who has to be told STATUS: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+
+    A peer is answered once a round. The answer is for the incarnation that asked, and takes as long as the question.
+    """
+    asked = inbox.where("kind in ('CON_REQUEST', 'SYN_REQUEST')").selectExpr(
+        "run_id", "dst as node_id", "src as peer", "incarnation as for_incarnation",
+        "due_round - sent_round as latency_rounds", "due_round as round",
+    )  # fmt: skip
+    newest = (f"max({name}) as {name}" for name in ("for_incarnation", "latency_rounds", "round"))
+    return asked.groupBy(*NODE, "peer").agg(*map(F.expr, newest))
+
+
+def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
+    """Returns STATUS messages: whether the sender recovers or is DETACHED, and its incarnation.
+
+    Args:
+        to: ``run_id, node_id, peer, for_incarnation, latency_rounds, round``.
+        status: Relation ``status``.
+        join: Relation ``join``.
+        is_answer: Whether they answer requests. What a node tells by itself comes behind them: it has risen.
+    """
+    rank = 0 if is_answer else 2
+    own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
+    detached = join.where("status = 'DETACHED'").selectExpr(*NODE, "true as is_detached")
+    return to.join(own, NODE, "left").join(detached, NODE, "left").selectExpr(
+        "run_id", FAULT_TRIGGER, f"cast({rank} as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
+        "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
+        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end"
+        " as status",
+        "coalesce(own_incarnation, 0) as incarnation", "for_incarnation", "latency_rounds",
+    )  # fmt: skip

@@ -1,0 +1,433 @@
+"""The steps of protocol ``ginger`` without faults (chapter 3): joins and windows over the tables of all nodes.
+
+Subscriptions (sections 3.4 and 4.2.1), turns of messages at brokers (rules G1 and G2), locks and acknowledgements, and
+the messages that brokers send at these turns (section 3.5).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame, functions as F, types as T
+
+from pipelines.contract.rows import NODE, mapped, outbox, received, row_number
+from pipelines.tables import BIGINT, LONGS, STRING
+from udfs.ginger.node import POSITIONS
+from udfs.ginger.turns import TURN as DECIDED, turns
+
+STRINGS = T.ArrayType(T.StringType())
+_FIELDS = {
+    "topic": STRING, "guarantee": STRING, "keys": STRINGS, "issued_round": BIGINT, "hops": BIGINT, "covered": LONGS,
+    "subscription_id": BIGINT, "edge": BIGINT, "directions": STRINGS, "way": LONGS,
+}  # fmt: skip
+PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
+"""``directions``: of the steps of a Subscribe's path, the last first; their addresses are the last ones of ``way``."""
+PATH = """transform(slice(sequence(1, size(directions) + 1), 1, size(directions)), i -> named_struct(
+    'address', element_at(reverse(way), i), 'hop_count', i - 1, 'direction', element_at(directions, i)))"""
+BODY = f"""case kind
+    when 'Subscribe' then to_json(named_struct('topic', topic, 'subscription_id', subscription_id, 'edge', edge,
+        'path', {PATH}, 'way', way))
+    when 'Subscribed' then to_json(named_struct('subscription_id', subscription_id))
+    when 'TotalProcessed' then to_json(named_struct('topic', topic, 'guarantee', guarantee, 'keys', keys,
+        'issued_round', issued_round, 'hops', hops))
+    else to_json(named_struct('topic', topic, 'guarantee', guarantee, 'keys', keys, 'issued_round', issued_round,
+        'hops', hops, 'covered', covered)) end"""
+TOPIC = [*NODE, "topic"]
+ID = [*TOPIC, "source", "source_seq"]
+"""What identifies a message of a client at a broker."""
+ABOUT = [*ID, "guarantee", "keys", "issued_round"]
+"""A message of a client at a broker."""
+TURN = [*ABOUT, "hops", "sender", "came_from", "covered", "what", "trigger", "rank", "round"]
+"""Grain: a broker, message and ``what``: passed, locked, sent or processed. ``sender``: who brought it; null: nobody.
+``covered``: nodes that have locked its key items. ``rank``: position among the turns of the trigger, from 0."""
+FROM_BROKER = "relationship in ('parent', 'child')"
+
+
+def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
+    """Returns the due messages at their receivers: *message*."""
+    came = received(inbox, *PAYLOAD.names).hint("shuffle_hash")
+    near = neighbour.selectExpr("run_id", "node_id", "neighbour as sender", "relationship")
+    return near.join(came, [*NODE, "sender"])
+
+
+def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> DataFrame:
+    """Returns the neighbours in the sub-trees of topics: *branch*.
+
+    Args:
+        subscriber: Table subscriber.
+        neighbour: Table neighbour.
+        topics: The brokers and topics that are meant: TOPIC.
+    """
+    inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
+    return neighbour.select(*NODE, "neighbour", "relationship").join(
+        inside.hint("shuffle_hash"), [*NODE, "neighbour"]
+    ).select(*TOPIC, "neighbour", "relationship")  # fmt: skip
+
+
+def united(frames: list[DataFrame]) -> DataFrame:
+    """Returns the rows of all frames, which have equal columns."""
+    return reduce(DataFrame.unionByName, frames)
+
+
+_DUE = [*ID, "guarantee", "keys", "trigger", "what", "is_ready", "round"]
+
+
+def brought(message: DataFrame) -> DataFrame:
+    """Returns the messages of clients at their edge brokers: *message*."""
+    return message.where("kind = 'Metadata' and relationship = 'client'")
+
+
+def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
+    """Returns the messages that brokers decide about: ID, ``guarantee, keys, trigger, what, is_ready, round``.
+
+    Args:
+        message: *message*.
+        lock: See `broker_locks`.
+        pending: See `acknowledged`; with ``round``.
+    """
+    came = brought(message).selectExpr("*", "'came' as what", "false as is_ready")
+    locked = lock.selectExpr("*", "'locked' as what")
+    ready = pending.where("ready_trigger is not null").selectExpr(
+        *ABOUT, "ready_trigger as trigger", "'ready' as what", "true as is_ready", "round"
+    )
+    processed = message.where("kind = 'TotalProcessed'").selectExpr("*", "'processed' as what", "false as is_ready")
+    return united([one.select(_DUE) for one in (came, locked, ready, processed)])
+
+
+def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
+    """Decides the turns at each broker and topic: columns `udfs.ginger.turns.TURN`.
+
+    Each decision depends on earlier ones over chains of key items, so one function goes over the rows of a broker and
+    topic in order (`udfs.ginger.turns`).
+
+    Args:
+        due: See `due_rows`.
+        queue: Table entry_queue.
+        pending: See `acknowledged`.
+        summary: See `branch_summaries`.
+    """
+    own = due.groupBy(TOPIC).agg(
+        F.expr("max(round) as round"),
+        F.expr("collect_list(struct(trigger, what, source, source_seq, guarantee, keys, is_ready)) as due"),
+    )
+    topics = own.select(TOPIC).hint("shuffle_hash")
+    waiting = queue.join(topics, TOPIC).groupBy(TOPIC).agg(
+        F.expr("collect_list(struct(arrival, source, source_seq, guarantee, keys)) as queue")
+    )  # fmt: skip
+    locked = pending.join(topics, TOPIC).groupBy(TOPIC).agg(F.expr(
+        "collect_list(struct(arrival, source, source_seq, keys, was_ready as is_ready, sent is not null as is_sent))"
+        " as pending"
+    ))  # fmt: skip
+    whole = own.join(summary.select(*TOPIC, "n_children", "is_root").hint("shuffle_hash"), TOPIC)
+    whole = whole.join(waiting.hint("shuffle_hash"), TOPIC, "left").join(locked.hint("shuffle_hash"), TOPIC, "left")
+    given = (*TOPIC, "round", "is_root", "n_children", "queue", "pending", "due")
+    return mapped(whole, given, turns, DECIDED)
+
+
+def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, lock: DataFrame) -> DataFrame:
+    """Returns the messages that decisions are about: ABOUT, ``hops, sender, came_from, covered``.
+
+    Args:
+        message: *message*.
+        queue: Table entry_queue.
+        pending: See `acknowledged`.
+        lock: See `broker_locks`.
+    """
+    none = "cast(array() as array<bigint>) as covered"
+    parts = [
+        brought(message).selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none),
+        queue.selectExpr(*ABOUT, "hops", "client as sender", "'below' as came_from", none),
+        pending.selectExpr(*ABOUT, "hops", "cast(null as bigint) as sender", "came_from", "covered"),
+        lock.select(*ABOUT, "hops", "sender", "came_from", "covered"),
+    ]
+    return united(parts)
+
+
+def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
+    """Returns the turns that need no decision: TURN.
+
+    What brokers bring passes, or locks its key items; what is processed at the topic's root is processed here.
+
+    Args:
+        message: *message*.
+        lock: See `broker_locks`.
+    """
+    none = "cast(array() as array<bigint>) as covered"
+    rest = ["trigger", "cast(0 as bigint) as rank", "round"]
+    passed = message.where(f"kind = 'Metadata' and guarantee <> 'total' and {FROM_BROKER}")
+    processed = message.where("kind = 'TotalProcessed'")
+    return united([
+        passed.selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none, "'passed' as what", *rest),
+        lock.selectExpr(*ABOUT, "hops", "sender", "came_from", "covered", "'locked' as what", *rest),
+        processed.selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none, "'processed' as what", *rest),
+    ])  # fmt: skip
+
+
+def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
+    """Returns decisions as turns: TURN.
+
+    Args:
+        decision: See `decided`.
+        known: See `known_messages`.
+        summary: See `branch_summaries`.
+    """
+    found = known.join(decision.hint("shuffle_hash"), ID)
+    found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
+    return found.selectExpr(
+        *ABOUT, "hops", "case when what <> 'processed' then sender end as sender", "came_from",
+        "array_sort(array_distinct(concat(array(node_id), clients, covered))) as covered", "what", "trigger", "rank",
+        "round",
+    ).select(TURN)  # fmt: skip
+
+
+_SUBSCRIPTION = [*NODE, "subscription_id"]
+
+
+def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> DataFrame:
+    """Passes each Subscribe on to all brokers but the sender: the outbox.
+
+    Args:
+        subscribe: The Subscribe messages at brokers: *message*.
+        neighbour: Table neighbour.
+        setting: ``max_hops`` of each run: over so many hops a step stays in the path.
+    """
+    brokers = neighbour.where(FROM_BROKER).selectExpr(*NODE, "neighbour", "relationship as towards")
+    onward = brokers.join(subscribe.hint("shuffle_hash"), NODE).where("neighbour <> sender")
+    direction = "array(case towards when 'child' then 'down' else 'up' end)"
+    return outbox(
+        onward.join(setting.select("run_id", "max_hops").hint("shuffle_hash"), "run_id"), PAYLOAD, trigger="trigger",
+        kind="'Subscribe'", src="node_id", dst="neighbour", sent_round="round", source="source",
+        source_seq="source_seq", topic="topic", subscription_id="subscription_id", edge="coalesce(edge, node_id)",
+        directions=f"slice(concat({direction}, directions), 1, cast(max_hops as int))",
+        way="concat(way, array(node_id))",
+    )  # fmt: skip
+
+
+def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
+    """Returns the rows of table subscribe for Subscribe messages, with ``trigger`` and ``round``.
+
+    Args:
+        subscribe: The Subscribe messages at brokers: *message*.
+        neighbour: Table neighbour.
+    """
+    degree = neighbour.where(FROM_BROKER).groupBy(NODE).agg({"neighbour": "count"})
+    degree = degree.selectExpr(*NODE, "`count(neighbour)` as degree")
+    from_broker = f"case when {FROM_BROKER} then 1 else 0 end"
+    return subscribe.join(degree.hint("shuffle_hash"), NODE, "left").selectExpr(
+        *_SUBSCRIPTION, "topic", "source", "source_seq", "coalesce(edge, node_id) as edge", "sender as next_hop",
+        f"coalesce(degree, 0) - {from_broker} as n_waiting", "trigger", "round",
+    )  # fmt: skip
+
+
+def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
+    """Returns the rows of table subscribe that answers change, with the last answer's ``trigger`` and ``round``.
+
+    Args:
+        subscribed: The Subscribed messages at brokers: *message*.
+        table: Table subscribe.
+    """
+    came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
+    came = came.selectExpr(
+        *_SUBSCRIPTION, "`count(sender)` as n_came", "`max(trigger)` as trigger", "`max(round)` as round"
+    )
+    return table.join(came.hint("shuffle_hash"), _SUBSCRIPTION).selectExpr(
+        *_SUBSCRIPTION, "topic", "source", "source_seq", "edge", "next_hop", "n_waiting - n_came as n_waiting",
+        "trigger", "round",
+    )  # fmt: skip
+
+
+def answers(changed: DataFrame) -> DataFrame:
+    """Answers the neighbour that brought a Subscribe when all others have answered: the outbox.
+
+    Args:
+        changed: See `new_subscribe` and `answered`.
+    """
+    return outbox(
+        changed.where("n_waiting = 0"), PAYLOAD, trigger="trigger", rank="1", kind="'Subscribed'", src="node_id",
+        dst="next_hop", sent_round="round", source="source", source_seq="source_seq",
+        subscription_id="subscription_id",
+    )  # fmt: skip
+
+
+def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
+    """Returns the ways from brokers to the edge brokers of new subscribers: TOPIC, ``source, way, n_shared, approach``.
+
+    ``approach`` is the way to the nearest broker of the sub-tree so far; null: the broker has not heard of the topic.
+    ``n_shared`` brokers at the beginning are common to all ways of the topic.
+
+    Args:
+        subscribe: The Subscribe messages at brokers: *message*.
+        member: Table member.
+    """
+    own = subscribe.selectExpr(*TOPIC, "source", "trigger", "concat(array(node_id), reverse(way)) as way")
+    first = row_number("subscriptions at a broker", ", ".join(TOPIC), "trigger")
+    own = own.selectExpr("*", f"{first} as number")
+    known = member.select(*TOPIC, "approach").join(own.select(TOPIC).distinct().hint("shuffle_hash"), TOPIC)
+    led = own.join(known.hint("shuffle_hash"), TOPIC, "left")
+    led = led.join(own.where("number = 1").selectExpr(*TOPIC, "way as first_way").hint("shuffle_hash"), TOPIC)
+    led = led.selectExpr(*TOPIC, "source", "way", "approach", "coalesce(approach, first_way) as leading")
+    same = "size(filter(sequence(1, least(size(way), size(leading))), i -> slice(way, 1, i) = slice(leading, 1, i)))"
+    common = led.selectExpr(*TOPIC, f"{same} as n_common").groupBy(TOPIC).agg({"n_common": "min"})
+    common = common.selectExpr(*TOPIC, "`min(n_common)` as n_shared")
+    return led.join(common.hint("shuffle_hash"), TOPIC).select(*TOPIC, "source", "way", "n_shared", "approach")
+
+
+def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
+    """Returns the rows of table member that Subscribe messages change: the brokers between edge brokers, and clients.
+
+    Args:
+        way: See `ways`.
+        member: Table member.
+    """
+    inside = "slice(way, n_shared, size(way))"
+    before = "coalesce(slice(approach, n_shared, size(approach)), cast(array() as array<bigint>))"
+    found = way.selectExpr(
+        *TOPIC,
+        f"concat(array(source), {inside}, {before}) as part",
+        "slice(coalesce(approach, way), 1, n_shared) as top",
+    )
+    grown = found.groupBy(TOPIC).agg({"part": "collect_list", "top": "collect_list"})
+    grown = grown.selectExpr(*TOPIC, "flatten(`collect_list(part)`) as part", "get(`collect_list(top)`, 0) as approach")
+    known = member.select(*TOPIC, "members").hint("shuffle_hash")
+    return grown.join(known, TOPIC, "left").selectExpr(
+        *TOPIC,
+        "array_sort(array_distinct(concat(coalesce(members, cast(array() as array<bigint>)), part))) as members",
+        "approach",
+    )
+
+
+def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
+    """Returns rows of table subscriber that Subscribe messages bring; some may be there.
+
+    Args:
+        subscribe: The Subscribe messages at brokers: *message*.
+        way: See `ways`.
+    """
+    client = subscribe.where("relationship = 'client'").selectExpr(
+        *TOPIC, "sender as neighbour", "'client' as relationship"
+    )
+    # A broker is in the sub-tree when ways part at it, or one ends there.
+    inside = way.where("n_shared = 1")
+    hops = united([inside.selectExpr(*TOPIC, f"get({name}, 1) as neighbour") for name in ("way", "approach")])
+    broker = hops.where("neighbour is not null").selectExpr(*TOPIC, "neighbour", "'broker' as relationship")
+    return united([client, broker]).distinct()
+
+
+def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
+    """Returns a table with the rows that have changed or are new."""
+    kept = table.join(changed.select(key).hint("shuffle_hash"), key, "left_anti")
+    return kept.unionByName(changed.select(table.columns))
+
+
+_NONE = "cast(array() as array<bigint>)"
+
+
+def branch_summaries(branch: DataFrame) -> DataFrame:
+    """Returns the parts of sub-trees around brokers: TOPIC, ``n_children, is_root, clients``.
+
+    A broker is the topic's root when its parent is not in the sub-tree (rule G2).
+
+    Args:
+        branch: *branch*.
+    """
+    return branch.groupBy(TOPIC).agg(
+        F.expr("count_if(relationship = 'child') as n_children"),
+        F.expr("count_if(relationship = 'parent') = 0 as is_root"),
+        F.expr("collect_list(case when relationship = 'client' then neighbour end) as clients"),
+    )
+
+
+def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
+    """Returns the locks of total-order messages that brokers bring.
+
+    Columns: those of table pending but ``arrival`` and ``sent``, ``sender, trigger, round``, and ``is_ready``: no other
+    child has to acknowledge it.
+
+    Args:
+        message: *message*.
+        summary: See `branch_summaries`.
+    """
+    came = message.where(f"kind = 'Metadata' and guarantee = 'total' and {FROM_BROKER}").hint("shuffle_hash")
+    acked = f"case relationship when 'child' then array(sender) else {_NONE} end as acked"
+    came = came.selectExpr(
+        *ABOUT, "case relationship when 'parent' then 'above' else 'below' end as came_from", "hops",
+        "covered as told", acked, "sender", "trigger", "round",
+    )  # fmt: skip
+    return summary.join(came, TOPIC).selectExpr(
+        *ABOUT, "came_from", "hops", f"{covering('told')} as covered", "acked", "sender", "trigger", "round",
+        "size(acked) >= n_children as is_ready", "cast(0 as bigint) as rank",
+    )  # fmt: skip
+
+
+def covering(told: str) -> str:
+    """Returns SQL for the nodes that have locked key items: the broker, its clients and those that it is told of."""
+    return f"array_sort(array_distinct(concat(array(node_id), clients, {told})))"
+
+
+def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
+    """Returns pending messages with the acknowledgements of a round, and ``ready_trigger``, the last one that it needs.
+
+    ``was_ready``: all children had acknowledged it before the round. ``ready_trigger`` is null where that is so, or
+    where acknowledgements are still to come.
+
+    Args:
+        pending: Table pending, of brokers and topics at which something is due.
+        ack: The TotalAck messages: *message*.
+        summary: See `branch_summaries`.
+    """
+    number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
+    numbered = ack.selectExpr(*ID, "sender", "covered as told", "trigger as ack_trigger", f"{number} as number")
+    wanted = pending.join(summary.select(*TOPIC, "n_children").hint("shuffle_hash"), TOPIC)
+    wanted = wanted.selectExpr("*", "n_children - size(acked) as n_missing")
+    of = numbered.join(wanted.select(*ID, "n_missing").hint("shuffle_hash"), ID).groupBy(ID).agg(
+        F.expr("collect_list(sender) as senders"), F.expr("flatten(collect_list(told)) as told"),
+        F.expr("max(case when number = n_missing then ack_trigger end) as ready_trigger"),
+    )  # fmt: skip
+    return wanted.join(of.hint("shuffle_hash"), ID, "left").selectExpr(
+        *ABOUT, "arrival", "came_from", "hops",
+        f"array_sort(array_distinct(concat(covered, coalesce(told, {_NONE})))) as covered",
+        f"array_sort(array_distinct(concat(acked, coalesce(senders, {_NONE})))) as acked", "sent",
+        "n_missing <= 0 as was_ready", "ready_trigger",
+    )  # fmt: skip
+
+
+def arrivals(taken: list[DataFrame]) -> DataFrame:
+    """Numbers what comes into the queues and lock tables of a broker in a round: ID, ``arrival``.
+
+    Args:
+        taken: Rows with ID, ``trigger``, ``rank`` and ``round``: what clients bring, and what is locked.
+    """
+    rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
+    number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
+    return rows.selectExpr(*ID, "rank", f"round * {POSITIONS} + {number} as arrival")
+
+
+_GOES = """case what
+    when 'passed' then relationship = 'client' or neighbour <> sender
+    when 'locked' then relationship = 'child' and neighbour <> sender
+    when 'sent' then relationship = 'parent'
+    else relationship = 'client' or sender is null or neighbour <> sender end"""
+"""Whether a neighbour in the sub-tree gets a message at a turn."""
+_KIND = """case
+    when what = 'processed' and relationship <> 'client' then 'TotalProcessed'
+    when what = 'sent' and came_from = 'above' then 'TotalAck'
+    else 'Metadata' end"""
+
+
+def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
+    """Returns the outbox of brokers at the turns of messages.
+
+    A message passes to the neighbours in the sub-tree; one in total order goes down when it locks its key items, and up
+    when all below have locked them; when it is processed clients get it, then brokers the news.
+
+    Args:
+        turn: TURN.
+        branch: *branch*.
+    """
+    to = branch.join(turn.hint("shuffle_hash"), TOPIC).where(_GOES)
+    return outbox(
+        to, PAYLOAD, trigger="trigger", kind=_KIND, src="node_id", dst="neighbour", sent_round="round",
+        rank="2 * rank + case when what = 'processed' and relationship <> 'client' then 1 else 0 end",
+        source="source", source_seq="source_seq", topic="topic", guarantee="guarantee", keys="keys",
+        issued_round="issued_round", hops="hops + 1", covered="case what when 'sent' then covered else array() end",
+    )  # fmt: skip

@@ -1,0 +1,141 @@
+"""Views that functions compute: promises of protocols, parameters of runs, and the state that protocols hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions as F
+
+from pipelines.contract.round import State
+from pipelines.contract.state_tables import STATE
+from pipelines.engines.frames import union
+from pipelines.protocols import PROTOCOLS
+
+PROMISES = ("name", "confirms", "confirms_delivery", "keeps_source_order")
+KINDS = ("maintenance", "application", "acknowledgement", "recovery")
+
+
+def promises() -> str:
+    """Returns the protocols as rows of SQL: their names, what they promise, and their kinds of messages by class."""
+    rows = []
+    for spec in PROTOCOLS.values():
+        promised = ", ".join(str(getattr(spec, name)).lower() for name in PROMISES[1:])
+        kinds = (", ".join(map(repr, getattr(spec, name))) for name in KINDS)
+        listed = ", ".join(f"cast(array({of}) as array<string>)" for of in kinds)
+        rows.append(f"('{spec.name}', {promised}, {listed})")
+    return ", ".join(rows)
+
+
+_RUN_ID = "run_id"
+_SIMPLE = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+
+
+def column_name(path: str) -> str:
+    """Returns the column of a parameter: its path in lower case with ``_`` for what a bare name cannot have."""
+    return re.sub(r"\W", "_", path.lower())
+
+
+def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Table:
+    """Returns the parameters of runs as columns.
+
+    Args:
+        run_ids: The runs.
+        parameters: For each of them the JSON object of table ``run``: path to value.
+
+    Returns:
+        ``run_id``, then a column a path in the order of the alphabet: whole numbers, numbers, truth values or texts
+        where all values are such, else the values as JSON; null where a run has no such parameter.
+    """
+    parsed: dict[str, Mapping[str, Any]] = {text: json.loads(text) for text in set(parameters)}
+    given = [parsed[text] for text in parameters]
+    columns: dict[str, pa.Array] = {_RUN_ID: pa.array(run_ids, pa.int64())}
+    for name, path in _paths(parsed.values()).items():
+        columns[name] = _column([values.get(path) for values in given])
+    return pa.table(columns)
+
+
+def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
+    """Returns the paths of parameters by column, but for ``run_id``; parameters as in `parameter_rows`."""
+    return _paths(json.loads(text) for text in set(parameters))
+
+
+def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    columns = {_RUN_ID: ""}
+    for path in sorted({path for values in parsed for path in values}):
+        columns[_free(column_name(path), columns)] = path
+    return {name: path for name, path in columns.items() if path}
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    """Two paths may differ in signs only."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        kinds = {float}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind in _SIMPLE:
+        return pa.array([None if value is None else kind(value) for value in values], _SIMPLE[kind])
+    texts = [None if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False) for value in values]
+    return pa.array(texts, pa.string())
+
+
+HELD_STATE: Final = "held_state"
+HELD_STATE_COLUMNS: Final = {
+    "table_name": "the table, as its protocol calls it",
+    "n_rows": "rows that it has of the run",
+    "n_bytes": "bytes of these rows as JSON text, without run_id and what is null",
+    "is_durable": "whether the rows outlive a crash of their node",
+}
+_HELD_STATE_SCHEMA = pa.schema(
+    [
+        ("run_id", pa.int64()),
+        ("table_name", pa.string()),
+        ("n_rows", pa.int64()),
+        ("n_bytes", pa.int64()),
+        ("is_durable", pa.bool_()),
+    ]
+)
+
+
+def held_rows(tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[str, Sequence[State]]) -> pa.Table:
+    """Counts the rows and bytes of the protocols' state tables; of a table that is shown as several others these count.
+
+    Args:
+        tables: By protocol: returns the rows of one of its tables, by the name that it uses.
+        states: By protocol: its relations.
+
+    Returns:
+        One row a run and table that has rows of it: ``run_id`` and `HELD_STATE_COLUMNS`.
+    """
+    frames = [frame for name, table in tables.items() for frame in _counted(states[name], table)]
+    return union(frames).toArrow().cast(_HELD_STATE_SCHEMA) if frames else _HELD_STATE_SCHEMA.empty_table()
+
+
+def _counted(states: Sequence[State], table: Callable[[str], DataFrame]) -> list[DataFrame]:
+    """Counts what one protocol's tables hold, a frame each; arguments and rows as in `held_rows`."""
+    columns = {state.table.name: state.table.columns for state in states}
+    whole = {state.derived_from for state in states if state.derived_from is not None}
+    durable = {state.table.name: state.is_durable for state in states}
+    durable |= {state.table.name: durable[state.derived_from] for state in states if state.derived_from is not None}
+    return [
+        _sized(table(f"{STATE}{name}"), columns[name]).selectExpr(
+            "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"
+        )
+        for name, is_durable in durable.items() if name not in whole
+    ]  # fmt: skip
+
+
+def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Returns ``run_id, n_rows, n_bytes`` of a table's rows."""
+    values = ", ".join(column for column in columns if column != "run_id")
+    sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
+    return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))
